@@ -1,0 +1,91 @@
+"""BERT's tokenizer: clean, split at CJK characters and punctuation, then WordPiece (Devlin et al., 2018, section 3).
+
+The work is done by the `tokenizers` library, which reproduces the pieces of Google's `tokenization.py` on all of our
+golden strings, and gives the character offsets that whole-word masking needs.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
+
+MAX_WORD_CHARACTERS = 200  # a longer word becomes [UNK], as in Google's code; Hugging Face says 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """The pieces of one text.
+
+    Attributes:
+        ids: vocabulary ids.
+        spans: for each piece the first and one past the last character of the original text that it covers.
+        word_start: 1 where a piece opens a word, 0 where it continues one (`##`).
+    """
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+    word_start: list[int]
+
+
+class WordPieceTokenizer:
+    """Turns text into WordPiece ids.
+
+    Args:
+        vocabulary: the pieces; those that continue a word begin with `##`.
+        do_lower_case: lower-case and strip accents, as the uncased models expect. Chinese models use True as well.
+        max_word_characters: longer words become `[UNK]`.
+        recognize_special_tokens: read `[MASK]` and its like in the text as the special tokens, as Hugging Face does;
+            Google's code, and the default here, splits them at the brackets.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        do_lower_case: bool = True,
+        max_word_characters: int = MAX_WORD_CHARACTERS,
+        recognize_special_tokens: bool = False,
+    ):
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self.max_word_characters = max_word_characters
+        model = models.WordPiece(
+            vocabulary.ids,
+            unk_token=UNKNOWN,
+            max_input_chars_per_word=max_word_characters,
+            continuing_subword_prefix=CONTINUATION,
+        )
+        self.backend = Tokenizer(model)
+        self.backend.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+        self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        if recognize_special_tokens:
+            self.backend.add_special_tokens(list(SPECIAL_TOKENS))
+        self.continues = [token.startswith(CONTINUATION) for token in vocabulary.tokens]
+
+    def encode(self, text: str) -> Pieces:
+        """The pieces of one text, without `[CLS]` and `[SEP]`."""
+        return self._pieces(self.backend.encode(text, add_special_tokens=False))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of many texts; several threads share the work."""
+        return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
+
+    def describe(self) -> dict:
+        """What a manifest or a run folder must remember to tokenize alike."""
+        return {
+            "tokenizer": "wordpiece",
+            "do_lower_case": self.do_lower_case,
+            "max_word_characters": self.max_word_characters,
+        }
+
+    def _pieces(self, encoding) -> Pieces:
+        ids = encoding.ids
+        continues = self.continues
+        return Pieces(ids, encoding.offsets, [0 if continues[i] else 1 for i in ids])
+
+
+def config_json(tokenizer: WordPieceTokenizer) -> str:
+    """`tokenizer_config.json`, with the key that Hugging Face uses."""
+    return json.dumps(tokenizer.describe(), indent=2) + "\n"
