@@ -1,0 +1,76 @@
+"""Scaled dot-product attention (Vaswani et al., 2017, equation 1) and the projections around it."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.initialization import truncated_normal
+
+# Finite, so that a row without any visible key gives a uniform distribution and not NaN; small enough for float16.
+HIDDEN = -3e4
+
+
+def head_dim_of(hidden_dim: int, num_heads: int) -> int:
+    """The width of one head. Raises ValueError unless the heads share `hidden_dim` evenly."""
+    if hidden_dim % num_heads:
+        raise ValueError(
+            "`hidden_dim` must be a multiple of `num_heads`, so that every head gets the same width. "
+            f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}."
+        )
+    return hidden_dim // num_heads
+
+
+def split_heads(num_heads: int, head_dim: int, name: str, stddev: float = 0.02) -> keras.layers.EinsumDense:
+    """A projection (B, L, D) -> (B, L, H, K)."""
+    return keras.layers.EinsumDense(
+        "bld,dhk->blhk",
+        output_shape=(None, num_heads, head_dim),
+        bias_axes="hk",
+        kernel_initializer=truncated_normal(stddev),
+        name=name,
+    )
+
+
+def merge_heads(hidden_dim: int, stddev: float = 0.02, name: str = "merge") -> keras.layers.EinsumDense:
+    """A projection (B, L, H, K) -> (B, L, D)."""
+    return keras.layers.EinsumDense(
+        "blhk,hkd->bld",
+        output_shape=(None, hidden_dim),
+        bias_axes="d",
+        kernel_initializer=truncated_normal(stddev),
+        name=name,
+    )
+
+
+def attention_probabilities(query, key, attention_mask=None):
+    """Where each query looks.
+
+    Args:
+        query: (B, L, H, K).
+        key: (B, S, H, K).
+        attention_mask: bool, broadcastable to (B, H, L, S), True where a query may look.
+
+    Returns:
+        (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
+    """
+    scale = ops.cast(query.shape[-1] ** -0.5, query.dtype)
+    scores = ops.cast(ops.einsum("blhk,bshk->bhls", query * scale, key), "float32")
+    if attention_mask is not None:
+        scores = ops.where(attention_mask, scores, HIDDEN)
+    return ops.softmax(scores, axis=-1)
+
+
+def attend(query, key, value, attention_mask=None, dropout=None, training=None):
+    """softmax(q kT / sqrt(K)) v, with dropout on the probabilities.
+
+    Args:
+        query, key, value: (B, L, H, K), (B, S, H, K), (B, S, H, K).
+        attention_mask: see `attention_probabilities`.
+        dropout: a layer, or None.
+
+    Returns:
+        (B, L, H, K)
+    """
+    probabilities = ops.cast(attention_probabilities(query, key, attention_mask), value.dtype)
+    if dropout is not None:
+        probabilities = dropout(probabilities, training=training)
+    return ops.einsum("bhls,bshk->blhk", probabilities, value)

@@ -1,0 +1,51 @@
+"""Dropout whose masks are a pure function of a seed that the training step passes in.
+
+Keras' own layer keeps a counter in a variable. Under `tf.distribute` that counter is mirrored, so that all replicas
+draw the same mask, and it would have to be part of every checkpoint. Here a step opens `dropout_seed(seed)`, with the
+step and replica folded into `seed`, and each layer draws from it: resuming needs nothing but the step number.
+"""
+
+import contextlib
+
+import keras
+
+_ACTIVE = []
+
+
+class _StepSeed(keras.random.SeedGenerator):
+    """A seed that lives as long as one call of the network: two integers, of which draws advance the second."""
+
+    def __init__(self, seed):
+        # Not calling the parent: it would create the variable that this class exists to avoid.
+        self.base = keras.ops.cast(seed, "uint32")  # (2,)
+        self.draws = 0
+
+    def next(self, ordered=True):
+        self.draws += 1
+        return keras.ops.stack([self.base[0], self.base[1] + keras.ops.cast(self.draws * 7919, "uint32")])
+
+
+@contextlib.contextmanager
+def dropout_seed(seed):
+    """All dropout inside draws from `seed`, integers of shape (2,). Equal seeds give equal masks."""
+    _ACTIVE.append(_StepSeed(seed))
+    try:
+        yield
+    finally:
+        _ACTIVE.pop()
+
+
+class Dropout(keras.layers.Layer):
+    """Sets a share `rate` of the inputs to zero while training and scales up the rest.
+
+    Outside `dropout_seed` it draws from Keras' global generator.
+    """
+
+    def __init__(self, rate: float, **kwargs):
+        super().__init__(**kwargs)
+        self.rate = rate
+
+    def call(self, x, training=None):
+        if not training or self.rate == 0.0:
+            return x
+        return keras.random.dropout(x, self.rate, seed=_ACTIVE[-1] if _ACTIVE else None)

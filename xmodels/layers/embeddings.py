@@ -1,0 +1,48 @@
+"""Input embeddings."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.initialization import truncated_normal
+
+
+class SumEmbedding(keras.layers.Layer):
+    """LayerNorm(token + segment + position), then dropout (Devlin et al., 2018, figure 2). No sqrt(D) scaling.
+
+    Call arguments:
+        token_ids: int (B, L), with L at most `max_sequence_length`.
+        segment_ids: int (B, L).
+
+    Returns:
+        (B, L, D)
+
+    Raises:
+        ValueError: the input is longer than the table of positions.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.max_sequence_length = config.max_sequence_length
+
+        def table(rows, name):
+            initializer = truncated_normal(config.initializer_stddev)
+            return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
+
+        self.token = table(config.vocabulary_size, "token")
+        self.segment = table(config.num_segments, "segment")
+        self.position = table(config.max_sequence_length, "position")
+        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+        self.dropout = Dropout(config.dropout)
+
+    def call(self, token_ids, segment_ids, training=None):
+        length = token_ids.shape[1]
+        if length is not None and length > self.max_sequence_length:
+            raise ValueError(
+                "The input is longer than the table of position embeddings. "
+                f"Received: length={length}, max_sequence_length={self.max_sequence_length}."
+            )
+        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")  # (L,)
+        x = self.token(token_ids) + self.segment(segment_ids)  # (B, L, D)
+        x = x + ops.expand_dims(self.position(positions), 0)
+        return self.dropout(self.norm(x), training=training)

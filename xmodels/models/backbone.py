@@ -1,0 +1,123 @@
+"""What all networks share: a frozen configuration, a constructor from it, and named weights."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import keras
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.features import Feature, Features
+
+LARGEST = 10_000_000  # no published dimension comes near; keeps a damaged config.json from asking for all memory
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig:
+    """Numbers that every network has. Subclasses add theirs."""
+
+    vocabulary_size: int
+    hidden_dim: int
+    num_layers: int
+    num_heads: int
+    intermediate_dim: int
+    max_sequence_length: int = 512
+    dropout: float = 0.1
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary, the inverse of `from_json`."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any], source: str = "config.json") -> "ModelConfig":
+        """Builds a configuration from untrusted values.
+
+        Raises:
+            CheckpointError: a key is unknown or missing, or a number is out of bounds.
+        """
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - set(fields))
+        missing = sorted(
+            name
+            for name, field in fields.items()
+            if name not in values and field.default is dataclasses.MISSING
+        )
+        if unknown or missing:
+            raise CheckpointError(
+                f"{source}: not a {cls.__name__}. Unknown keys: {unknown or 'none'}; missing keys: {missing or 'none'}."
+            )
+        for name, value in values.items():
+            wanted = fields[name].type
+            if wanted is int and not (isinstance(value, int) and 0 < value <= LARGEST):
+                raise CheckpointError(f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}.")
+            if wanted is float and not (isinstance(value, int | float) and 0 <= value <= 1):
+                raise CheckpointError(f"{source}: `{name}` must be a number from 0 to 1. Found: {value!r}.")
+            if wanted is str and not isinstance(value, str):
+                raise CheckpointError(f"{source}: `{name}` must be a string. Found: {value!r}.")
+        return cls(**values)
+
+
+class Backbone(keras.Model):
+    """A network that is rebuilt from its configuration alone.
+
+    Subclasses set `config_class` and `reads`, take `config` as their first argument, and return a dictionary with
+    `sequence_output` (B, L, D) and, where they have one, `pooled_output` (B, D).
+    """
+
+    config_class: ClassVar[type[ModelConfig]] = ModelConfig
+    reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
+
+    def __init__(self, config: ModelConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+
+    def get_config(self):
+        return {"config": self.config.to_json()}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(cls.config_class.from_json(config["config"]))
+
+    def initialize(self) -> "Backbone":
+        """Creates all weights by calling the network on a tiny batch. Returns itself."""
+        features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
+        self({name: keras.ops.zeros_like(value) if name.endswith("_ids") else value for name, value in features.items()})
+        return self
+
+
+def named_weights(layer: keras.layers.Layer) -> dict[str, Any]:
+    """All variables of a built layer by the attributes that lead to them, such as `blocks.0.mixer.query.kernel`.
+
+    Unlike Keras' paths the names do not depend on who called whom first, so they identify a weight in a checkpoint.
+    """
+    found: dict[str, Any] = {}
+    _collect(layer, "", found, set())
+    missed = [v.path for v in layer.weights if not any(v is known for known in found.values())]
+    if missed:
+        raise AssertionError(f"{type(layer).__name__} holds weights that no public attribute leads to: {missed}")
+    return found
+
+
+def _collect(layer, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
+    if id(layer) in seen:
+        return  # a shared layer is stored once, under the first name that leads to it
+    seen.add(id(layer))
+    children = [(name, child) for key, value in vars(layer).items() for name, child in _layers(key, value)]
+    below = {id(v) for _, child in children for v in child.weights}
+    for variable in layer.weights:
+        if id(variable) not in below:
+            found[f"{prefix}{variable.name}"] = variable
+    for name, child in children:
+        _collect(child, f"{prefix}{name}.", found, seen)
+
+
+def _layers(key: str, value) -> Iterable[tuple[str, keras.layers.Layer]]:
+    if key.startswith("_"):
+        return
+    if isinstance(value, keras.layers.Layer):
+        yield key, value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            if isinstance(item, keras.layers.Layer):
+                yield f"{key}.{index}", item

@@ -1,0 +1,73 @@
+"""What a network learns: the corruption it needs, the head it adds, and how it is scored."""
+
+from typing import ClassVar
+
+import keras
+
+from data_pipelines.features import Features
+
+
+class Objective(keras.layers.Layer):
+    """One way to learn. Methods are called by name, never through `__call__`.
+
+    `reads` says what the records must hold; `transform()` gives the op that turns them into what `forward` and `score`
+    need.
+    """
+
+    reads: ClassVar[Features] = {}
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.built = True  # it has no call; the heads below it build themselves
+
+    def transform(self):
+        """An op on batches of features; by default nothing changes."""
+        return lambda features: features
+
+    def forward(self, backbone, batch, training=None):
+        """Calls the backbone. Override for a special mask or for several passes."""
+        return backbone(batch, training=training)
+
+    def score(self, outputs, batch, backbone):
+        """Losses and metrics of one batch.
+
+        Returns:
+            Two dictionaries from names to (sum, weight). The training step divides by the weight summed over all
+            replicas and micro-batches, so the weights may depend on the batch only, not on the outputs.
+        """
+        raise TypeError(f"{type(self).__name__} must define `score`.")
+
+
+class Together(Objective):
+    """Several objectives on one pass through the network; their losses are added."""
+
+    def __init__(self, parts, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = list(parts)
+
+    @property
+    def reads(self):
+        return {name: feature for part in self.parts for name, feature in part.reads.items()}
+
+    def transform(self):
+        ops = [part.transform() for part in self.parts]
+
+        def op(features):
+            for each in ops:
+                features = each(features)
+            return features
+
+        return op
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = {}, {}
+        for part in self.parts:
+            part_losses, part_metrics = part.score(outputs, batch, backbone)
+            losses |= part_losses
+            metrics |= part_metrics
+        return losses, metrics
+
+
+def together(*parts: Objective) -> Together:
+    """Joins objectives that share one forward pass, such as masked LM and next sentence."""
+    return Together(parts, name="objective")

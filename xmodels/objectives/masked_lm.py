@@ -1,0 +1,30 @@
+"""Masked language modelling (Devlin et al., 2018, section 3.1, task 1)."""
+
+from data_pipelines.features import Feature
+from xmodels.layers.heads import MaskedLMHead
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class MaskedLM(Objective):
+    """Hide tokens, then name them. Plain, whole-word and static masking differ only in `corrupt`.
+
+    `corrupt` is an op that writes `mask_positions`, `labels` and `label_weights`, all (B, P); records with static masks
+    hold them already and need none.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+
+    def __init__(self, config, corrupt=None, **kwargs):
+        super().__init__(**kwargs)
+        self.corrupt = corrupt
+        self.head = MaskedLMHead(config, name="head")
+
+    def transform(self):
+        return self.corrupt or super().transform()
+
+    def score(self, outputs, batch, backbone):
+        hidden, table = outputs["sequence_output"], backbone.embedding.token
+        logits = self.head(hidden, batch["mask_positions"], token_embedding=table)  # (B, P, V)
+        answer = batch["labels"], logits, batch["label_weights"]
+        return {"masked_lm": weighted_cross_entropy(*answer)}, {"masked_lm_accuracy": weighted_accuracy(*answer)}
