@@ -1,5 +1,6 @@
 """What a network learns: the corruption it needs, the head it adds, and how it is scored."""
 
+import re
 from typing import ClassVar
 
 import keras
@@ -19,6 +20,11 @@ class Objective(keras.layers.Layer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.built = True  # it has no call; the heads below it build themselves
+
+    @property
+    def label(self) -> str:
+        """The class name in snake case: `masked_lm` for `MaskedLM`. Names its weights in a checkpoint."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     def transform(self):
         """An op on batches of features; by default nothing changes."""
@@ -43,14 +49,16 @@ class Together(Objective):
 
     def __init__(self, parts, **kwargs):
         super().__init__(**kwargs)
-        self.parts = list(parts)
+        for part in parts:
+            setattr(self, part.label, part)
+        self._parts = list(parts)
 
     @property
     def reads(self):
-        return {name: feature for part in self.parts for name, feature in part.reads.items()}
+        return {name: feature for part in self._parts for name, feature in part.reads.items()}
 
     def transform(self):
-        ops = [part.transform() for part in self.parts]
+        ops = [part.transform() for part in self._parts]
 
         def op(features):
             for each in ops:
@@ -61,7 +69,7 @@ class Together(Objective):
 
     def score(self, outputs, batch, backbone):
         losses, metrics = {}, {}
-        for part in self.parts:
+        for part in self._parts:
             part_losses, part_metrics = part.score(outputs, batch, backbone)
             losses |= part_losses
             metrics |= part_metrics

@@ -1,0 +1,137 @@
+"""The folder in which a network is handed over: config.json, weights.safetensors, vocab.txt, tokenizer_config.json.
+
+Weights are named `backbone.…` for the network and `objective.…` for the heads it was trained with, by the attributes
+that lead to them (`named_weights`), so every Keras backend reads the same file.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Mapping
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from data_pipelines.errors import CheckpointError
+from xmodels.models.backbone import Backbone, named_weights
+
+CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
+
+
+def read_json(path: str) -> dict:
+    """A JSON object from a file, or a CheckpointError that names the file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path}: not valid JSON ({error}).") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def read_weights(path: str) -> dict[str, np.ndarray]:
+    """All tensors of a safetensors file, or a CheckpointError that names the file."""
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file.") from None
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: not a readable safetensors file ({error}).") from None
+
+
+def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
+    """The weights of a built layer as arrays, under `prefix`."""
+    return {f"{prefix}.{name}": np.asarray(variable) for name, variable in named_weights(layer).items()}
+
+
+def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) -> None:
+    """Gives every weight of a built layer its value from `values`.
+
+    Raises:
+        CheckpointError: lists what is missing, unexpected (below `prefix`) or of another shape. Nothing is assigned.
+    """
+    wanted = {f"{prefix}.{name}": variable for name, variable in named_weights(layer).items()}
+    shapes = {name: tuple(values[name].shape) for name in values if name.startswith(f"{prefix}.")}
+    report_misfits({name: tuple(variable.shape) for name, variable in wanted.items()}, shapes, source)
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+
+
+def report_misfits(wanted: Mapping[str, tuple], found: Mapping[str, tuple], source: str) -> None:
+    """Raises a CheckpointError unless both hold the same names with the same shapes."""
+    missing = sorted(set(wanted) - set(found))
+    unexpected = sorted(set(found) - set(wanted))
+    misshapen = [
+        f"{name}: {list(found[name])} in the file, {list(wanted[name])} in the model"
+        for name in sorted(set(wanted) & set(found))
+        if wanted[name] != found[name]
+    ]
+    parts = [
+        f"{title} ({len(names)}): {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        for title, names in (("missing", missing), ("unexpected", unexpected), ("another shape", misshapen))
+        if names
+    ]
+    if parts:
+        raise CheckpointError(f"{source} does not fit the model. " + "; ".join(parts) + ".")
+
+
+def model_class(name: str) -> type[Backbone]:
+    """The network that `xmodels/models/<name>.py` defines. The folder is the registry."""
+    module_name = f"xmodels.models.{name}"
+    if not name.isidentifier() or importlib.util.find_spec(module_name) is None:
+        raise CheckpointError(f"Unknown model {name!r}: there is no file xmodels/models/{name}.py.")
+    module = importlib.import_module(module_name)
+    classes = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Backbone)]
+    own = [c for c in classes if c.__module__ == module_name]
+    if not own:
+        raise CheckpointError(f"xmodels/models/{name}.py holds no network.")
+    return own[-1]
+
+
+def model_name(backbone: Backbone) -> str:
+    """The file that defines a network, such as `bert`; the inverse of `model_class`."""
+    return type(backbone).__module__.rsplit(".", 1)[-1]
+
+
+def write_model(
+    path: str, backbone: Backbone, heads=None, vocabulary_text: str | None = None, tokenizer: dict | None = None
+) -> None:
+    """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist."""
+    values = values_of("backbone", backbone)
+    if heads is not None:
+        values |= values_of("objective", heads)
+    values = {name: np.ascontiguousarray(value) for name, value in values.items()}
+    save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
+    files = {CONFIG: json.dumps({"model": model_name(backbone), "config": backbone.config.to_json()}, indent=2) + "\n"}
+    if vocabulary_text is not None:
+        files[VOCABULARY] = vocabulary_text
+    if tokenizer is not None:
+        files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
+    for name, text in files.items():
+        with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def read_config(path: str):
+    """The configuration object in a model folder, and the class of its network."""
+    source = os.path.join(path, CONFIG)
+    stored = read_json(source)
+    if set(stored) != {"model", "config"} or not isinstance(stored["config"], dict):
+        raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
+    network = model_class(str(stored["model"]))
+    return network.config_class.from_json(stored["config"], source), network
+
+
+def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:
+    """Rebuilds the network of a model folder; also returns the weights of its heads, named `objective.…`."""
+    config, network = read_config(path)
+    source = os.path.join(path, WEIGHTS)
+    values = read_weights(source)
+    backbone = network(config).initialize()
+    assign("backbone", backbone, values, source)
+    return backbone, {name: value for name, value in values.items() if name.startswith("objective.")}
