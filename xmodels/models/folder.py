@@ -104,7 +104,7 @@ def write_model(
     """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist."""
     values = values_of("backbone", backbone)
     if heads is not None:
-        values |= values_of("objective", heads)
+        values |= values_of(heads.prefix, heads)
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
     files = {CONFIG: json.dumps({"model": model_name(backbone), "config": backbone.config.to_json()}, indent=2) + "\n"}

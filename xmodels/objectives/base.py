@@ -26,6 +26,11 @@ class Objective(keras.layers.Layer):
         """The class name in snake case: `masked_lm` for `MaskedLM`. Names its weights in a checkpoint."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
+    @property
+    def prefix(self) -> str:
+        """Leads the names of its weights in a checkpoint."""
+        return f"objective.{self.label}"
+
     def transform(self):
         """An op on batches of features; by default nothing changes."""
         return lambda features: features
@@ -52,6 +57,10 @@ class Together(Objective):
         for part in parts:
             setattr(self, part.label, part)
         self._parts = list(parts)
+
+    @property
+    def prefix(self):
+        return "objective"
 
     @property
     def reads(self):

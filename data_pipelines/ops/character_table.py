@@ -1,0 +1,79 @@
+"""What BERT's cleaning does to every character, read off the tokenizer itself and embedded in a TensorFlow graph.
+
+Cleaning, lower-casing, NFD, stripping accents and splitting at CJK characters and punctuation all work on one
+character at a time, so a table of replacements reproduces them: "É" -> "e", "," -> " , ", "中" -> " 中 ", NUL -> "".
+
+One thing is not: NFD also sorts the marks that follow a letter. Marks are stripped right after, so this shows only
+where two marks that survive (some Indic, Glagolitic and musical signs, when lower-casing) stand in unsorted order.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+PAGE = 256  # code points that share one row of the table
+CODE_POINTS = 0x110000
+SURROGATES = range(0xD800, 0xE000)  # never in UTF-8
+SPACE = ord(" ")
+ITSELF, NOTHING = -1, -2  # in a replacement: the character that is replaced; no character
+
+
+class CharacterTable(tf.Module):
+    """Cleans text inside the graph, exactly as the normalizer and pre-tokenizer of `backend`.
+
+    Args:
+        backend: a `tokenizers.Tokenizer`, the `backend` of a `WordPieceTokenizer`.
+    """
+
+    def __init__(self, backend):
+        super().__init__()
+        page_of, pages, replacements = compact(backend)
+        self.page_of = tf.constant(page_of)  # (CODE_POINTS / PAGE,): row of `pages`
+        self.pages = tf.constant(pages)  # (rows * PAGE,): row of `replacements`
+        self.replacements = tf.constant(replacements)  # (replacements, R): code points, ITSELF or NOTHING
+
+    def split(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The clean words of `text`, string (B,), as strings (B, None). Broken UTF-8 is dropped, as U+FFFD is."""
+        characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
+        code = characters.flat_values  # (N,)
+        page = tf.cast(tf.gather(self.page_of, code // PAGE), tf.int32)
+        index = tf.cast(tf.gather(self.pages, page * PAGE + code % PAGE), tf.int32)
+        clean = tf.gather(self.replacements, index)  # (N, R)
+        clean = tf.where(clean == ITSELF, code[:, None], clean)
+        is_character = clean != NOTHING
+        ends = tf.cumsum(tf.math.count_nonzero(is_character, axis=1))
+        ends = tf.concat([tf.zeros([1], tf.int64), ends], axis=0)  # (N + 1,)
+        row_splits = tf.gather(ends, characters.row_splits)
+        clean = tf.RaggedTensor.from_row_splits(tf.boolean_mask(clean, is_character), row_splits, validate=False)
+        return tf.strings.split(tf.strings.unicode_encode(clean, "UTF-8"))
+
+
+def compact(backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A two-level table: `replacements[pages[page_of[code // PAGE], code % PAGE]]`."""
+    rows, replacements = {}, {}
+    page_of = [
+        rows.setdefault(tuple(replacements.setdefault(x, len(replacements)) for x in page), len(rows))
+        for page in (page_replacements(backend, first) for first in range(0, CODE_POINTS, PAGE))
+    ]
+    width = max(map(len, replacements))
+    padded = [replacement + (NOTHING,) * (width - len(replacement)) for replacement in replacements]
+    return np.array(page_of, np.int16), np.array(list(rows), np.int16).reshape(-1), np.array(padded, np.int32)
+
+
+def page_replacements(backend, first: int) -> list[tuple[int, ...]]:
+    """The replacement of each code point from `first` to `first + PAGE`."""
+    if first in SURROGATES:
+        return [()] * PAGE
+    text = "".join(map(chr, range(first, first + PAGE)))
+    whole = replace(backend, text)  # most pages hold ordinary letters only, or only characters to drop
+    if whole in (text, ""):
+        return [(ITSELF,) if whole else ()] * PAGE
+    return [
+        tuple(ITSELF if new == old else ord(new) for new in replace(backend, old))
+        for old in text
+    ]
+
+
+def replace(backend, text: str) -> str:
+    """`text`, normalised, with a space wherever one word ends and the next begins."""
+    words = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(f"a{text}a"))
+    return " ".join(word for word, _ in words)[1:-1]

@@ -1,0 +1,124 @@
+"""BERT's tokenizer inside a TensorFlow graph, so that a SavedModel takes raw strings.
+
+The ids equal those of `WordPieceTokenizer`: the cleaning is a table read off it (`character_table`), and the words are
+then cut into pieces by one of two ops. `text` is fast and needs the library `tensorflow_text` wherever the model is
+served; `core` runs in any TensorFlow, so also in a stock TensorFlow Serving.
+"""
+
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.character_table import CharacterTable
+from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.vocabulary import CLS, CONTINUATION, PAD, SEP, UNKNOWN, Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+
+
+class GraphTokenizer(tf.Module):
+    """Turns strings into WordPiece ids in eager mode, in a `tf.function` and in a SavedModel.
+
+    Keep it as an attribute of the module that is saved, so that its tables are saved too.
+
+    Args:
+        tokenizer: the tokenizer to reproduce. It must not recognize special tokens in the text: whoever sends a
+            text to a served model would otherwise decide where it is framed.
+        serving_ops: `text` or `core`.
+    """
+
+    def __init__(self, tokenizer: WordPieceTokenizer, serving_ops: str = "text"):
+        super().__init__()
+        if serving_ops not in WORDPIECES:
+            known = ", ".join(WORDPIECES)
+            raise UsageError(f"Unknown `serving_ops`: {serving_ops!r}. Known: {known}.")
+        if tokenizer.backend.get_added_tokens_decoder():
+            raise UsageError(
+                "A graph tokenizer reads special tokens in the text as ordinary text. "
+                "Received: a WordPieceTokenizer with recognize_special_tokens=True."
+            )
+        self.vocabulary = tokenizer.vocabulary
+        self.max_word_characters = tokenizer.max_word_characters
+        with tf.device("CPU:0"):
+            self.characters = CharacterTable(tokenizer.backend)
+            self.wordpieces = WORDPIECES[serving_ops](tokenizer.vocabulary)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The ids, int32 (B, None), of `text`, string (B,), without special tokens."""
+        with tf.device("CPU:0"):
+            words = self.characters.split(text)  # (B, None)
+            word = words.flat_values  # (W,)
+            too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.max_word_characters
+            pieces = self.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
+            return words.with_flat_values(pieces).merge_dims(1, 2)
+
+    def features(self, texts: list[tf.Tensor] | tuple[tf.Tensor, ...], max_sequence_length: int) -> dict:
+        """Frames one text, or a pair, as `data_pipelines.text.framing.pack` does.
+
+        Args:
+            texts: one or two string tensors (B,).
+            max_sequence_length: counts the special tokens; longer inputs are shortened.
+
+        Returns:
+            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch.
+        """
+        room = room_for_text(len(texts), max_sequence_length)
+        ids = [self.tokenize(text)[:, :room] for text in texts]  # (B, None) each
+        lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
+        ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths)]
+        cls, sep = (tf.fill([ids[0].nrows(), 1], self.vocabulary[token]) for token in (CLS, SEP))
+        parts = [tf.concat([x, sep], axis=1) for x in ids]
+        parts[0] = tf.concat([cls, parts[0]], axis=1)
+        segments = [tf.ones_like(part) * index for index, part in enumerate(parts)]
+        token_ids = tf.concat(parts, axis=1)
+        return {
+            "token_ids": token_ids.to_tensor(self.vocabulary[PAD]),
+            "segment_ids": tf.concat(segments, axis=1).to_tensor(),
+            "padding_mask": tf.sequence_mask(token_ids.row_lengths()),
+        }
+
+
+def kept_lengths(lengths: list[tf.Tensor], room: int) -> list[tf.Tensor]:
+    """What each text keeps, int32 (B,), when the longer one, or else the second, is shortened piece by piece."""
+    if len(lengths) == 1:
+        return [tf.minimum(lengths[0], room)]
+    first, second = lengths
+    # A text that fits in its half is kept; the other gets the rest. The odd piece goes to the first.
+    kept_first = tf.minimum(first, tf.maximum(room - second, room - room // 2))
+    return [kept_first, tf.minimum(second, room - kept_first)]
+
+
+class TextWordPieces(tf.Module):
+    """Words, string (W,), to ids, int32 (W, None), with the op of TensorFlow Text: linear in the text."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        super().__init__()
+        import tensorflow_text  # only here, so that `core` does without
+
+        self.tokenizer = tensorflow_text.FastWordpieceTokenizer(
+            vocab=vocabulary.tokens,
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=2**31 - 1,  # long words are already [UNK]
+            token_out_type=tf.int32,
+            unknown_token=UNKNOWN,
+            no_pretokenization=True,
+            support_detokenization=False,
+        )
+
+    def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
+        return self.tokenizer.tokenize(words)
+
+
+class CoreWordPieces(tf.Module):
+    """Words, string (W,), to ids, int32 (W, None), with core ops: whole words first, then the longest match."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        super().__init__()
+        self.unknown = vocabulary[UNKNOWN]
+        self.longest = max(len(token) for token in vocabulary.tokens)
+        entries = tf.lookup.KeyValueTensorInitializer(vocabulary.tokens, tf.range(len(vocabulary)))
+        self.ids = tf.lookup.StaticHashTable(entries, default_value=-1)
+
+    def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
+        whole = self.ids.lookup(words)  # (W,)
+        split = tf.where(whole < 0)[:, 0]  # the words to cut, (C,)
+        pieces = self.cut(tf.gather(words, split))  # (C, None)
+        ...

@@ -1,0 +1,42 @@
+"""Classify a text, or a pair of texts (Devlin et al., 2018, section 4.1)."""
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.initialization import truncated_normal
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.tasks.base import Task
+
+
+class Classify(Task):
+    """Dropout and one Dense layer on the pooled output.
+
+    Args:
+        config: the configuration of the backbone.
+        labels: the names of the C classes, in the order of their ids.
+    """
+
+    reads = {"token_ids": Feature((None,)), "labels": Feature(())}
+    signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
+
+    def __init__(self, config, labels, **kwargs):
+        super().__init__(**kwargs)
+        self.label_names = tuple(labels)
+        initializer = truncated_normal(config.initializer_stddev)
+        self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, backbone, batch, training=None):
+        outputs = backbone(batch, training=training)
+        hidden = self.dropout(outputs["pooled_output"], training=training)  # (B, D)
+        return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
+
+    def score(self, outputs, batch, backbone):
+        answer = batch["labels"], outputs["logits"], batch["example_weights"]
+        return {"classify": weighted_cross_entropy(*answer)}, {"accuracy": weighted_accuracy(*answer)}
+
+    def predict(self, outputs):
+        probabilities = ops.softmax(outputs["logits"], axis=-1)  # (B, C)
+        return {"label_ids": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}
