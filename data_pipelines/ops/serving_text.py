@@ -118,7 +118,42 @@ class CoreWordPieces(tf.Module):
         self.ids = tf.lookup.StaticHashTable(entries, default_value=-1)
 
     def __call__(self, words: tf.Tensor) -> tf.RaggedTensor:
-        whole = self.ids.lookup(words)  # (W,)
-        split = tf.where(whole < 0)[:, 0]  # the words to cut, (C,)
-        pieces = self.cut(tf.gather(words, split))  # (C, None)
-        ...
+        ids = self.ids.lookup(words)  # (W,)
+        word, to_cut = tf.where(ids >= 0)[:, 0], tf.where(ids < 0)[:, 0]
+        found = tf.TensorArray(tf.int64, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 2])
+        found = found.write(0, with_ids(word, tf.gather(ids, word)))
+        state = tf.constant(1), to_cut, tf.gather(words, to_cut), found
+        *_, found = tf.while_loop(lambda step, word, *_: tf.size(word) > 0, self.cut, state)
+        return self.in_order(found.concat(), tf.size(words, tf.int64))
+
+    def cut(self, step, word, rest, found):
+        """Takes the longest piece off the front of `rest`, string (C,): what is left of the words `word`, (C,)."""
+        length = tf.strings.length(rest, unit="UTF8_CHAR")
+        shortest = tf.where(step > 1, len(CONTINUATION), 0) + 1
+        sizes = tf.range(shortest, tf.minimum(tf.reduce_max(length), self.longest) + 1)[None, :]  # (1, S)
+        candidates = tf.strings.substr(rest[:, None], tf.zeros_like(sizes), sizes, unit="UTF8_CHAR")  # (C, S)
+        ids = self.ids.lookup(candidates)
+        size = tf.reduce_max(tf.where(ids >= 0, sizes, 0), axis=1)  # (C,), 0 where nothing matches
+        ids = tf.gather(ids, tf.maximum(size - shortest, 0), batch_dims=1)
+        found = found.write(step, with_ids(word, ids))
+        unfinished = (size > 0) & (size < length)
+        word, rest, size, length = (tf.boolean_mask(x, unfinished) for x in (word, rest, size, length))
+        return step + 1, word, CONTINUATION + tf.strings.substr(rest, size, length, unit="UTF8_CHAR"), found
+
+    def in_order(self, found: tf.Tensor, num_words: tf.Tensor) -> tf.RaggedTensor:
+        """The pieces of each word, given (word, id) in the order of their discovery, (P, 2)."""
+        found = tf.gather(found, tf.argsort(found[:, 0], stable=True))
+        word, ids = found[:, 0], tf.cast(found[:, 1], tf.int32)
+        unknown = tf.math.unsorted_segment_min(ids, word, num_words) < 0  # (W,): a rest matched nothing
+        keep = (ids < 0) | ~tf.gather(unknown, word)  # such a word is one [UNK], without the pieces before
+        word, ids = tf.boolean_mask(word, keep), tf.boolean_mask(ids, keep)
+        ids = tf.where(ids < 0, self.unknown, ids)
+        return tf.RaggedTensor.from_value_rowids(ids, word, num_words, validate=False)
+
+
+def with_ids(word: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Pairs of word and id, int64 (P, 2)."""
+    return tf.stack([word, tf.cast(ids, tf.int64)], axis=1)
+
+
+WORDPIECES = {"text": TextWordPieces, "core": CoreWordPieces}
