@@ -67,10 +67,7 @@ def page_replacements(backend, first: int) -> list[tuple[int, ...]]:
     whole = replace(backend, text)  # most pages hold ordinary letters only, or only characters to drop
     if whole in (text, ""):
         return [(ITSELF,) if whole else ()] * PAGE
-    return [
-        tuple(ITSELF if new == old else ord(new) for new in replace(backend, old))
-        for old in text
-    ]
+    return [tuple(ITSELF if new == old else ord(new) for new in replace(backend, old)) for old in text]
 
 
 def replace(backend, text: str) -> str:

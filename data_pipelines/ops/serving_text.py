@@ -63,7 +63,7 @@ class GraphTokenizer(tf.Module):
         room = room_for_text(len(texts), max_sequence_length)
         ids = [self.tokenize(text)[:, :room] for text in texts]  # (B, None) each
         lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
-        ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths)]
+        ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]
         cls, sep = (tf.fill([ids[0].nrows(), 1], self.vocabulary[token]) for token in (CLS, SEP))
         parts = [tf.concat([x, sep], axis=1) for x in ids]
         parts[0] = tf.concat([cls, parts[0]], axis=1)

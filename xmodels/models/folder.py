@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError
-from xmodels.models.backbone import Backbone, named_weights
+from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 
@@ -40,7 +40,7 @@ def read_weights(path: str) -> dict[str, np.ndarray]:
         return load_file(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, TypeError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file ({error}).") from None
 
 
@@ -105,15 +105,27 @@ def write_model(
     values = values_of("backbone", backbone)
     if heads is not None:
         values |= values_of(heads.prefix, heads)
+    write_values(path, model_name(backbone), backbone.config, values, vocabulary_text, tokenizer)
+
+
+def write_values(
+    path: str,
+    model: str,
+    config: ModelConfig,
+    values: Mapping[str, np.ndarray],
+    vocabulary_text: str | None = None,
+    tokenizer: dict | None = None,
+) -> None:
+    """Writes named weights into the folder `path`, which must exist, without building the network."""
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
-    files = {CONFIG: json.dumps({"model": model_name(backbone), "config": backbone.config.to_json()}, indent=2) + "\n"}
+    files = {CONFIG: json.dumps({"model": model, "config": config.to_json()}, indent=2) + "\n"}
     if vocabulary_text is not None:
         files[VOCABULARY] = vocabulary_text
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
     for name, text in files.items():
-        with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+        with open(os.path.join(path, name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
 
 

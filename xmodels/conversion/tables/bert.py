@@ -1,17 +1,16 @@
 """BERT by the names that others use: Hugging Face's `BertForPreTraining` and Google's TensorFlow 1 code.
 
-A space stands between two axes of a variable; letters without one are merged. Our query kernel, `D H K`, is `HK D` in
-torch and `D HK` in TensorFlow 1. D hidden_dim, H num_heads, K head_dim, F intermediate_dim, V vocabulary, L positions,
-S segments, N next sentence (2), C classes. `{layer}` counts the layers.
+A space stands between two axes of a variable, and merged axes stand together: our query kernel, `D H K`, is `HK D` in
+Hugging Face's files and `D HK` in Google's. D hidden_dim, O the same as output of a square kernel, H num_heads,
+K head_dim, F intermediate_dim, V vocabulary, L positions, S segments, N next sentence (2), C classes.
 """
 
-from xmodels.conversion.formats import Format
+from xmodels.conversion.formats import Format, in_every_layer
 from xmodels.models.bert import BertConfig
 
-MODEL = "bert"
 CONFIG = BertConfig
 
-VARIABLES = {
+AXES = {
     "backbone.embedding.token.embeddings": "V D",
     "backbone.embedding.segment.embeddings": "S D",
     "backbone.embedding.position.embeddings": "L D",
@@ -33,10 +32,10 @@ VARIABLES = {
     "backbone.blocks.{layer}.feedforward.contract.bias": "D",
     "backbone.blocks.{layer}.feedforward_norm.gamma": "D",
     "backbone.blocks.{layer}.feedforward_norm.beta": "D",
-    "backbone.pooler.kernel": "D D",
-    "backbone.pooler.bias": "D",
-    "objective.masked_lm.head.dense.kernel": "D D",
-    "objective.masked_lm.head.dense.bias": "D",
+    "backbone.pooler.kernel": "D O",
+    "backbone.pooler.bias": "O",
+    "objective.masked_lm.head.dense.kernel": "D O",
+    "objective.masked_lm.head.dense.bias": "O",
     "objective.masked_lm.head.norm.gamma": "D",
     "objective.masked_lm.head.norm.beta": "D",
     "objective.masked_lm.head.bias": "V",
@@ -46,19 +45,12 @@ VARIABLES = {
     "objective.classify.head.bias": "C",
 }
 
-# What a published checkpoint may lack as a whole; a part of it alone is an error.
-GROUPS = {
-    "pooler": "backbone.pooler.",
-    "masked_lm": "objective.masked_lm.",
-    "next_sentence": "objective.next_sentence.",
-    "classify": "objective.classify.",
-}
 
-
-def axis_sizes(config: BertConfig) -> dict[str, int]:
+def axis_lengths(config: BertConfig) -> dict[str, int]:
     """The length of every axis but C, which only a checkpoint knows."""
     return {
         "D": config.hidden_dim,
+        "O": config.hidden_dim,
         "H": config.num_heads,
         "K": config.hidden_dim // config.num_heads,
         "F": config.intermediate_dim,
@@ -68,6 +60,14 @@ def axis_sizes(config: BertConfig) -> dict[str, int]:
         "N": 2,
     }
 
+
+# What a published checkpoint may lack as a whole. Parts of it are an error.
+GROUPS = {
+    "pooler": "backbone.pooler.",
+    "masked_lm": "objective.masked_lm.",
+    "next_sentence": "objective.next_sentence.",
+    "classify": "objective.classify.",
+}
 
 SETTINGS = {
     "vocab_size": "vocabulary_size",
@@ -89,23 +89,10 @@ HUGGING_FACE = Format(
         "backbone.embedding.position.embeddings": ("bert.embeddings.position_embeddings.weight", "L D"),
         "backbone.embedding.norm.gamma": ("bert.embeddings.LayerNorm.weight", "D"),
         "backbone.embedding.norm.beta": ("bert.embeddings.LayerNorm.bias", "D"),
-        "backbone.blocks.{layer}.mixer.query.kernel": ("bert.encoder.layer.{layer}.attention.self.query.weight", "HK D"),
-        "backbone.blocks.{layer}.mixer.query.bias": ("bert.encoder.layer.{layer}.attention.self.query.bias", "HK"),
-        "backbone.blocks.{layer}.mixer.key.kernel": ("bert.encoder.layer.{layer}.attention.self.key.weight", "HK D"),
-        "backbone.blocks.{layer}.mixer.key.bias": ("bert.encoder.layer.{layer}.attention.self.key.bias", "HK"),
-        "backbone.blocks.{layer}.mixer.value.kernel": ("bert.encoder.layer.{layer}.attention.self.value.weight", "HK D"),
-        "backbone.blocks.{layer}.mixer.value.bias": ("bert.encoder.layer.{layer}.attention.self.value.bias", "HK"),
-        "backbone.blocks.{layer}.mixer.merge.kernel": ("bert.encoder.layer.{layer}.attention.output.dense.weight", "D HK"),
-        "backbone.blocks.{layer}.mixer.merge.bias": ("bert.encoder.layer.{layer}.attention.output.dense.bias", "D"),
-        "backbone.blocks.{layer}.mixer_norm.gamma": ("bert.encoder.layer.{layer}.attention.output.LayerNorm.weight", "D"),
-        "backbone.blocks.{layer}.mixer_norm.beta": ("bert.encoder.layer.{layer}.attention.output.LayerNorm.bias", "D"),
-        "backbone.blocks.{layer}.feedforward.expand.kernel": ("bert.encoder.layer.{layer}.intermediate.dense.weight", "F D"),
-        "backbone.blocks.{layer}.feedforward.expand.bias": ("bert.encoder.layer.{layer}.intermediate.dense.bias", "F"),
-        "backbone.blocks.{layer}.feedforward.contract.kernel": ("bert.encoder.layer.{layer}.output.dense.weight", "D F"),
-        "backbone.blocks.{layer}.feedforward.contract.bias": ("bert.encoder.layer.{layer}.output.dense.bias", "D"),
-        "backbone.blocks.{layer}.feedforward_norm.gamma": ("bert.encoder.layer.{layer}.output.LayerNorm.weight", "D"),
-        "backbone.blocks.{layer}.feedforward_norm.beta": ("bert.encoder.layer.{layer}.output.LayerNorm.bias", "D"),
-        "objective.masked_lm.head.dense.bias": ("cls.predictions.transform.dense.bias", "D"),
+        "backbone.pooler.kernel": ("bert.pooler.dense.weight", "O D"),
+        "backbone.pooler.bias": ("bert.pooler.dense.bias", "O"),
+        "objective.masked_lm.head.dense.kernel": ("cls.predictions.transform.dense.weight", "O D"),
+        "objective.masked_lm.head.dense.bias": ("cls.predictions.transform.dense.bias", "O"),
         "objective.masked_lm.head.norm.gamma": ("cls.predictions.transform.LayerNorm.weight", "D"),
         "objective.masked_lm.head.norm.beta": ("cls.predictions.transform.LayerNorm.bias", "D"),
         "objective.masked_lm.head.bias": ("cls.predictions.bias", "V"),
@@ -113,9 +100,107 @@ HUGGING_FACE = Format(
         "objective.next_sentence.head.bias": ("cls.seq_relationship.bias", "N"),
         "objective.classify.head.kernel": ("classifier.weight", "C D"),
         "objective.classify.head.bias": ("classifier.bias", "C"),
-    },
-    transposed={
-        "backbone.pooler.kernel": "bert.pooler.dense.weight",
-    },
+    }
+    | in_every_layer(
+        "backbone.blocks.{layer}.",
+        "bert.encoder.layer.{layer}.",
+        {
+            "mixer.query.kernel": ("attention.self.query.weight", "HK D"),
+            "mixer.query.bias": ("attention.self.query.bias", "HK"),
+            "mixer.key.kernel": ("attention.self.key.weight", "HK D"),
+            "mixer.key.bias": ("attention.self.key.bias", "HK"),
+            "mixer.value.kernel": ("attention.self.value.weight", "HK D"),
+            "mixer.value.bias": ("attention.self.value.bias", "HK"),
+            "mixer.merge.kernel": ("attention.output.dense.weight", "D HK"),
+            "mixer.merge.bias": ("attention.output.dense.bias", "D"),
+            "mixer_norm.gamma": ("attention.output.LayerNorm.weight", "D"),
+            "mixer_norm.beta": ("attention.output.LayerNorm.bias", "D"),
+            "feedforward.expand.kernel": ("intermediate.dense.weight", "F D"),
+            "feedforward.expand.bias": ("intermediate.dense.bias", "F"),
+            "feedforward.contract.kernel": ("output.dense.weight", "D F"),
+            "feedforward.contract.bias": ("output.dense.bias", "D"),
+            "feedforward_norm.gamma": ("output.LayerNorm.weight", "D"),
+            "feedforward_norm.beta": ("output.LayerNorm.bias", "D"),
+        },
+    ),
     settings=SETTINGS | {"layer_norm_eps": "layer_norm_epsilon"},
+    activations={
+        "gelu": "gelu",
+        "gelu_new": "gelu_tanh",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "relu": "relu",
+        "silu": "swish",
+        "swish": "swish",
+        "tanh": "tanh",
+    },
+    fixed={
+        "model_type": "bert",
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "add_cross_attention": False,
+    },
+)
+
+TENSORFLOW1 = Format(
+    variables={
+        "backbone.embedding.token.embeddings": ("bert/embeddings/word_embeddings", "V D"),
+        "backbone.embedding.segment.embeddings": ("bert/embeddings/token_type_embeddings", "S D"),
+        "backbone.embedding.position.embeddings": ("bert/embeddings/position_embeddings", "L D"),
+        "backbone.embedding.norm.gamma": ("bert/embeddings/LayerNorm/gamma", "D"),
+        "backbone.embedding.norm.beta": ("bert/embeddings/LayerNorm/beta", "D"),
+        "backbone.pooler.kernel": ("bert/pooler/dense/kernel", "D O"),
+        "backbone.pooler.bias": ("bert/pooler/dense/bias", "O"),
+        "objective.masked_lm.head.dense.kernel": ("cls/predictions/transform/dense/kernel", "D O"),
+        "objective.masked_lm.head.dense.bias": ("cls/predictions/transform/dense/bias", "O"),
+        "objective.masked_lm.head.norm.gamma": ("cls/predictions/transform/LayerNorm/gamma", "D"),
+        "objective.masked_lm.head.norm.beta": ("cls/predictions/transform/LayerNorm/beta", "D"),
+        "objective.masked_lm.head.bias": ("cls/predictions/output_bias", "V"),
+        "objective.next_sentence.head.kernel": ("cls/seq_relationship/output_weights", "N D"),
+        "objective.next_sentence.head.bias": ("cls/seq_relationship/output_bias", "N"),
+        "objective.classify.head.kernel": ("output_weights", "C D"),
+        "objective.classify.head.bias": ("output_bias", "C"),
+    }
+    | in_every_layer(
+        "backbone.blocks.{layer}.",
+        "bert/encoder/layer_{layer}/",
+        {
+            "mixer.query.kernel": ("attention/self/query/kernel", "D HK"),
+            "mixer.query.bias": ("attention/self/query/bias", "HK"),
+            "mixer.key.kernel": ("attention/self/key/kernel", "D HK"),
+            "mixer.key.bias": ("attention/self/key/bias", "HK"),
+            "mixer.value.kernel": ("attention/self/value/kernel", "D HK"),
+            "mixer.value.bias": ("attention/self/value/bias", "HK"),
+            "mixer.merge.kernel": ("attention/output/dense/kernel", "HK D"),
+            "mixer.merge.bias": ("attention/output/dense/bias", "D"),
+            "mixer_norm.gamma": ("attention/output/LayerNorm/gamma", "D"),
+            "mixer_norm.beta": ("attention/output/LayerNorm/beta", "D"),
+            "feedforward.expand.kernel": ("intermediate/dense/kernel", "D F"),
+            "feedforward.expand.bias": ("intermediate/dense/bias", "F"),
+            "feedforward.contract.kernel": ("output/dense/kernel", "F D"),
+            "feedforward.contract.bias": ("output/dense/bias", "D"),
+            "feedforward_norm.gamma": ("output/LayerNorm/gamma", "D"),
+            "feedforward_norm.beta": ("output/LayerNorm/beta", "D"),
+        },
+    ),
+    settings=SETTINGS,
+    activations={"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"},  # Google's "gelu" is the tanh approximation
+    implied={"layer_norm_epsilon": 1e-12},
+)
+
+# What Hugging Face's files have held over the years.
+OLD_ENDINGS = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
+BARE_PARTS = ("embeddings", "encoder", "pooler")  # a `BertModel` alone writes its names without `bert.`
+BUFFERS = ("bert.embeddings.position_ids",)
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+
+# The class that Hugging Face builds for a set of heads; the first whose heads are all present.
+ARCHITECTURES = (
+    ("BertForPreTraining", {"masked_lm", "next_sentence"}),
+    ("BertForMaskedLM", {"masked_lm"}),
+    ("BertForNextSentencePrediction", {"next_sentence"}),
+    ("BertForSequenceClassification", {"classify"}),
+    ("BertModel", set()),
 )

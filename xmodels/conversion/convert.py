@@ -1,0 +1,147 @@
+"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, or a model folder of ours."""
+
+import contextlib
+import os
+import shutil
+
+import keras
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from xmodels.conversion import formats, hugging_face, tensorflow1
+from xmodels.conversion.formats import Loaded
+from xmodels.models import folder
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.tasks.classify import Classify
+
+RUN_MODEL = "backbone"  # where a run folder keeps its model folder
+
+
+def load(source: str, allow_pickle: bool = False) -> Loaded:
+    """Reads a checkpoint.
+
+    Args:
+        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, or a model folder or run folder of ours.
+        allow_pickle: read a `pytorch_model.bin` if there is nothing better. A pickle can run code.
+
+    Raises:
+        CheckpointError: says which file, and which tensors are missing, unexpected or of another shape.
+    """
+    kind, path = _split(source)
+    if not kind:
+        return _read_ours(path)
+    return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+
+
+def save(loaded: Loaded, target: str) -> None:
+    """Writes a checkpoint into a new folder, which appears when it is whole.
+
+    Args:
+        target: `hf:FOLDER`, `tf1:FOLDER`, or a plain path for a model folder of ours.
+
+    Raises:
+        CheckpointError: the target exists, or the format cannot express the checkpoint.
+    """
+    kind, path = _split(target)
+    write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
+    with _new_folder(path) as unfinished:
+        write(unfinished, loaded)
+
+
+def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, float]:
+    """Runs both checkpoints on one fixed batch.
+
+    Returns:
+        The largest absolute difference of each output: `sequence_output`, `pooled_output`, and the logits of the heads.
+
+    Raises:
+        CheckpointError: the two have different heads, or outputs of different shapes.
+    """
+    both = [outputs(load(each, allow_pickle)) for each in (source, target)]
+    shapes = [{name: value.shape for name, value in found.items()} for found in both]
+    folder.report_misfits(*shapes, f"{target}, compared with {source},")
+    return {name: float(np.max(np.abs(both[0][name] - both[1][name]))) for name in both[0]}
+
+
+def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
+    """What the network and its heads say to a fixed batch that has padding and two segments."""
+    config = loaded.config
+    backbone = folder.model_class(loaded.model)(config).initialize()
+    folder.assign("backbone", backbone, loaded.values, loaded.model)
+    batch = _batch(config)
+    found = backbone(batch)
+    states, pooled = found["sequence_output"], found["pooled_output"]
+    num_classes = len(loaded.values.get("objective.classify.head.bias", ()))
+    masked_lm, next_sentence, classify = MaskedLM(config), NextSentence(config), Classify(config, range(num_classes))
+    logits = {
+        masked_lm: lambda: masked_lm.head(states, batch["mask_positions"], token_embedding=backbone.embedding.token),
+        next_sentence: lambda: next_sentence.head(pooled),
+        classify: lambda: classify.head(pooled),
+    }
+    for objective, call in logits.items():
+        if objective.label in loaded.heads:
+            call()  # creates the weights
+            folder.assign(objective.prefix, objective, loaded.values, loaded.model)
+            found[f"{objective.label}_logits"] = call()
+    return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
+
+
+def _batch(config) -> dict[str, np.ndarray]:
+    """Two rows, of which the second ends in padding."""
+    length = min(config.max_sequence_length, 16)
+    positions = np.arange(length)
+    token_ids = np.random.default_rng(0).integers(config.vocabulary_size, size=(2, length))
+    real = positions < np.array([[length], [max(1, length - 4)]])  # (B, L)
+    return {
+        "token_ids": (token_ids * real).astype("int32"),
+        "segment_ids": (real & (positions >= length // 2) & (config.num_segments > 1)).astype("int32"),
+        "padding_mask": real,
+        "mask_positions": np.stack([positions, positions]).astype("int32"),
+    }
+
+
+def _split(name: str) -> tuple[str, str]:
+    """`hf:path` -> ("hf", "path"); a plain path -> ("", path)."""
+    kind, colon, path = name.partition(":")
+    return (kind, path) if colon and kind in ("hf", "tf1") else ("", name)
+
+
+def _read_ours(path: str) -> Loaded:
+    run_model = os.path.join(path, RUN_MODEL)
+    if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
+        path = run_model
+    config, network = folder.read_config(path)
+    model = network.__module__.rsplit(".", 1)[-1]
+    source = os.path.join(path, folder.WEIGHTS)
+    return formats.loaded(
+        folder.read_weights(source),
+        {name: (name, axes) for name, axes in formats.table_of(model).AXES.items()},
+        model,
+        config,
+        source,
+        vocabulary_text=hugging_face.read_text(os.path.join(path, folder.VOCABULARY)),
+        do_lower_case=hugging_face.lower_cases(os.path.join(path, folder.TOKENIZER)),
+    )
+
+
+def _write_ours(path: str, loaded: Loaded) -> None:
+    lower = loaded.do_lower_case
+    tokenizer = None if lower is None else {"tokenizer": "wordpiece", "do_lower_case": lower}
+    folder.write_values(path, loaded.model, loaded.config, loaded.values, loaded.vocabulary_text, tokenizer)
+
+
+@contextlib.contextmanager
+def _new_folder(path: str):
+    """A folder that becomes `path` when the body is done, and vanishes if it fails."""
+    path = os.path.abspath(path)
+    if os.path.lexists(path):
+        raise CheckpointError(f"{path}: exists already; a checkpoint is written into a new folder only.")
+    unfinished = f"{path}.unfinished-{os.getpid()}"
+    os.makedirs(unfinished)
+    try:
+        yield unfinished
+        os.rename(unfinished, path)
+    except BaseException:
+        shutil.rmtree(unfinished)
+        raise

@@ -1,0 +1,224 @@
+"""What a table says about somebody else's checkpoints, and the two directions of reading it."""
+
+import dataclasses
+import importlib
+import importlib.util
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from xmodels.models import folder
+from xmodels.models.backbone import ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """The names of one kind of checkpoint.
+
+    Attributes:
+        variables: our name -> (their name, their axes); `{layer}` counts the layers.
+        settings: the key in their config.json -> our field.
+        activations: their name -> ours. The first that fits is the one we write.
+        fixed: keys of their config.json that may hold this value only.
+        implied: our fields that their config.json cannot say, with the only value they can have.
+    """
+
+    variables: Mapping[str, tuple[str, str]]
+    settings: Mapping[str, str]
+    activations: Mapping[str, str]
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    implied: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A checkpoint in memory.
+
+    Attributes:
+        model: the file in `xmodels/models`, such as "bert".
+        config: the configuration of that network.
+        values: our flat names, `backbone.…` and `objective.…`, -> float32 arrays.
+        vocabulary_text: the contents of vocab.txt, if there is one.
+        do_lower_case: what the tokenizer's configuration says, if there is one.
+        heads: the heads that `values` holds: "masked_lm", "next_sentence", "classify".
+        warnings: what the reader should know, such as heads that are absent.
+    """
+
+    model: str
+    config: ModelConfig
+    values: dict[str, np.ndarray]
+    vocabulary_text: str | None = None
+    do_lower_case: bool | None = None
+    heads: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def table_of(model: str):
+    """The module `xmodels/conversion/tables/<model>.py`. The folder is the registry."""
+    name = f"xmodels.conversion.tables.{model}"
+    if not model.isidentifier() or importlib.util.find_spec(name) is None:
+        raise CheckpointError(f"No table says how to convert {model!r}: there is no file xmodels/conversion/tables/{model}.py.")
+    return importlib.import_module(name)
+
+
+def in_every_layer(ours: str, theirs: str, rows: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """Puts both prefixes before the names of one layer."""
+    return {ours + name: (theirs + their_name, axes) for name, (their_name, axes) in rows.items()}
+
+
+def config_from(form: Format, stored: Mapping[str, Any], config_class: type[ModelConfig], source: str) -> ModelConfig:
+    """Our configuration from the contents of their config.json.
+
+    Raises:
+        CheckpointError: a value that our network cannot express, a missing key, or a number out of bounds.
+    """
+    for key, only in form.fixed.items():
+        if stored.get(key) not in (None, only):
+            raise CheckpointError(f"{source}: cannot convert `{key}` = {stored[key]!r}; only {only!r} is supported.")
+    activation = stored.get("hidden_act", "gelu")
+    if not isinstance(activation, str) or activation not in form.activations:
+        known = ", ".join(form.activations)
+        raise CheckpointError(f"{source}: cannot convert `hidden_act` = {activation!r}. Known: {known}.")
+    values = {ours: stored[theirs] for theirs, ours in form.settings.items() if theirs in stored}
+    required = [field.name for field in dataclasses.fields(config_class) if field.default is dataclasses.MISSING]
+    missing = [theirs for theirs, ours in form.settings.items() if ours in required and theirs not in stored]
+    if missing:
+        raise CheckpointError(f"{source}: missing keys: {', '.join(missing)}.")
+    values |= {"activation": form.activations[activation], **form.implied}
+    config = config_class.from_json(values, source)
+    if config.hidden_dim % config.num_heads:
+        raise CheckpointError(
+            f"{source}: the hidden size must be a multiple of the number of heads. "
+            f"Found: {config.hidden_dim} and {config.num_heads}."
+        )
+    return config
+
+
+def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
+    """Their config.json from our configuration; the inverse of `config_from`.
+
+    Raises:
+        CheckpointError: the format has no word for one of our values.
+    """
+    values = config.to_json()
+    for name, only in form.implied.items():
+        if values[name] != only:
+            raise CheckpointError(f"{target}: this format means `{name}` = {only!r} and cannot say {values[name]!r}.")
+    activation = next((theirs for theirs, ours in form.activations.items() if ours == values["activation"]), None)
+    if activation is None:
+        raise CheckpointError(
+            f"{target}: this format has no word for the activation {values['activation']!r}; it knows "
+            f"{', '.join(form.activations.values())}. Change `activation` in the source's config.json if that is "
+            "close enough."
+        )
+    settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
+    return {**form.fixed, **settings, "hidden_act": activation}
+
+
+def values_from(tensors: Mapping[str, np.ndarray], variables, table, config: ModelConfig, source: str):
+    """Our values from their tensors. Every tensor must be accounted for.
+
+    Args:
+        tensors: their name -> array.
+        variables: `Format.variables`.
+        table: the module that the names come from.
+
+    Returns:
+        Our name -> float32 array, and the names of the groups in `table.GROUPS` that are absent as a whole.
+
+    Raises:
+        CheckpointError: lists the tensors that are missing, unexpected or of another shape.
+    """
+    # A layer has more than one tensor, so a damaged number of layers cannot make this list long.
+    rows = _rows(variables, table, min(config.num_layers, len(tensors) + 1))
+    lengths = table.axis_lengths(config) | {"C": _classes(tensors, rows)}
+    absent = [
+        group
+        for group, prefix in table.GROUPS.items()
+        if not any(theirs in tensors for ours, _, theirs, _ in rows if ours.startswith(prefix))
+    ]
+    rows = [row for row in rows if not any(row[0].startswith(table.GROUPS[group]) for group in absent)]
+    wanted = {theirs: _shape(axes, lengths) for _, _, theirs, axes in rows}
+    folder.report_misfits(wanted, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, source)
+    values = {}
+    for ours, our_axes, theirs, their_axes in rows:
+        values[ours] = _rearrange(_float32(tensors[theirs], theirs, source), their_axes, our_axes, lengths)
+    return values, absent
+
+
+def tensors_from(values: Mapping[str, np.ndarray], variables, table, config: ModelConfig) -> dict[str, np.ndarray]:
+    """Their tensors from our values; the inverse of `values_from`."""
+    rows = [row for row in _rows(variables, table, config.num_layers) if row[0] in values]
+    identity = [(ours, axes, ours, axes) for ours, axes, _, _ in rows]
+    lengths = table.axis_lengths(config) | {"C": _classes(values, identity)}
+    return {
+        theirs: _rearrange(values[ours], our_axes, their_axes, lengths) for ours, our_axes, theirs, their_axes in rows
+    }
+
+
+def loaded(tensors, variables, model: str, config: ModelConfig, source: str, **kwargs) -> Loaded:
+    """Joins what a reader has found. A missing pooler gets initial values; other missing groups stay absent."""
+    table = table_of(model)
+    values, absent = values_from(tensors, variables, table, config, source)
+    warnings = [f"{source} holds no weights for {group}." for group in absent if group != "classify"]
+    if "pooler" in absent:
+        warnings.append("The pooler starts from initial values; train it before you use `pooled_output`.")
+        lengths = table.axis_lengths(config)
+        values |= {
+            name: _initial(name, _shape(axes, lengths), config.initializer_stddev)
+            for name, axes in table.AXES.items()
+            if name.startswith(table.GROUPS["pooler"])
+        }
+    if kwargs.get("vocabulary_text") is None:
+        warnings.append("There is no vocabulary; put a vocab.txt beside the converted checkpoint.")
+    elif kwargs.get("do_lower_case") is None:
+        warnings.append("Nothing says whether the tokenizer lower-cases; set `do_lower_case` in tokenizer_config.json.")
+    heads = frozenset(group for group in table.GROUPS if group not in (*absent, "pooler"))
+    return Loaded(model, config, values, heads=heads, warnings=tuple(warnings), **kwargs)
+
+
+def _rows(variables, table, num_layers: int) -> list[tuple[str, str, str, str]]:
+    """(our name, our axes, their name, their axes) of every variable."""
+    rows = []
+    for ours, (theirs, their_axes) in variables.items():
+        for layer in range(num_layers if "{layer}" in ours else 1):
+            rows.append((ours.format(layer=layer), table.AXES[ours], theirs.format(layer=layer), their_axes))
+    return rows
+
+
+def _classes(tensors, rows) -> int:
+    """The length of axis C: the number of classes, as the checkpoint has it."""
+    for _, _, theirs, axes in rows:
+        if theirs in tensors and "C" in axes:
+            return dict(zip(axes.split(), tensors[theirs].shape, strict=False)).get("C", 1)
+    return 1
+
+
+def _shape(axes: str, lengths: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(math.prod(lengths[letter] for letter in axis) for axis in axes.split())
+
+
+def _rearrange(array, source_axes: str, target_axes: str, lengths: Mapping[str, int]):
+    """`HK D` -> `D H K`: splits, transposes and merges axes."""
+    source, target = source_axes.replace(" ", ""), target_axes.replace(" ", "")
+    array = array.reshape([lengths[letter] for letter in source])
+    array = array.transpose([source.index(letter) for letter in target])
+    return np.ascontiguousarray(array.reshape(_shape(target_axes, lengths)))
+
+
+def _float32(array, name: str, source: str):
+    if array.dtype.kind not in "fV":  # V: bfloat16, which numpy does not know itself
+        raise CheckpointError(f"{source}: {name} holds {array.dtype}, not floating-point numbers.")
+    return array.astype("float32")
+
+
+def _initial(name: str, shape: tuple[int, ...], stddev: float):
+    """BERT's initial values, the same ones every time: zero biases, and normal cut at two standard deviations."""
+    if name.endswith("bias"):
+        return np.zeros(shape, "float32")
+    draws = np.random.default_rng(0).standard_normal(2 * math.prod(shape) + 64)
+    kept = draws[np.abs(draws) < 2][: math.prod(shape)]
+    return (stddev * kept).reshape(shape).astype("float32")

@@ -1,0 +1,120 @@
+"""One training step for every strategy: global weights first, then sums, then clipping, then the update.
+
+`Model.fit` of Keras 3 clips before it reduces and averages means of replicas, so it is wrong, or fails, under
+`tf.distribute` (see BUILD_NOTES.md). Here replicas, and one day micro-batches, add up to the large batch exactly.
+"""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from data_pipelines.ops.seeds import fold
+from xmodels.layers.dropout import dropout_seed
+from xmodels.models.backbone import Backbone, named_weights
+from xmodels.objectives.base import Objective
+from xmodels.training.optimizers import exclude_from_decay
+
+SUM = tf.distribute.ReduceOp.SUM
+
+
+@dataclasses.dataclass
+class Learner:
+    """A network, its objective and an optimizer under one strategy.
+
+    Make it inside `strategy.scope()`, with a built backbone. `batch` is one batch of zeros, which builds the heads.
+
+    Attributes:
+        clip_norm: global norm to which the summed gradients are scaled down; 0 for none.
+        seed: of dropout; masks are a function of (seed, step, replica).
+        jit_compile: compile forward and backward of a replica with XLA.
+    """
+
+    strategy: tf.distribute.Strategy
+    backbone: Backbone
+    objective: Objective
+    optimizer: keras.optimizers.Optimizer
+    batch: dict
+    clip_norm: float = 1.0
+    seed: int = 0
+    jit_compile: bool = False
+
+    def __post_init__(self):
+        outputs = self.objective.forward(self.backbone, self.batch)
+        losses, metrics = self.objective.score(outputs, self.batch, self.backbone)
+        self.names = [*losses, *metrics]
+        self.loss_names = list(losses)
+        self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
+        exclude_from_decay(self.optimizer, named_weights(self.backbone) | named_weights(self.objective))
+        self.optimizer.build(self.variables)
+        self._gradients = tf.function(self._replica_gradients, jit_compile=self.jit_compile or None)
+        self.train = tf.function(self._train, reduce_retracing=True)
+        self.evaluate_batch = tf.function(self._evaluate_batch)
+
+    @property
+    def step(self) -> int:
+        """Number of updates done."""
+        return int(self.optimizer.iterations.numpy())
+
+    def _train(self, iterator, num_steps):
+        """`num_steps` updates. Returns {name: (sum, weight)} over all of them, and the count of non-finite ones."""
+        totals = tf.zeros((len(self.names), 2))
+        skipped = tf.zeros((), tf.int32)
+        for _ in tf.range(num_steps):
+            sums, bad = self.strategy.run(self._replica_step, (next(iterator),))
+            totals += self.strategy.reduce(SUM, sums, axis=None)
+            skipped += tf.reduce_max(tf.stack(self.strategy.experimental_local_results(bad)))
+        return totals, skipped
+
+    def _replica_step(self, batch):
+        context = tf.distribute.get_replica_context()
+        inverse = 1.0 / tf.maximum(context.all_reduce(SUM, self._loss_weights(batch)), 1e-5)  # per loss
+        step_seed = fold(fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value), context.replica_id_in_sync_group)
+        seed = tf.bitcast(step_seed, tf.uint32)  # (2,)
+        gradients, sums = self._gradients(batch, inverse, seed)
+        gradients = context.all_reduce(SUM, gradients)
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm)
+        scale = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else 1.0
+        # A step that is not finite changes nothing but the step count: its gradients count as zero.
+        gradients = [tf.where(finite, g * scale, tf.zeros_like(g)) for g in gradients]
+        self.optimizer.apply(gradients, self.variables)
+        return tf.where(finite, sums, tf.zeros_like(sums)), tf.cast(~finite, tf.int32)
+
+    def _loss_weights(self, batch):
+        """The weight of each loss in this replica's batch.
+
+        The weights depend on the batch alone, so of the forward pass traced here the graph keeps nothing.
+        """
+        outputs = self.objective.forward(self.backbone, batch)
+        losses, _ = self.objective.score(outputs, batch, self.backbone)
+        return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
+
+    def _replica_gradients(self, batch, inverse, seed):
+        """Gradients of this replica's share of the loss, dense, and the stacked (sum, weight) pairs."""
+        with tf.GradientTape() as tape, dropout_seed(seed):
+            outputs = self.objective.forward(self.backbone, batch, training=True)
+            losses, metrics = self.objective.score(outputs, batch, self.backbone)
+            loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
+        gradients = tape.gradient(loss, [v.value for v in self.variables], unconnected_gradients="zero")
+        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics)
+
+    def _stack(self, pairs):
+        return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pairs[name]]) for name in self.names])
+
+    def _evaluate_batch(self, batch):
+        outputs = self.objective.forward(self.backbone, batch, training=False)
+        losses, metrics = self.objective.score(outputs, batch, self.backbone)
+        return self._stack(losses | metrics)
+
+    def evaluate(self, batches) -> dict[str, float]:
+        """Means over all batches of a dataset."""
+        totals = tf.zeros((len(self.names), 2))
+        for batch in batches:
+            totals += self.evaluate_batch(batch)
+        return self.means(totals)
+
+    def means(self, totals) -> dict[str, float]:
+        """{name: mean} from stacked (sum, weight) pairs; `loss` is the sum of the losses."""
+        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, totals.numpy(), strict=True)}
+        return {"loss": sum(values[name] for name in self.loss_names), **values}

@@ -1,0 +1,39 @@
+"""A recipe: this network, that objective, these numbers."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from data_pipelines.ops.compose import Op
+from xmodels.models.backbone import Backbone
+from xmodels.objectives.base import Objective
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How a published system is trained.
+
+    Attributes:
+        backbone: makes the network; called inside the scope of the strategy.
+        objective: makes the objective; likewise.
+        frame: the op that turns clean records into framed batches.
+        sequence_length, batch_size, num_steps, learning_rate, num_warmup_steps: the paper's numbers.
+        optimizer: a name from `training.optimizers.OPTIMIZERS`.
+        clip_norm: gradients are scaled down to this global norm.
+    """
+
+    backbone: Callable[[], Backbone]
+    objective: Callable[[], Objective]
+    frame: Op | None
+    sequence_length: int
+    batch_size: int
+    num_steps: int
+    learning_rate: float
+    num_warmup_steps: int
+    optimizer: str = "bert_adamw"
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+
+    def override(self, **values: Any) -> "Recipe":
+        """The recipe with other numbers; None keeps the paper's."""
+        return dataclasses.replace(self, **{name: value for name, value in values.items() if value is not None})
