@@ -17,7 +17,7 @@ from data_pipelines.ops.compose import Op, compose
 from data_pipelines.ops.seeds import example_seeds
 from data_pipelines.records import Manifest, verify
 
-SHUFFLE_BUFFER = 32_768
+SHUFFLE_WINDOW = 32_768  # records; they are mixed within windows, and the shards in every epoch
 FOREVER = 1 << 40
 
 
@@ -54,19 +54,19 @@ class RecordSource:
 
     def epoch(self, epoch: tf.Tensor, seed: int, shuffle: bool) -> tf.data.Dataset:
         """(index, serialized example) of all records, in an order that depends on seed and epoch."""
-        files = tf.data.Dataset.from_tensor_slices((self.paths, np.array(self.starts, np.int64)))
+        order = tf.range(len(self.paths), dtype=tf.int64)
         if shuffle:
-            files = files.shuffle(len(self.paths), seed=epoch * 2 + seed, reshuffle_each_iteration=False)
+            order = tf.gather(order, _permutation(seed, epoch, order))
+        files = tf.data.Dataset.from_tensor_slices(
+            (tf.gather(self.paths, order), tf.gather(tf.constant(self.starts, tf.int64), order))
+        )
         records = files.interleave(
             lambda path, start: tf.data.TFRecordDataset(path).enumerate(start),
             cycle_length=min(16, len(self.paths)) if shuffle else 1,
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
-        if shuffle:
-            buffer = min(self.num_examples, SHUFFLE_BUFFER)
-            records = records.shuffle(buffer, seed=epoch * 2 + seed + 1, reshuffle_each_iteration=False)
-        return records
+        return records.batch(SHUFFLE_WINDOW).flat_map(_shuffled(seed, epoch)) if shuffle else records
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
@@ -76,6 +76,24 @@ class RecordSource:
             name: v.to_tensor(0, shape=(None, width)) if isinstance(v, tf.RaggedTensor) else v
             for name, v in parsed.items()
         }
+
+
+def _permutation(seed: int, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """An order of the places of `index`, int64 (N,), by a hash of seed, epoch and index.
+
+    `Dataset.shuffle` would do, but its order also depends on TensorFlow's global seed, and with one set it does not
+    take the epoch as a tensor.
+    """
+    key = tf.bitwise.right_shift(example_seeds(seed + 1, epoch, index), tf.constant(1, tf.uint64))
+    return tf.cast(tf.argsort(tf.cast(key, tf.int64), stable=True), tf.int64)
+
+
+def _shuffled(seed: int, epoch: tf.Tensor) -> Callable:
+    def window(index, item):
+        order = _permutation(seed, epoch, index)
+        return tf.data.Dataset.from_tensor_slices((tf.gather(index, order), tf.gather(item, order)))
+
+    return window
 
 
 def _spec(feature: Feature):
@@ -99,10 +117,10 @@ class ArraySource:
 
     def epoch(self, epoch: tf.Tensor, seed: int, shuffle: bool) -> tf.data.Dataset:
         """(index, index) of all examples."""
-        order = tf.data.Dataset.range(self.num_examples)
+        order = tf.range(self.num_examples, dtype=tf.int64)
         if shuffle:
-            order = order.shuffle(self.num_examples, seed=epoch + seed, reshuffle_each_iteration=False)
-        return order.map(lambda index: (index, index))
+            order = _permutation(seed, epoch, order)
+        return tf.data.Dataset.from_tensor_slices((order, order))
 
     def parse(self, indices: tf.Tensor) -> dict[str, tf.Tensor]:
         return {name: tf.gather(tf.constant(array), indices) for name, array in self.arrays.items()}

@@ -26,8 +26,9 @@ SURROGATES = range(0xD800, 0xE000)
 # What the fuzz draws from: scripts with and without case, accents, marks, joiners, controls, spaces, punctuation.
 ALPHABETS = [
     "abcABC", "éÉñÇŁßǅİıſK", "αΣςЖжЁёй", "中国，。豈々", "한국어각", "ひらガカ゛", "אִבּ", "ลิ้น", "हिन्दीक्षु",
-    "e\u0301\u0323\u0308a\u030a", "👩\u200d👩\ufe0f🏽😀", "\u200b\u200c\u200d\ufeff\u00ad\u2060", "\0\x01\x1f\x7f\x85\ufffd",
-    " \t\n\r\u00a0\u2003\u3000\u2028", ".,!?-#[]'\u2019\u00bf\uff0c$+<^`|~", "\uff21\uff11\u2116\ufb01\u00bd", "\U00020000\U0001d400\U000e0041\ue000",
+    "e\u0301\u0323\u0308a\u030a", "👩\u200d👩\ufe0f🏽😀", "\u200b\u200c\u200d\ufeff\u00ad\u2060",
+    "\0\x01\x1f\x7f\x85\ufffd", " \t\n\r\u00a0\u2003\u3000\u2028", ".,!?-#[]'\u2019\u00bf\uff0c$+<^`|~",
+    "\uff21\uff11\u2116\ufb01\u00bd", "\U00020000\U0001d400\U000e0041\ue000",
 ]  # fmt: skip
 
 

@@ -42,7 +42,7 @@ class Learner:
     def __post_init__(self):
         outputs = self.objective.forward(self.backbone, self.batch)
         losses, metrics = self.objective.score(outputs, self.batch, self.backbone)
-        self.names = [*losses, *metrics]
+        self.names = [*losses, *metrics, "real_tokens", "skipped"]
         self.loss_names = list(losses)
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
         exclude_from_decay(self.optimizer, named_weights(self.backbone) | named_weights(self.objective))
@@ -57,29 +57,28 @@ class Learner:
         return int(self.optimizer.iterations.numpy())
 
     def _train(self, iterator, num_steps):
-        """`num_steps` updates. Returns {name: (sum, weight)} over all of them, and the count of non-finite ones."""
+        """`num_steps` updates. Returns (sum, weight) for each of `names`, over all of them."""
         totals = tf.zeros((len(self.names), 2))
-        skipped = tf.zeros((), tf.int32)
         for _ in tf.range(num_steps):
-            sums, bad = self.strategy.run(self._replica_step, (next(iterator),))
+            sums = self.strategy.run(self._replica_step, (next(iterator),))
             totals += self.strategy.reduce(SUM, sums, axis=None)
-            skipped += tf.reduce_max(tf.stack(self.strategy.experimental_local_results(bad)))
-        return totals, skipped
+        return totals
 
     def _replica_step(self, batch):
         context = tf.distribute.get_replica_context()
         inverse = 1.0 / tf.maximum(context.all_reduce(SUM, self._loss_weights(batch)), 1e-5)  # per loss
-        step_seed = fold(fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value), context.replica_id_in_sync_group)
-        seed = tf.bitcast(step_seed, tf.uint32)  # (2,)
+        step_seed = fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value)
+        seed = tf.bitcast(fold(step_seed, context.replica_id_in_sync_group), tf.uint32)  # (2,)
         gradients, sums = self._gradients(batch, inverse, seed)
         gradients = context.all_reduce(SUM, gradients)
         norm = tf.linalg.global_norm(gradients)
         finite = tf.math.is_finite(norm)
         scale = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else 1.0
-        # A step that is not finite changes nothing but the step count: its gradients count as zero.
+        # Gradients that are not finite count as zero, and the step as skipped.
         gradients = [tf.where(finite, g * scale, tf.zeros_like(g)) for g in gradients]
         self.optimizer.apply(gradients, self.variables)
-        return tf.where(finite, sums, tf.zeros_like(sums)), tf.cast(~finite, tf.int32)
+        skipped = tf.stack([tf.cast(~finite, tf.float32), 1.0]) / context.num_replicas_in_sync
+        return tf.concat([tf.where(finite, sums, tf.zeros_like(sums)), skipped[None]], axis=0)
 
     def _loss_weights(self, batch):
         """The weight of each loss in this replica's batch.
@@ -97,24 +96,27 @@ class Learner:
             losses, metrics = self.objective.score(outputs, batch, self.backbone)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
         gradients = tape.gradient(loss, [v.value for v in self.variables], unconnected_gradients="zero")
-        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics)
+        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics, batch)
 
-    def _stack(self, pairs):
-        return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pairs[name]]) for name in self.names])
+    def _stack(self, pairs, batch):
+        """(sum, weight) of all losses and metrics, then real tokens and all positions: float32 (names - 1, 2)."""
+        real = tf.cast(batch["padding_mask"], tf.float32)
+        pairs = [*pairs.values(), (tf.reduce_sum(real), tf.cast(tf.size(real), tf.float32))]
+        return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
 
     def _evaluate_batch(self, batch):
         outputs = self.objective.forward(self.backbone, batch, training=False)
         losses, metrics = self.objective.score(outputs, batch, self.backbone)
-        return self._stack(losses | metrics)
+        return self._stack(losses | metrics, batch)
 
     def evaluate(self, batches) -> dict[str, float]:
         """Means over all batches of a dataset."""
-        totals = tf.zeros((len(self.names), 2))
+        totals = tf.zeros((len(self.names) - 1, 2))
         for batch in batches:
             totals += self.evaluate_batch(batch)
         return self.means(totals)
 
     def means(self, totals) -> dict[str, float]:
         """{name: mean} from stacked (sum, weight) pairs; `loss` is the sum of the losses."""
-        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, totals.numpy(), strict=True)}
+        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, totals.numpy(), strict=False)}
         return {"loss": sum(values[name] for name in self.loss_names), **values}
