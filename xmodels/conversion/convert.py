@@ -69,10 +69,10 @@ def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
     config = loaded.config
     backbone = folder.model_class(loaded.model)(config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
-    batch = _batch(config)
+    batch = example_batch(config)
     found = backbone(batch)
     states, pooled = found["sequence_output"], found["pooled_output"]
-    num_classes = len(loaded.values.get("objective.classify.head.bias", ()))
+    num_classes = len(loaded.values.get("objective.classify.head.bias", (0,)))
     masked_lm, next_sentence, classify = MaskedLM(config), NextSentence(config), Classify(config, range(num_classes))
     logits = {
         masked_lm: lambda: masked_lm.head(states, batch["mask_positions"], token_embedding=backbone.embedding.token),
@@ -87,7 +87,7 @@ def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
     return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
 
 
-def _batch(config) -> dict[str, np.ndarray]:
+def example_batch(config) -> dict[str, np.ndarray]:
     """Two rows, of which the second ends in padding."""
     length = min(config.max_sequence_length, 16)
     positions = np.arange(length)

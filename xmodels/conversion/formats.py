@@ -2,14 +2,15 @@
 
 import dataclasses
 import importlib
-import importlib.util
 import math
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from xmodels.conversion import tables
 from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
 
@@ -58,10 +59,10 @@ class Loaded:
 
 def table_of(model: str):
     """The module `xmodels/conversion/tables/<model>.py`. The folder is the registry."""
-    name = f"xmodels.conversion.tables.{model}"
-    if not model.isidentifier() or importlib.util.find_spec(name) is None:
-        raise CheckpointError(f"No table says how to convert {model!r}: there is no file xmodels/conversion/tables/{model}.py.")
-    return importlib.import_module(name)
+    known = sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
+    if model not in known:
+        raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {', '.join(known)}.")
+    return importlib.import_module(f"{tables.__name__}.{model}")
 
 
 def in_every_layer(ours: str, theirs: str, rows: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:

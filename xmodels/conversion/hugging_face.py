@@ -13,6 +13,7 @@ from xmodels.conversion import formats
 from xmodels.models.folder import CONFIG, TOKENIZER, VOCABULARY, read_json, read_weights, report_misfits
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+FAST_TOKENIZER = "tokenizer.json"
 
 
 def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
@@ -34,7 +35,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
         model,
         config,
         source,
-        vocabulary_text=read_text(os.path.join(path, VOCABULARY)),
+        vocabulary_text=_vocabulary_text(path),
         do_lower_case=lower_cases(os.path.join(path, TOKENIZER)),
     )
 
@@ -45,8 +46,8 @@ def write(path: str, loaded: formats.Loaded) -> None:
     tensors = formats.tensors_from(loaded.values, table.HUGGING_FACE.variables, table, loaded.config)
     architecture = next(name for name, heads in table.ARCHITECTURES if heads <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
-    settings |= formats.config_to(table.HUGGING_FACE, loaded.config, path)
-    tokens = (loaded.vocabulary_text or "").splitlines()
+    settings |= formats.config_to(table.HUGGING_FACE, loaded.config, CONFIG)
+    tokens = [line.rstrip("\r") for line in (loaded.vocabulary_text or "").split("\n")]
     settings["pad_token_id"] = tokens.index("[PAD]") if "[PAD]" in tokens else 0
     if "classify" in loaded.heads:
         labels = [f"LABEL_{index}" for index in range(len(loaded.values["objective.classify.head.bias"]))]
@@ -94,6 +95,18 @@ def lower_cases(path: str) -> bool | None:
     return value
 
 
+def _vocabulary_text(path: str) -> str | None:
+    """vocab.txt, or the same tokens from the tokenizer.json that version 5 writes instead."""
+    text, fast = read_text(os.path.join(path, VOCABULARY)), os.path.join(path, FAST_TOKENIZER)
+    if text is not None or not os.path.isfile(fast):
+        return text
+    model = read_json(fast).get("model")
+    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordPiece" else None
+    if not isinstance(ids, dict) or list(range(len(ids))) != sorted(i for i in ids.values() if isinstance(i, int)):
+        raise CheckpointError(f"{fast}: expected a WordPiece vocabulary with the ids 0, 1, 2, …")
+    return "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
+
+
 def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]:
     """All tensors of a folder, and the file that names them."""
     whole, index, pickled = (os.path.join(path, name) for name in (WEIGHTS, INDEX, PICKLE))
@@ -122,9 +135,8 @@ def _shards(path: str, index: str) -> dict[str, np.ndarray]:
     for file in sorted(set(files.values())):
         shard = os.path.join(path, file)
         found = read_weights(shard)
-        report_misfits(
-            {name: () for name in files if files[name] == file}, {name: () for name in found}, f"{shard} by its index"
-        )
+        wanted = dict.fromkeys((name for name in files if files[name] == file), ())
+        report_misfits(wanted, dict.fromkeys(found, ()), f"{shard}, by its index,")
         tensors |= found
     return tensors
 
@@ -133,14 +145,17 @@ def _unpickle(path: str) -> dict[str, np.ndarray]:
     try:
         import torch
     except ImportError:
-        raise CheckpointError(f"{path}: reading it needs PyTorch; `pip install torch`, or convert the file to {WEIGHTS}.") from None
+        raise CheckpointError(
+            f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to {WEIGHTS}."
+        ) from None
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
         raise CheckpointError(f"{path}: expected a dictionary of tensors.")
-    return {name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in tensors.items()}
+    widened = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    return {name: tensor.numpy() for name, tensor in widened.items()}
 
 
 def _present_names(tensors, table, source: str) -> dict[str, np.ndarray]:

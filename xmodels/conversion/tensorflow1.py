@@ -41,7 +41,7 @@ def write(path: str, loaded: formats.Loaded) -> None:
     import tensorflow as tf
 
     table = formats.table_of(loaded.model)
-    settings = formats.config_to(table.TENSORFLOW1, loaded.config, path)
+    settings = formats.config_to(table.TENSORFLOW1, loaded.config, CONFIG)
     tensors = formats.tensors_from(loaded.values, table.TENSORFLOW1.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
         prefix=os.path.join(path, CHECKPOINT),
@@ -73,5 +73,5 @@ def _tensors(prefix: str) -> dict[str, np.ndarray]:
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name in reader.get_variable_to_shape_map() if not OPTIMIZER.search(name)]
         return {name: np.asarray(reader.get_tensor(name)) for name in names}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, LookupError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{prefix}: not a readable TensorFlow checkpoint ({error}).") from None

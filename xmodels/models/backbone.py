@@ -103,7 +103,8 @@ def _collect(layer, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
     if id(layer) in seen:
         return  # a shared layer is stored once, under the first name that leads to it
     seen.add(id(layer))
-    children = [(name, child) for key, value in vars(layer).items() for name, child in _layers(key, value)]
+    attributes = {**vars(layer), **vars(layer).get("_modules", {})}  # PyTorch keeps layers apart from other attributes
+    children = [(name, child) for key, value in attributes.items() for name, child in _layers(key, value)]
     below = {id(v) for _, child in children for v in child.weights}
     for variable in layer.weights:
         if id(variable) not in below:

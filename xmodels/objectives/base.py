@@ -27,6 +27,11 @@ class Objective(keras.layers.Layer):
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
+    def parts(self) -> list["Objective"]:
+        """The objectives that it joins; by default itself."""
+        return [self]
+
+    @property
     def prefix(self) -> str:
         """Leads the names of its weights in a checkpoint."""
         return f"objective.{self.label}"
@@ -61,6 +66,10 @@ class Together(Objective):
     @property
     def prefix(self):
         return "objective"
+
+    @property
+    def parts(self):
+        return self._parts
 
     @property
     def reads(self):

@@ -7,6 +7,7 @@
 import dataclasses
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines.ops.seeds import fold
@@ -57,12 +58,18 @@ class Learner:
         return int(self.optimizer.iterations.numpy())
 
     def _train(self, iterator, num_steps):
-        """`num_steps` updates. Returns (sum, weight) for each of `names`, over all of them."""
-        totals = tf.zeros((len(self.names), 2))
+        """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait."""
+        totals, waited = tf.zeros((len(self.names), 2)), tf.zeros((), tf.float64)
         for _ in tf.range(num_steps):
-            sums = self.strategy.run(self._replica_step, (next(iterator),))
+            with tf.control_dependencies([totals]):
+                asked = tf.timestamp()
+            with tf.control_dependencies([asked]):
+                batch = next(iterator)
+            with tf.control_dependencies([t for x in batch.values() for t in self.strategy.experimental_local_results(x)]):
+                waited += tf.timestamp() - asked
+            sums = self.strategy.run(self._replica_step, (batch,))
             totals += self.strategy.reduce(SUM, sums, axis=None)
-        return totals
+        return totals, waited
 
     def _replica_step(self, batch):
         context = tf.distribute.get_replica_context()
@@ -118,5 +125,5 @@ class Learner:
 
     def means(self, totals) -> dict[str, float]:
         """{name: mean} from stacked (sum, weight) pairs; `loss` is the sum of the losses."""
-        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, totals.numpy(), strict=False)}
+        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, np.asarray(totals), strict=False)}
         return {"loss": sum(values[name] for name in self.loss_names), **values}

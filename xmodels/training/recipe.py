@@ -10,6 +10,23 @@ from xmodels.objectives.base import Objective
 
 
 @dataclasses.dataclass(frozen=True)
+class Records:
+    """What the records are like.
+
+    Attributes:
+        sequence_length: L, with special tokens.
+        num_predictions: P, the most tokens hidden in an example.
+        masking_rate: the share of tokens to hide.
+        static: the masks stand in the records already.
+    """
+
+    sequence_length: int = 128
+    num_predictions: int = 20
+    masking_rate: float = 0.15
+    static: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """How a published system is trained.
 
@@ -17,7 +34,7 @@ class Recipe:
         backbone: makes the network; called inside the scope of the strategy.
         objective: makes the objective; likewise.
         frame: the op that turns clean records into framed batches.
-        sequence_length, batch_size, num_steps, learning_rate, num_warmup_steps: the paper's numbers.
+        batch_size, num_steps, learning_rate, num_warmup_steps, weight_decay: the paper's numbers.
         optimizer: a name from `training.optimizers.OPTIMIZERS`.
         clip_norm: gradients are scaled down to this global norm.
     """
@@ -25,7 +42,6 @@ class Recipe:
     backbone: Callable[[], Backbone]
     objective: Callable[[], Objective]
     frame: Op | None
-    sequence_length: int
     batch_size: int
     num_steps: int
     learning_rate: float

@@ -1,0 +1,37 @@
+"""`xmodels VERB`: finds the verb's file and runs it. The folder listing is the registry."""
+
+import difflib
+import importlib
+import pkgutil
+import sys
+
+import launch
+
+HELPERS = ("command", "__main__")
+
+
+def verbs() -> list[str]:
+    """All verbs: the modules of this folder that are commands."""
+    return [module.name for module in pkgutil.iter_modules(launch.__path__) if module.name not in HELPERS]
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print("xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text.\n")
+        for verb in verbs():
+            print(f"  {verb:26} {importlib.import_module(f'launch.{verb}').COMMAND.summary.split('. ')[0].rstrip('.')}")
+        print("\n`xmodels VERB --help` shows the flags of a verb and an example.")
+        return 0 if arguments else 2
+    verb = arguments[0]
+    if verb not in verbs():
+        near = difflib.get_close_matches(verb, verbs(), 3, 0.4)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(verbs())}."
+        print(f"xmodels: unknown verb {verb!r}. {hint}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"launch.{verb}")
+    return module.COMMAND.main(module.run, arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

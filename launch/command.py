@@ -1,0 +1,160 @@
+"""What all verbs share: flags in sections, `--help` that reads well, and exit codes."""
+
+import contextlib
+import difflib
+import os
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable
+
+from absl import flags
+
+from data_pipelines.errors import ReportedError
+
+EXIT_USAGE = 2
+
+
+class Command:
+    """One verb with its own set of flags.
+
+    Args:
+        name: the verb, such as `pretrain`.
+        summary: what it does, in a sentence or two.
+        example: a command that works.
+    """
+
+    def __init__(self, name: str, summary: str, example: str):
+        self.name, self.summary, self.example = name, summary, example
+        self.values = flags.FlagValues()
+        self.sections: list[tuple[str, list[str]]] = []
+        self.required: list[str] = []
+
+    def section(self, title: str) -> None:
+        """Flags defined from here on are shown under `title`."""
+        self.sections.append((title, []))
+
+    def _define(self, define: Callable, name: str, *args, required: bool = False) -> None:
+        define(name, *args, flag_values=self.values)
+        self.sections[-1][1].append(name)
+        if required:
+            self.required.append(name)
+
+    def string(self, name: str, default: str | None, text: str, required: bool = False) -> None:
+        self._define(flags.DEFINE_string, name, default, text, required=required)
+
+    def integer(self, name: str, default: int | None, text: str, required: bool = False) -> None:
+        self._define(flags.DEFINE_integer, name, default, text, required=required)
+
+    def number(self, name: str, default: float | None, text: str, required: bool = False) -> None:
+        self._define(flags.DEFINE_float, name, default, text, required=required)
+
+    def boolean(self, name: str, default: bool, text: str) -> None:
+        self._define(flags.DEFINE_boolean, name, default, text)
+
+    def choice(self, name: str, default: str | None, values: list[str], text: str, required: bool = False) -> None:
+        self._define(flags.DEFINE_enum, name, default, values, text, required=required)
+
+    def alias(self, name: str, original: str) -> None:
+        """Another name for a flag, for those who know it from Google's scripts."""
+        flags.DEFINE_alias(name, original, flag_values=self.values)
+
+    def __getitem__(self, name: str):
+        return self.values[name].value
+
+    def options(self) -> dict:
+        """All flags and their values."""
+        return {name: self[name] for _, names in self.sections for name in names}
+
+    def usage(self) -> str:
+        """The text of `--help`."""
+        lines = [f"xmodels {self.name}: {self.summary}", "", "Example:"]
+        lines += [f"  {line}" for line in self.example.strip().splitlines()]
+        for title, names in self.sections:
+            lines += ["", f"{title}:"]
+            for name in names:
+                lines += self._describe(name)
+        lines += ["", "  --flagfile=FILE reads flags from a file, one a line. Exit codes: see the README."]
+        return "\n".join(lines)
+
+    def _describe(self, name: str) -> list[str]:
+        flag = self.values[name]
+        values = getattr(flag.parser, "enum_values", None)
+        shape = "|".join(values) if values else {"bool": "true|false"}.get(flag.flag_type(), flag.flag_type().upper())
+        default = "required" if name in self.required else f"default {flag.default}"
+        note = "" if flag.default is None and name not in self.required else f" ({default})"
+        text = textwrap.wrap(f"{flag.help}{note}", 92)
+        return [f"  --{name}={shape}", *(f"      {line}" for line in text)]
+
+    def parse(self, arguments: list[str]) -> None:
+        """Parses the arguments behind the verb.
+
+        Raises:
+            SystemExit: after printing the help (0), or the error and the nearest known names (2).
+        """
+        if any(argument in ("--help", "-h", "-help", "--helpfull") for argument in arguments):
+            print(self.usage())
+            raise SystemExit(0)
+        try:
+            rest = self.values([self.name, *arguments])[1:]
+            if rest:
+                raise flags.Error(f"unexpected argument {rest[0]!r}; flags are written --name=value")
+            missing = [name for name in self.required if self[name] is None]
+            if missing:
+                raise flags.Error(f"missing: {', '.join(f'--{name}' for name in missing)}")
+        except flags.Error as error:
+            print(f"xmodels {self.name}: {self._hint(error)}", file=sys.stderr)
+            print(f"Run `xmodels {self.name} --help` for all flags.", file=sys.stderr)
+            raise SystemExit(EXIT_USAGE) from None
+
+    def _hint(self, error: flags.Error) -> str:
+        if isinstance(error, flags.UnrecognizedFlagError):
+            known = [name for _, names in self.sections for name in names]
+            near = difflib.get_close_matches(error.flagname, known, 3, 0.5)
+            return f"unknown flag --{error.flagname}." + (f" Did you mean --{' or --'.join(near)}?" if near else "")
+        text = str(error)
+        if isinstance(error, flags.IllegalFlagValueError) and "should be one of" in text:
+            name, _, value = text.split()[1].partition("=")
+            known = self.values[name.strip("-")].parser.enum_values
+            near = difflib.get_close_matches(value.rstrip(":"), known, 1, 0.3)
+            return f"--{name.strip('-')}={value.rstrip(':')}: unknown value." + (
+                f" Did you mean {near[0]}?" if near else ""
+            ) + f" Known: {', '.join(known)}."
+        return text
+
+    def main(self, run: Callable[[], None], arguments: list[str] | None = None) -> int:
+        """Parses, runs, and returns the exit code."""
+        self.parse(sys.argv[1:] if arguments is None else arguments)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+        try:
+            run()
+        except ReportedError as error:
+            print(f"xmodels {self.name}: {error}", file=sys.stderr)
+            return error.exit_code
+        except KeyboardInterrupt:
+            print(f"xmodels {self.name}: interrupted.", file=sys.stderr)
+            return 130
+        return 0
+
+
+@contextlib.contextmanager
+def quiet_start():
+    """Holds back what TensorFlow prints to file descriptor 2 while it is imported, unless the import fails.
+
+    Its first lines come before any log level is read.
+    """
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held:
+        saved = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(saved, 2)
+            held.seek(0)
+            sys.stderr.write(held.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

@@ -1,0 +1,31 @@
+"""Scores a fine-tuned network on labelled rows."""
+
+import sys
+
+from launch.command import Command, quiet_start
+
+COMMAND = Command(
+    "evaluate",
+    "Scores a fine-tuned network on labelled rows: accuracy, F1 of each label, and the confusions.",
+    "xmodels evaluate --model_dir=classifier --test_file=test.tsv",
+)
+COMMAND.section("Model and data")
+COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines.", required=True)
+COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header.")
+COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
+COMMAND.string("label_column", None, "Column of the label.")
+COMMAND.integer("batch_size", 32, "Rows at a time.")
+COMMAND.section("Output")
+COMMAND.string("output_file", None, "Also write the scores as JSON.")
+
+
+def run() -> None:
+    with quiet_start():
+        from xmodels.jobs.apply import evaluate
+
+    evaluate(**COMMAND.options())
+
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main(run))

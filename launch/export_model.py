@@ -1,0 +1,28 @@
+"""Exports a fine-tuned network as a SavedModel that takes raw strings."""
+
+import sys
+
+from launch.command import Command, quiet_start
+
+COMMAND = Command(
+    "export_model",
+    "Exports a fine-tuned network as a SavedModel that takes raw strings.",
+    "xmodels export_model --model_dir=classifier --export_dir=serving --serving_ops=core",
+)
+COMMAND.section("Model")
+COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.section("Export")
+COMMAND.string("export_dir", None, "New folder, laid out for TensorFlow Serving.", required=True)
+COMMAND.choice("serving_ops", "text", ["text", "core"], "text: needs tensorflow-text where it is loaded. core: core TensorFlow only, so that stock TensorFlow Serving loads it.")  # fmt: skip
+COMMAND.boolean("overwrite", False, "Replace an earlier export in export_dir.")
+
+
+def run() -> None:
+    with quiet_start():
+        from xmodels.jobs.apply import export_model
+
+    export_model(**COMMAND.options())
+
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main(run))

@@ -1,0 +1,53 @@
+"""Fine-tunes a pretrained network on a labelled table."""
+
+import sys
+
+from launch.command import Command, quiet_start
+
+COMMAND = Command(
+    "finetune",
+    "Fine-tunes a pretrained network on a labelled table. The same command resumes after an interruption.",
+    "xmodels finetune --task=classify --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv \\\n"
+    "    --test_file=test.tsv --model_dir=classifier",
+)
+COMMAND.section("Model")
+COMMAND.choice("task", "classify", ["classify"], "What to learn.")
+COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf1:PREFIX.", required=True)
+COMMAND.boolean("random_init", False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.")
+COMMAND.string("vocab_file", None, "Vocabulary, where the checkpoint has none.")
+COMMAND.boolean("do_lower_case", None, "Lower-case the text. Default: as the checkpoint says.")
+COMMAND.section("Data: TSV, CSV or JSON lines")
+COMMAND.string("train_file", None, "Labelled rows to learn from.", required=True)
+COMMAND.string("eval_file", None, "Labelled rows that choose the best epoch.")
+COMMAND.string("test_file", None, "Labelled rows that are scored once, at the end.")
+COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
+COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
+COMMAND.string("label_column", None, "Column of the label. Default: label, class, …")
+COMMAND.integer("max_seq_length", 128, "Longer texts are cut.")
+COMMAND.section("Training")
+COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
+COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.")
+COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
+COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.")
+COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
+COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")
+COMMAND.section("Run folder")
+COMMAND.string("model_dir", None, "Folder of the run.", required=True)
+COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
+COMMAND.integer("save_checkpoints_steps", 500, "Steps between two resumable states.")
+COMMAND.integer("log_steps", 50, "Steps between two lines of progress.")
+COMMAND.section("Devices")
+COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
+COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")
+COMMAND.choice("mixed_precision", "none", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
+
+
+def run() -> None:
+    with quiet_start():
+        from xmodels.jobs.finetune import Options, finetune
+
+    finetune(Options(**COMMAND.options()))
+
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main(run))

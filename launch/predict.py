@@ -1,0 +1,35 @@
+"""Labels text with a fine-tuned network."""
+
+import sys
+
+from launch.command import Command, quiet_start
+
+COMMAND = Command(
+    "predict",
+    "Labels text with a fine-tuned network.",
+    "xmodels predict --model_dir=classifier --text='It rained all week.'\n"
+    "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv",
+)
+COMMAND.section("Model")
+COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.section("Text: one of these")
+COMMAND.string("text", None, "One text.")
+COMMAND.string("text_pair", None, "Its second text, for pairs.")
+COMMAND.string("input_file", None, "Plain .txt with one text a line, or TSV, CSV, JSON lines.")
+COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header.")
+COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
+COMMAND.section("Output")
+COMMAND.string("output_file", None, "TSV with a line a text: label, probability of each label. Default: print.")
+COMMAND.boolean("overwrite", False, "Replace an existing output_file.")
+COMMAND.integer("batch_size", 32, "Texts at a time.")
+
+
+def run() -> None:
+    with quiet_start():
+        from xmodels.jobs.apply import predict
+
+    predict(**COMMAND.options())
+
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main(run))

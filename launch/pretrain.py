@@ -1,0 +1,55 @@
+"""Pretrains a published system on records."""
+
+import sys
+
+from launch.command import Command, quiet_start
+
+COMMAND = Command(
+    "pretrain",
+    "Pretrains a published system on records. The same command resumes after an interruption.",
+    "xmodels pretrain --system=bert_wwm --size=small --data_dir=records --model_dir=run \\\n"
+    "    --num_train_steps=100000 --train_batch_size=64 --learning_rate=1e-4 --num_warmup_steps=10000",
+)
+COMMAND.section("Model")
+COMMAND.string("system", None, "Published system: bert or bert_wwm.", required=True)
+COMMAND.choice("size", "base", ["tiny", "mini", "small", "medium", "base", "large"], "Size of the network.")
+COMMAND.string("model_config_file", None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.")
+COMMAND.alias("bert_config_file", "model_config_file")
+COMMAND.string("init_checkpoint", None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.")  # fmt: skip
+COMMAND.section("Data")
+COMMAND.string("data_dir", None, "Records of create_pretraining_data.")
+COMMAND.string("input_file", None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")
+COMMAND.string("vocab_file", None, "Vocabulary of the records; needed with input_file.")
+COMMAND.string("eval_data_dir", None, "Held-out records; without them, evaluation is on training records.")
+COMMAND.integer("max_seq_length", None, "Length of the examples; must be that of the records, which is the default.")
+COMMAND.integer("max_predictions_per_seq", None, "Most hidden tokens in an example. Default: as in the records.")
+COMMAND.section("Training (defaults are the paper's)")
+COMMAND.integer("num_train_steps", None, "Updates in all.")
+COMMAND.integer("train_batch_size", None, "Examples a step, over all devices.")
+COMMAND.number("learning_rate", None, "Peak of the schedule.")
+COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises.")
+COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
+COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
+COMMAND.section("Run folder")
+COMMAND.string("model_dir", None, "Folder of the run.", required=True)
+COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
+COMMAND.integer("save_checkpoints_steps", 1000, "Steps between two resumable states.")
+COMMAND.integer("log_steps", 100, "Steps between two lines of progress.")
+COMMAND.integer("eval_every", 1000, "Steps between two evaluations on eval_data_dir.")
+COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.")
+COMMAND.section("Devices")
+COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
+COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")
+COMMAND.choice("mixed_precision", "none", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
+COMMAND.boolean("jit_compile", False, "Compile the step with XLA. Faster on GPUs; on CPUs it measured slower.")
+
+
+def run() -> None:
+    with quiet_start():
+        from xmodels.jobs.pretrain import Options, pretrain
+
+    pretrain(Options(**COMMAND.options()))
+
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main(run))

@@ -1,0 +1,36 @@
+"""Packaging; build and tool settings stand in pyproject.toml."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="xmodels",
+    version="0.1.0",
+    description="Pretrain, fine-tune, compare and ship Transformer-family language models with Keras and TensorFlow",
+    long_description=open("README.md", encoding="utf-8").read(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),
+    python_requires=">=3.10,<3.14",
+    install_requires=[
+        "tensorflow>=2.20,<2.22",
+        "keras>=3.15.1",
+        "tensorflow-text>=2.20,<2.22,!=2.21.0",  # the wheels of 2.21.0 do not load
+        "keras-nlp>=0.20",
+        "tensorflow-datasets>=4.9.7",
+        "absl-py>=2.1",
+        "numpy>=1.26",
+        "tokenizers>=0.21",
+        "safetensors>=0.5",
+        "google-crc32c>=1.6",
+        "jieba>=0.42.1",
+        "matplotlib>=3.8",
+        "psutil>=5.9",
+        "tqdm>=4.66",
+    ],
+    extras_require={
+        "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
+        "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100"],
+        "lint": ["ruff==0.17.5"],
+    },
+    entry_points={"console_scripts": ["xmodels=launch.__main__:main"]},
+)

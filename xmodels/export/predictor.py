@@ -1,0 +1,229 @@
+"""A fine-tuned network that answers strings: the folder of a run, read back.
+
+A run of `xmodels finetune` holds task.json, with what the network was trained to do, and backbone/, a model folder.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.records import write_json
+from data_pipelines.text.framing import pack
+from data_pipelines.text.vocabulary import PAD, Vocabulary
+from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
+from xmodels.models import folder
+from xmodels.models.backbone import Backbone
+from xmodels.tasks.base import Task
+from xmodels.tasks.classify import Classify
+
+TASK_FILE = "task.json"
+BACKBONE_FOLDER = "backbone"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDescription:
+    """What task.json says.
+
+    Attributes:
+        task: `classify`.
+        labels: the names of the classes, in the order of their ids.
+        num_texts: 1, or 2 where pairs of texts are classified.
+        max_sequence_length: counts the special tokens; longer inputs are shortened.
+    """
+
+    task: str
+    labels: list[str]
+    num_texts: int
+    max_sequence_length: int
+
+
+CHECKS = {
+    "task": (lambda x: x == "classify", '"classify"'),
+    "labels": (
+        lambda x: isinstance(x, list) and x and all(isinstance(y, str) for y in x) and len(set(x)) == len(x),
+        "a list of different strings",
+    ),
+    "num_texts": (lambda x: type(x) is int and x in (1, 2), "1 or 2"),
+    "max_sequence_length": (lambda x: type(x) is int and x > 3, "a whole number above 3"),
+}
+
+
+def write_task(run: str, task: Classify, num_texts: int, max_sequence_length: int) -> None:
+    """Writes task.json into the folder `run`, which must exist."""
+    description = TaskDescription(task.label, list(task.label_names), num_texts, max_sequence_length)
+    write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
+
+
+def read_task(run: str) -> TaskDescription:
+    """Reads task.json.
+
+    Raises:
+        CheckpointError: `run` is no folder, was not fine-tuned, or its task.json is damaged.
+    """
+    path = os.path.join(run, TASK_FILE)
+    if not os.path.isdir(run):
+        raise CheckpointError(f"{run}: no such run folder.")
+    if not os.path.isfile(path):
+        raise CheckpointError(
+            f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
+            "Fine-tune it first with `xmodels finetune`."
+        )
+    values = folder.read_json(path)
+    if set(values) != set(CHECKS):
+        raise CheckpointError(f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(values) or 'none'}.")
+    for name, (fits, wanted) in CHECKS.items():
+        if not fits(values[name]):
+            raise CheckpointError(f"{path}: `{name}` must be {wanted}. Found: {values[name]!r}.")
+    return TaskDescription(**values)
+
+
+def read_tokenizer(path: str) -> WordPieceTokenizer:
+    """The tokenizer of a model folder, from vocab.txt and tokenizer_config.json.
+
+    Raises:
+        CheckpointError: one of the two is missing or damaged.
+    """
+    source = os.path.join(path, folder.TOKENIZER)
+    values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
+    lower, longest = values.get("do_lower_case"), values["max_word_characters"]
+    if values.get("tokenizer") != "wordpiece" or type(lower) is not bool or type(longest) is not int or longest < 1:
+        raise CheckpointError(
+            f'{source}: expected "tokenizer": "wordpiece", `do_lower_case` true or false, and `max_word_characters` '
+            f"a whole number above 0. Found: {values}."
+        )
+    try:
+        vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
+    except DataError as error:
+        raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
+    return WordPieceTokenizer(vocabulary, lower, longest)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The most probable label of one input, and the probability of each label, in the order of their ids."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+class Predictor:
+    """Answers texts with a network and its task, both built.
+
+    Args:
+        num_texts: how many texts one input has, 1 or 2.
+        max_sequence_length: counts the special tokens; every input is shortened or padded to it.
+    """
+
+    def __init__(
+        self, backbone: Backbone, task: Task, tokenizer: WordPieceTokenizer, num_texts: int, max_sequence_length: int
+    ):
+        self.backbone = backbone
+        self.task = task
+        self.tokenizer = tokenizer
+        self.num_texts = num_texts
+        self.max_sequence_length = max_sequence_length
+        self._answer = tf.function(self.answer)
+
+    @classmethod
+    def load(cls, run: str) -> "Predictor":
+        """Rebuilds what `xmodels finetune` has written.
+
+        Raises:
+            CheckpointError: `run` was not fine-tuned, or its files are damaged or do not fit each other.
+        """
+        description = read_task(run)
+        path = os.path.join(run, BACKBONE_FOLDER)
+        tokenizer = read_tokenizer(path)
+        config, _ = folder.read_config(path)
+        if len(tokenizer.vocabulary) != config.vocabulary_size:
+            raise CheckpointError(
+                f"{path}: {folder.VOCABULARY} holds {len(tokenizer.vocabulary)} tokens, but the network has "
+                f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
+            )
+        if description.max_sequence_length > config.max_sequence_length:
+            raise CheckpointError(
+                f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
+                f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
+            )
+        backbone, heads = folder.read_model(path)
+        task = Classify(config, description.labels)
+        predictor = cls(backbone, task, tokenizer, description.num_texts, description.max_sequence_length)
+        predictor.answer(predictor.features([("",) * predictor.num_texts]))  # builds the head
+        folder.assign(task.prefix, task, heads, os.path.join(path, folder.WEIGHTS))
+        return predictor
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.task.label_names)
+
+    def features(self, texts: Sequence[tuple[str, ...]]) -> dict[str, np.ndarray]:
+        """Inputs of the network.
+
+        Args:
+            texts: B tuples of `num_texts` strings.
+
+        Returns:
+            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L = `max_sequence_length`.
+
+        Raises:
+            DataError: a tuple has another number of texts.
+        """
+        self._check(texts)
+        vocabulary, shape = self.tokenizer.vocabulary, (len(texts), self.max_sequence_length)
+        token_ids = np.full(shape, vocabulary[PAD], np.int32)
+        segment_ids, padding_mask = np.zeros(shape, np.int32), np.zeros(shape, bool)
+        pieces = self.tokenizer.encode_batch([text for row in texts for text in row])
+        for index in range(len(texts)):
+            ids = [x.ids for x in pieces[index * self.num_texts : (index + 1) * self.num_texts]]
+            second = ids[1] if self.num_texts == 2 else None
+            tokens, segments = pack(ids[0], second, vocabulary, self.max_sequence_length)
+            token_ids[index, : len(tokens)] = tokens
+            segment_ids[index, : len(tokens)] = segments
+            padding_mask[index, : len(tokens)] = True
+        return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
+
+    def answer(self, features) -> dict[str, tf.Tensor]:
+        """label_ids int32 (B,) and probabilities float32 (B, C) of one batch of features."""
+        outputs = self.task.forward(self.backbone, features, training=False)
+        return self.task.predict(outputs)
+
+    def predict(
+        self,
+        texts: Sequence[tuple[str, ...]],
+        batch_size: int = 32,
+        progress: Callable[[int], None] = lambda num_texts: None,
+    ) -> list[Prediction]:
+        """Answers any number of inputs; all batches have one shape, so the network is compiled once.
+
+        Args:
+            texts: tuples of `num_texts` strings.
+            batch_size: inputs that go through the network together.
+            progress: called with the number of inputs answered since the last call.
+
+        Raises:
+            DataError: a tuple has another number of texts; nothing is predicted.
+        """
+        self._check(texts)
+        predictions = []
+        for first in range(0, len(texts), batch_size):
+            rows = texts[first : first + batch_size]
+            features = self.features(rows)
+            fill = [(0, batch_size - len(rows)), (0, 0)]
+            features = {name: tf.constant(np.pad(value, fill, "edge")) for name, value in features.items()}
+            answer = {name: value.numpy()[: len(rows)] for name, value in self._answer(features).items()}
+            predictions += [
+                Prediction(self.labels[label], dict(zip(self.labels, row.tolist(), strict=True)))
+                for label, row in zip(answer["label_ids"], answer["probabilities"], strict=True)
+            ]
+            progress(len(rows))
+        return predictions
+
+    def _check(self, texts) -> None:
+        for index, row in enumerate(texts):
+            if isinstance(row, str) or len(row) != self.num_texts:
+                wanted = f"this run reads {self.num_texts} text(s) at a time"
+                raise DataError(f"Input {index + 1}: {wanted}. Found: {row!r:.80}.")

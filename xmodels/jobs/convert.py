@@ -1,0 +1,17 @@
+"""Converts a checkpoint and says what it held."""
+
+from xmodels.conversion import convert
+
+
+def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool) -> None:
+    """Converts, and with `check` compares the outputs of both checkpoints on one batch."""
+    loaded = convert.load(source, allow_pickle)
+    convert.save(loaded, target)
+    heads = ", ".join(sorted(loaded.heads)) or "none"
+    parameters = sum(value.size for value in loaded.values.values())
+    print(f"{source} → {target}: {loaded.model}, {len(loaded.values)} tensors, {parameters:,} parameters, heads: {heads}.")
+    for warning in loaded.warnings:
+        print(f"Note: {warning}")
+    if check:
+        for name, difference in convert.verify(source, target, allow_pickle).items():
+            print(f"  largest difference of {name}: {difference:.3g}")

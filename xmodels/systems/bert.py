@@ -1,0 +1,29 @@
+"""BERT (Devlin et al., 2018): masked LM over word pieces and next sentence prediction."""
+
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.corruption import mask_tokens
+from data_pipelines.ops.framing import frame_pair
+from data_pipelines.text.vocabulary import MASK, Vocabulary
+from xmodels.models.bert import SIZES, Bert, BertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Bert, False
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
+    """Appendix A.2 of the paper: batch 256, peak 1e-4 after 10,000 steps, 1,000,000 steps, weight decay 0.01."""
+    config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), records.masking_rate, records.num_predictions)
+    return Recipe(
+        backbone=lambda: Bert(config),
+        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),
+        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
+        batch_size=256,
+        num_steps=1_000_000,
+        learning_rate=1e-4,
+        num_warmup_steps=10_000,
+        optimizer="bert_adamw",
+    )

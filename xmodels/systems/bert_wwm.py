@@ -1,0 +1,32 @@
+"""BERT with whole-word masking (Google, 2019; BERT-wwm of Cui et al., 2019, arXiv 1906.08101).
+
+The network, its losses and its fine-tuning are those of BERT: only the masking differs.
+"""
+
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.corruption import mask_whole_words
+from data_pipelines.ops.framing import frame_pair
+from data_pipelines.text.vocabulary import MASK, Vocabulary
+from xmodels.models.bert import SIZES, Bert, BertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Bert, True
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
+    """The paper's first phase: LAMB, batch 2,560 at length 128, peak 1e-4 after 10 % of 100,000 steps."""
+    config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    corrupt = mask_whole_words(vocabulary[MASK], len(vocabulary), records.masking_rate, records.num_predictions)
+    return Recipe(
+        backbone=lambda: Bert(config),
+        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),
+        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
+        batch_size=2560,
+        num_steps=100_000,
+        learning_rate=1e-4,
+        num_warmup_steps=10_000,
+        optimizer="lamb",
+    )

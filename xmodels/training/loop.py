@@ -1,0 +1,173 @@
+"""Trains: several steps per call of the graph, with logs, evaluations and checkpoints in between."""
+
+import dataclasses
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.dataset import Batches
+from data_pipelines.errors import NonFiniteError, ReportedError
+from xmodels.training import checkpoints
+from xmodels.training.checkpoints import State
+from xmodels.training.learner import Learner
+from xmodels.training.progress import RunLog, line, memory_gib, say
+
+SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
+MOST_SKIPPED = 20  # steps without finite gradients; more end the run
+
+
+class Interrupted(ReportedError):
+    """SIGINT or SIGTERM came; the state is saved."""
+
+    def __init__(self, number: int, path: str):
+        super().__init__(f"Stopped by {signal.Signals(number).name}; the state is in {path}. The same command resumes.")
+        self.exit_code = 128 + number
+
+
+@dataclasses.dataclass
+class Loop:
+    """A training run in a folder.
+
+    Attributes:
+        learner: what is trained.
+        batches: what it is trained on.
+        folder: the run folder; states go below `checkpoints/`.
+        num_steps: updates in all, with those done before a resumption.
+        seed: of the run; data and dropout draw from it.
+        save_every, log_every, evaluate_every: in steps; 0 for never (a state is always saved at the end).
+        evaluate: gives means on held-out data.
+        select: the name of the evaluation metric whose best state is handed over; None for the last state.
+        on_best: called when `select` reaches a new best value.
+    """
+
+    learner: Learner
+    batches: Batches
+    folder: str
+    num_steps: int
+    seed: int
+    save_every: int = 1000
+    log_every: int = 100
+    evaluate_every: int = 0
+    evaluate: Callable[[], dict[str, float]] | None = None
+    select: str | None = None
+    on_best: Callable[[], None] = lambda: None
+
+    def run(self, state: State) -> State:
+        """Trains from `state` to `num_steps` and saves the last state.
+
+        Raises:
+            Interrupted: a signal came; the state is saved.
+            NonFiniteError: too many steps had gradients that are not finite.
+        """
+        self.log = RunLog(self.folder, state.step)
+        self.signal, self.skipped = 0, 0.0
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return self._run(state)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number, frame):
+        if self.signal:  # the second time the user means it
+            raise KeyboardInterrupt
+        self.signal = number
+
+    def _run(self, state: State) -> State:
+        iterator = iter(self._dataset(state))
+        window, per_call = _Window(), 1
+        folder = os.path.join(self.folder, "checkpoints")
+        path = ""
+        while state.step < self.num_steps:
+            count = min(per_call, self._steps_to_event(state.step))
+            clock = time.monotonic()
+            totals, waited = self.learner.train(iterator, tf.constant(count))
+            seconds = time.monotonic() - clock
+            state = dataclasses.replace(
+                state, step=state.step + count, consumed=state.consumed + count * self.batches.batch_size
+            )
+            if window.traced:
+                per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
+            window.add(totals.numpy(), float(waited), seconds, count)
+            if _due(state.step, self.log_every) or state.step == self.num_steps:
+                self._report(state, window)
+                window = _Window(traced=True)
+            if self.evaluate and (_due(state.step, self.evaluate_every) or state.step == self.num_steps):
+                state = self._evaluate(state)
+            if _due(state.step, self.save_every) or self.signal or state.step == self.num_steps:
+                path = checkpoints.save(folder, self.learner, state)
+            if self.signal and state.step < self.num_steps:
+                raise Interrupted(self.signal, path)
+        return state
+
+    def _dataset(self, state: State):
+        strategy = self.learner.strategy
+        per_replica = self.batches.batch_size // strategy.num_replicas_in_sync
+
+        def host_dataset(context):
+            hosts = context.num_input_pipelines
+            return self.batches.training(state.consumed // hosts, context.input_pipeline_id, hosts, per_replica)
+
+        return strategy.distribute_datasets_from_function(host_dataset)
+
+    def _steps_to_event(self, step: int) -> int:
+        intervals = [n for n in (self.save_every, self.log_every, self.evaluate and self.evaluate_every) if n]
+        return min([self.num_steps - step, *(n - step % n for n in intervals)])
+
+    def _report(self, state: State, window: "_Window") -> None:
+        means = self.learner.means(window.totals)
+        tokens = window.totals[self.learner.names.index("real_tokens")]
+        self.skipped += window.totals[self.learner.names.index("skipped")][0]
+        per_second = window.timed / window.steps / max(window.seconds, 1e-9)  # 0 where only the first call was made
+        rates = {
+            "learning_rate": float(self.learner.optimizer.learning_rate),
+            "tokens_per_second": tokens[1] * per_second,
+            "real_tokens_per_second": tokens[0] * per_second,
+            "data_wait": window.waited / max(window.seconds, 1e-9),
+            "memory_gib": memory_gib(),
+            "eta_seconds": (self.num_steps - state.step) * window.seconds / max(window.timed, 1),
+        }
+        shown = {name: value for name, value in means.items() if name not in ("real_tokens", "skipped")}
+        say(line(state.step, self.num_steps, shown, self.learner.loss_names, rates))
+        self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
+        if means["skipped"]:
+            say(f"Warning: {int(self.skipped)} step(s) had gradients that were not finite; they were left out.")
+        if self.skipped > MOST_SKIPPED:
+            saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
+            raise NonFiniteError(
+                f"{int(self.skipped)} steps had gradients that were not finite. Lower --learning_rate or lengthen the "
+                f"warm-up. Last good state: {saved[-1] if saved else 'none'}."
+            )
+
+    def _evaluate(self, state: State) -> State:
+        means = self.evaluate()
+        say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in means.items()))
+        self.log.write("evaluation", state.step, means)
+        if self.select is None or (state.best is not None and means[self.select] <= state.best):
+            return state
+        self.on_best()
+        return dataclasses.replace(state, best=means[self.select])
+
+
+def _due(step: int, every: int) -> bool:
+    return bool(every) and step % every == 0
+
+
+class _Window:
+    """Sums between two lines of the log; the call that traces the graph is left out of the speeds."""
+
+    def __init__(self, traced: bool = False):
+        self.traced = traced
+        self.totals, self.steps = 0.0, 0
+        self.waited, self.seconds, self.timed = 0.0, 0.0, 0  # of the calls that count for speeds
+
+    def add(self, totals: np.ndarray, waited: float, seconds: float, steps: int) -> None:
+        self.totals = self.totals + totals
+        self.steps += steps
+        if self.traced:
+            self.waited, self.seconds, self.timed = self.waited + waited, self.seconds + seconds, self.timed + steps
+        self.traced = True

@@ -1,0 +1,97 @@
+"""What a run tells while it works: a line on the terminal, JSON lines and TensorBoard scalars in its folder."""
+
+import json
+import os
+import sys
+import time
+
+import psutil
+import tensorflow as tf
+
+
+def duration(seconds: float) -> str:
+    """72 s, 4 min 10 s, 6 h 12 min."""
+    seconds = int(seconds)
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def short(value: float) -> str:
+    """Four digits at most: 6.81, .17, 41.3k."""
+    if abs(value) >= 10_000:
+        return f"{value / 1000:.1f}k"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.2f}".removeprefix("0") if abs(value) < 1 else f"{value:.2f}"
+
+
+def line(step: int, num_steps: int, means: dict[str, float], losses: list[str], rates: dict[str, float]) -> str:
+    """`step 1200/100000 · loss 6.81 (masked_lm 6.12 next_sentence .69) · … · ETA 6 h 12 min`"""
+    parts = [f"step {step}/{num_steps}"]
+    named = " ".join(f"{name} {short(means[name])}" for name in losses)
+    parts.append(f"loss {short(means['loss'])}" + (f" ({named})" if len(losses) > 1 else ""))
+    parts += [f"{name} {short(means[name])}" for name in means if name.endswith("accuracy")]
+    parts.append(f"lr {rates['learning_rate']:.2g}")
+    parts.append(f"{short(rates['tokens_per_second'])} tok/s ({short(rates['real_tokens_per_second'])} real)")
+    parts.append(f"data wait {rates['data_wait']:.0%}")
+    parts.append(f"{rates['memory_gib']:.1f} GiB")
+    parts.append(f"ETA {duration(rates['eta_seconds'])}")
+    return " · ".join(parts)
+
+
+class RunLog:
+    """Appends to log.jsonl and tensorboard/ of a run folder.
+
+    Args:
+        folder: the run folder.
+        resumed_step: lines of later steps, written before a kill, are dropped, so each step stands once.
+    """
+
+    def __init__(self, folder: str, resumed_step: int = 0):
+        self.path = os.path.join(folder, "log.jsonl")
+        self._forget_after(resumed_step)
+        self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
+
+    def _forget_after(self, step: int) -> None:
+        entries = read_log(self.path)
+        with open(f"{self.path}.partial", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
+        os.replace(f"{self.path}.partial", self.path)
+
+    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+        with self.writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"{kind}/{name}", value)
+        self.writer.flush()
+
+
+def read_log(path: str) -> list[dict]:
+    """The whole lines of a log.jsonl; a line cut by a kill is left out."""
+    entries = []
+    if os.path.isfile(path):
+        with open(path, encoding="utf-8") as file:
+            for text in file:
+                try:
+                    entries.append(json.loads(text))
+                except json.JSONDecodeError:
+                    break
+    return entries
+
+
+def memory_gib() -> float:
+    """Memory in use: of the first GPU where there is one, else of this process."""
+    if tf.config.list_logical_devices("GPU"):
+        return tf.config.experimental.get_memory_info("GPU:0")["current"] / 2**30
+    return psutil.Process().memory_info().rss / 2**30
+
+
+def say(text: str) -> None:
+    """Prints at once, so that logs of jobs can be followed."""
+    print(text, flush=True)
+    sys.stdout.flush()
