@@ -25,6 +25,7 @@ setup(
         "jieba>=0.42.1",
         "matplotlib>=3.8",
         "psutil>=5.9",
+        "tensorboard>=2.20",
         "tqdm>=4.66",
     ],
     extras_require={
