@@ -157,13 +157,16 @@ def test_an_export_holds_a_network_and_no_training_state(exports):
 ELSEWHERE = """
 import json, sys
 import tensorflow as tf
-for module in sys.argv[2:]:
+for module in sys.argv[1:]:
     __import__(module)
-answer = tf.saved_model.load(sys.argv[1] + "/1").signatures["serving_default"]
-found = answer(**{name: tf.constant(column) for name, column in json.load(sys.stdin).items()})
-assert not {"xmodels", "data_pipelines", "tensorflow_text"} - set(sys.argv[2:]) & set(sys.modules)
-labels = [label.decode() for label in found["label"].numpy()]
-print(json.dumps([labels, found["probabilities"].numpy().tolist()]))
+answers = []
+for path, columns in json.load(sys.stdin):
+    model = tf.saved_model.load(path)
+    answer = model.signatures["serving_default"](**{name: tf.constant(column) for name, column in columns.items()})
+    labels = [label.decode() for label in answer["label"].numpy()]
+    answers.append([labels, answer["probabilities"].numpy().tolist()])
+assert not ({"xmodels", "data_pipelines", "tensorflow_text"} - set(sys.argv[1:])) & set(sys.modules)
+print(json.dumps(answers))
 """
 
 
@@ -176,11 +179,11 @@ def run_elsewhere(program, tmp_path, stdin, *arguments):
 
 
 @pytest.mark.parametrize(("serving_ops", "modules"), [("core", []), ("text", ["tensorflow_text"])])
-@pytest.mark.parametrize("num_texts", NUM_TEXTS)
-def test_an_export_needs_tensorflow_only(exports, expected, tmp_path, num_texts, serving_ops, modules):
-    stdin = json.dumps(columns_of(golden_rows(num_texts)))
-    answer = run_elsewhere(ELSEWHERE, tmp_path, stdin, exports[num_texts, serving_ops], *modules)
-    assert_answers(*answer, expected[num_texts])
+def test_an_export_needs_tensorflow_only(exports, expected, tmp_path, serving_ops, modules):
+    questions = [(f"{exports[n, serving_ops]}/1", columns_of(golden_rows(n))) for n in NUM_TEXTS]
+    answers = run_elsewhere(ELSEWHERE, tmp_path, json.dumps(questions), *modules)
+    for num_texts, answer in zip(NUM_TEXTS, answers, strict=True):
+        assert_answers(*answer, expected[num_texts])
 
 
 UNKNOWN_OPS = """
@@ -275,10 +278,8 @@ def test_a_folder_that_is_not_an_export_stays_untouched(runs, tmp_path, overwrit
     assert contents(tmp_path) == before
 
 
-def test_an_earlier_export_is_replaced_only_when_asked(runs, tmp_path, monkeypatch):
-    path = tmp_path / "deep" / "model"
-    path.mkdir(parents=True)  # an empty folder is as good as none
-    export(str(runs[1]), str(path), "core")
+def test_an_earlier_export_is_replaced_only_when_asked(runs, exports, tmp_path, monkeypatch):
+    path = shutil.copytree(exports[1, "core"], tmp_path / "model")
     before = contents(path)
     with pytest.raises(UsageError, match="choose another or --overwrite"):
         export(str(runs[2]), str(path), "core")
@@ -286,22 +287,43 @@ def test_an_earlier_export_is_replaced_only_when_asked(runs, tmp_path, monkeypat
     with pytest.raises(UsageError, match="more or other than an export"):
         export(str(runs[2]), str(path), "core", overwrite=True)
     (path / "notes.txt").unlink()
-    with monkeypatch.context() as patch:
-        patch.setattr(saved_model, "TOLERANCE", -1)
-        with pytest.raises(RuntimeError, match="differ by"):
-            export(str(runs[2]), str(path), "core", overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+        patch.setattr(saved_model, "save", fail)
+        export(str(runs[2]), str(path), "core", overwrite=True)
     assert contents(path) == before
     export(str(runs[2]), str(path), "core", overwrite=True)
     assert "text_pair" in (path / "README.md").read_text(encoding="utf-8")
-    assert [file.name for file in path.parent.iterdir()] == ["model"]  # nothing temporary is left
+    assert list(tmp_path.iterdir()) == [path]  # nothing temporary is left
 
 
-def test_other_tokens_than_those_of_the_run_are_noticed(runs, tmp_path, monkeypatch):
-    cut = saved_model.GraphTokenizer.tokenize
-    monkeypatch.setattr(saved_model.GraphTokenizer, "tokenize", lambda self, text: cut(self, text)[:, ::-1])
+def fail(*_):
+    raise OSError("disk full")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_new_folder_appears_whole_or_not_at_all(tmp_path, exists):
+    path = tmp_path / "deep" / "model"
+    if exists:
+        path.mkdir(parents=True)  # an empty folder is as good as none
+    with pytest.raises(OSError, match="disk full"), saved_model.new_folder(str(path)) as unfinished:
+        (pathlib.Path(unfinished) / "half").touch()
+        fail()
+    assert path.exists() == exists
+    with saved_model.new_folder(str(path)) as unfinished:
+        (pathlib.Path(unfinished) / "whole").touch()
+    assert [str(found.relative_to(path.parent)) for found in path.parent.rglob("*")] == ["model", "model/whole"]
+
+
+def test_other_answers_and_other_tokens_than_those_of_the_run_are_noticed(runs, exports):
+    path, other = str(exports[1, "core"] / "1"), Predictor.load(str(runs[1]))
+    assert saved_model.compare(other, path) < 1e-6
+    other.max_sequence_length -= 1
     with pytest.raises(RuntimeError, match="pieces"):
-        export(str(runs[1]), str(tmp_path / "model"), "core")
-    assert not list(tmp_path.iterdir())
+        saved_model.compare(other, path)
+    other.max_sequence_length += 1
+    other.task.head.bias.assign_add([0.1, 0.0, 0.0])
+    with pytest.raises(RuntimeError, match=r"differ by up to 0\.0"):
+        saved_model.compare(other, path)
 
 
 def test_unknown_or_missing_serving_ops(tmp_path, monkeypatch):

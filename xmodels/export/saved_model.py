@@ -253,8 +253,6 @@ model = tf.saved_model.load("{version}")
 print(model.signatures["serving_default"]({arguments}))
 ```
 
-Keep `model`: the signature does not keep its variables alive.
-
 ## TensorFlow Serving
 
 In this folder:

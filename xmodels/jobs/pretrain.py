@@ -13,7 +13,8 @@ from data_pipelines.dataset import Batches, RecordSource, classic_source
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
-from data_pipelines.text.vocabulary import MASK, Vocabulary
+from data_pipelines.records import write_json
+from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels import systems
 from xmodels.conversion import convert
@@ -119,8 +120,9 @@ def pretrain(options: Options) -> dict[str, float]:
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{strategy.num_replicas_in_sync} device(s)."
     )
-    baseline = unigram_baseline(source, recipe, objective, records) if not state_path else None
+    baseline = unigram_baseline(source, recipe, objective, records)
     if baseline is not None:
+        write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
         say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
     evaluate = _evaluation(options, recipe, objective, learner, source, vocabulary)
     loop = Loop(

@@ -14,7 +14,8 @@ from data_pipelines.errors import NonFiniteError, ReportedError
 from xmodels.training import checkpoints
 from xmodels.training.checkpoints import State
 from xmodels.training.learner import Learner
-from xmodels.training.progress import RunLog, line, memory_gib, say
+from xmodels.training.progress import line, say
+from xmodels.training.run_log import RunLog, memory_gib
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
 MOST_SKIPPED = 20  # steps without finite gradients; more end the run

@@ -1,0 +1,244 @@
+"""The whole street in a few minutes: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
+
+Every step is a command that a user would type, and is shown before it runs.
+"""
+
+import csv
+import dataclasses
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from data_pipelines.corpora import docstrings
+from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.text.sentences import split_english
+from xmodels.jobs.quickstart_report import write_report
+from xmodels.training.progress import duration, read_log
+
+COMMAND = "xmodels"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What differs between the languages."""
+
+    language: str
+    vocab_size: int
+    system: str
+    records: tuple[str, ...]
+    sequence_length: int
+    num_steps: int
+    interrupted_at: int
+    pretraining: tuple[str, ...]
+    finetuning: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+PLANS = {
+    "en": Plan(
+        "en", 5000, "bert", ("--do_whole_word_mask",), 64, 2400, 1200,
+        ("--size=tiny", "--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200"),
+        ("--num_train_epochs=6", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        (
+            "Return a new array with the elements rounded to the given number of decimals.",
+            "The colour of the line that is drawn around each marker.",
+            "Close the socket and wait until the connection is lost.",
+        ),
+    ),
+    "zh": Plan(
+        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 2000, 1000,
+        ("--size=tiny", "--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
+        ("--num_train_epochs=12", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
+    ),
+}  # fmt: skip
+
+
+def quickstart(language: str, output_dir: str, samples_dir: str | None) -> None:
+    """Runs all steps; see `launch/quickstart.py` for the arguments."""
+    plan = PLANS[language]
+    if os.path.isdir(output_dir) and os.listdir(output_dir):
+        raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
+    os.makedirs(output_dir, exist_ok=True)
+    Street(plan, output_dir, time.monotonic()).walk(samples_dir)
+
+
+@dataclasses.dataclass
+class Street:
+    """The steps of a plan in a folder."""
+
+    plan: Plan
+    folder: str
+    started: float
+    number: int = 0
+
+    def walk(self, samples_dir: str | None) -> None:
+        plan, step, path = self.plan, self.step, self.path
+        self.say("Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh")
+        (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
+        language = f"--language={plan.language}"
+        step(
+            "Learn a vocabulary of word pieces", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
+            f"--vocab_size={plan.vocab_size}", f"--output_file={path('vocab.txt')}",
+        )  # fmt: skip
+        for name, title in (("pretrain", "Write records with the bounds of words"), ("heldout", "The same for held-out text")):
+            step(
+                title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
+                f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
+                f"--max_seq_length={plan.sequence_length}", "--max_predictions_per_seq=10", "--num_workers=2",
+            )  # fmt: skip
+        pretrain = [
+            "pretrain", f"--system={plan.system}", f"--data_dir={path('records-pretrain')}",
+            f"--eval_data_dir={path('records-heldout')}", f"--model_dir={path('pretrained')}", *plan.pretraining,
+            f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=200", "--log_steps=100",
+            f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
+        ]  # fmt: skip
+        self.interrupt("Pretrain, and pull the plug on the way", *pretrain)
+        step("The same command again: it resumes", *pretrain)
+        for name, extra in (("classifier", ()), ("classifier-random", ("--random_init",))):
+            step(
+                "Fine-tune a classifier" + (" from random weights, as the control" if extra else ""), "finetune",
+                f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
+                f"--eval_file={path('text/dev.tsv')}", f"--model_dir={path(name)}", *plan.finetuning, *extra,
+            )  # fmt: skip
+        for name in ("classifier", "classifier-random"):
+            step(
+                "Score it on held-out text", "evaluate", f"--model_dir={path(name)}", f"--test_file={path('text/test.tsv')}",
+                f"--output_file={path(f'{name}-scores.json')}",
+            )  # fmt: skip
+        step(
+            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={path('classifier')}",
+            f"--export_dir={path('serving')}", "--serving_ops=core",
+        )  # fmt: skip
+        self.ask()
+        self.finish()
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def say(self, title: str, detail: str) -> None:
+        self.number += 1
+        elapsed = duration(time.monotonic() - self.started)
+        print(f"\n[{self.number}] {title}   ({elapsed} so far)\n    {detail}", flush=True)
+
+    def step(self, title: str, *command: str) -> None:
+        """Shows a command of ours and runs it."""
+        self.say(title, f"$ {COMMAND} {shlex.join(command)}")
+        code = subprocess.run([sys.executable, "-m", "launch", *command], check=False).returncode
+        if code:
+            raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
+
+    def interrupt(self, title: str, *command: str) -> None:
+        """Starts a command and kills it with SIGKILL when it is halfway: nothing can be saved at that moment."""
+        self.say(title, f"$ {COMMAND} {shlex.join(command)}")
+        process = subprocess.Popen([sys.executable, "-m", "launch", *command])
+        log = os.path.join(self.path("pretrained"), "log.jsonl")
+        while process.poll() is None:
+            time.sleep(0.2)
+            entries = read_log(log)
+            if entries and entries[-1]["step"] >= self.plan.interrupted_at:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                print(f"    killed with SIGKILL after step {entries[-1]['step']}", flush=True)
+                return
+        raise ReportedError(f"`{COMMAND} pretrain` ended by itself with exit code {process.returncode}.")
+
+    def ask(self) -> None:
+        """Sends strings to the SavedModel from a process that knows nothing of xmodels."""
+        program = (
+            "import sys, json, tensorflow as tf\n"
+            "model = tf.saved_model.load(sys.argv[1])\n"
+            "answer = model.signatures['serving_default'](text=tf.constant(json.loads(sys.argv[2])))\n"
+            "for label, p in zip(answer['label'].numpy(), answer['probabilities'].numpy()):\n"
+            "    print(label.decode(), float(p.max()), sep='\\t')\n"
+        )
+        model = os.path.join(self.path("serving"), "1")
+        self.say("Ask the SavedModel, from a process with TensorFlow alone", f"tf.saved_model.load({model!r})")
+        done = subprocess.run(
+            [sys.executable, "-c", program, os.path.abspath(model), json.dumps(self.plan.questions)],
+            capture_output=True, text=True, check=False, cwd=self.folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )  # fmt: skip
+        if done.returncode:
+            raise ReportedError(f"The SavedModel did not answer: {done.stderr[-2000:]}")
+        self.answers = [line.split("\t") for line in done.stdout.splitlines()]
+        for question, (label, probability) in zip(self.plan.questions, self.answers, strict=True):
+            print(f"    {question}\n      → {label} ({float(probability):.2f})", flush=True)
+
+    def finish(self) -> None:
+        """Writes the report and says what was learnt, where everything lies, and what to type next."""
+        self.say("Write the report", self.path("report.html"))
+        facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language)
+        print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
+        print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
+        print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
+        print(f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt")
+        print(f"  {COMMAND} --help\n", flush=True)
+
+
+def collect_english(folder: str, samples_dir: str | None) -> None:
+    """Pretraining text, held-out text, and a task: to which package does a sentence of documentation belong?
+
+    Modules, not sentences, are divided: one in eight is kept for testing and one in sixteen for choosing the epoch,
+    and neither is pretrained on. Texts that name a package are left out of the task.
+    """
+    modules = docstrings.collect(900_000)
+    random.Random(0).shuffle(modules)
+    parts = {"test": modules[::8], "dev": modules[1::16]}
+    taken = {module.path for part in parts.values() for module in part}
+    parts["train"] = [module for module in modules if module.path not in taken]
+    os.makedirs(folder)
+    _write_documents(os.path.join(folder, "heldout.txt"), parts["test"] + parts["dev"])
+    _write_documents(os.path.join(folder, "pretrain.txt"), parts["train"])
+    for name, each in (("train", 120), ("dev", 60), ("test", 200)):
+        _write_rows(os.path.join(folder, f"{name}.tsv"), parts[name], each)
+
+
+def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        for module in modules:
+            for paragraph in module.paragraphs:
+                file.write("\n".join(split_english(paragraph)) + "\n")
+            file.write("\n")
+    characters = sum(len(p) for module in modules for p in module.paragraphs)
+    print(f"    {path}: {len(modules):,} modules, {characters / 1e6:.1f} MB", flush=True)
+
+
+def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
+    rows = []
+    for package in docstrings.PACKAGES:
+        names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
+        texts = [
+            text for module in modules if module.package == package for text in module.paragraphs
+            if not any(name in text.lower() for name in names) and "\t" not in text
+        ]  # fmt: skip
+        random.Random(package).shuffle(texts)
+        rows += [(package, text) for text in texts[:each]]
+    random.Random(0).shuffle(rows)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\").writerows(
+            [("label", "text"), *rows]
+        )
+    print(f"    {path}: {len(rows)} rows", flush=True)
+
+
+def collect_chinese(folder: str, samples_dir: str | None) -> None:
+    """Copies the samples written for this project; one document in ten of the corpus is held out."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    source = os.path.join(samples_dir or os.path.join(here, "samples"), "zh")
+    if not os.path.isfile(os.path.join(source, "corpus.txt")):
+        raise UsageError(f"{source}: no samples there. Name the folder `samples` of the repository with --samples_dir.")
+    os.makedirs(folder)
+    with open(os.path.join(source, "corpus.txt"), encoding="utf-8") as file:
+        documents = file.read().strip().split("\n\n")
+    for name, part in (("heldout", documents[::10]), ("pretrain", [d for i, d in enumerate(documents) if i % 10])):
+        with open(os.path.join(folder, f"{name}.txt"), "w", encoding="utf-8") as file:
+            file.write("\n\n".join(part) + "\n")
+    for name in ("train", "dev", "test"):
+        shutil.copyfile(os.path.join(source, f"{name}.tsv"), os.path.join(folder, f"{name}.tsv"))
+    print(f"    {folder}: {len(documents)} documents and a labelled task", flush=True)

@@ -1,0 +1,46 @@
+"""Where a run writes what happens: JSON lines and TensorBoard scalars in its folder."""
+
+import json
+import os
+import time
+
+import psutil
+import tensorflow as tf
+
+from xmodels.training.progress import read_log
+
+
+class RunLog:
+    """Appends to log.jsonl and tensorboard/ of a run folder.
+
+    Args:
+        folder: the run folder.
+        resumed_step: lines of later steps, written before a kill, are dropped, so each step stands once.
+    """
+
+    def __init__(self, folder: str, resumed_step: int = 0):
+        self.path = os.path.join(folder, "log.jsonl")
+        self._forget_after(resumed_step)
+        self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
+
+    def _forget_after(self, step: int) -> None:
+        entries = read_log(self.path)
+        with open(f"{self.path}.partial", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
+        os.replace(f"{self.path}.partial", self.path)
+
+    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+        with self.writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"{kind}/{name}", value)
+        self.writer.flush()
+
+
+def memory_gib() -> float:
+    """Memory in use: of the first GPU where there is one, else of this process."""
+    if tf.config.list_logical_devices("GPU"):
+        return tf.config.experimental.get_memory_info("GPU:0")["current"] / 2**30
+    return psutil.Process().memory_info().rss / 2**30
