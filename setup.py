@@ -1,12 +1,14 @@
 """Packaging; build and tool settings stand in pyproject.toml."""
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 setup(
     name="xmodels",
     version="0.1.0",
     description="Pretrain, fine-tune, compare and ship Transformer-family language models with Keras and TensorFlow",
-    long_description=open("README.md", encoding="utf-8").read(),
+    long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),

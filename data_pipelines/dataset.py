@@ -41,7 +41,9 @@ class RecordSource:
     def part(self, index: int, count: int) -> "RecordSource":
         """Every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
         if count > len(self.paths):
-            raise DataError(f"{self.name}: {len(self.paths)} shards cannot be shared by {count} hosts; make more shards.")
+            raise DataError(
+                f"{self.name}: {len(self.paths)} shards cannot be shared by {count} hosts; make more shards."
+            )
         part = object.__new__(RecordSource)
         part.__dict__.update(self.__dict__)
         for name in ("paths", "starts", "counts"):

@@ -36,6 +36,4 @@ def check(features: Features, expected: Features, where: str) -> None:
             w is None or f is None or w == f for f, w in zip(found.shape, wanted.shape, strict=True)
         )
         if not fits:
-            raise DataError(
-                f"{where}: feature `{name}` has shape {list(found.shape)}, expected {list(wanted.shape)}."
-            )
+            raise DataError(f"{where}: feature `{name}` has shape {list(found.shape)}, expected {list(wanted.shape)}.")

@@ -43,9 +43,7 @@ def _masking(manifest: Manifest, vocabulary: Vocabulary, masking: str):
     if settings["masking"] == "static":
         return rename_classic()
     mask = mask_whole_words if masking == "words" else mask_tokens
-    corrupt = mask(
-        vocabulary[MASK], len(vocabulary), settings["masked_lm_prob"], settings["max_predictions_per_seq"]
-    )
+    corrupt = mask(vocabulary[MASK], len(vocabulary), settings["masked_lm_prob"], settings["max_predictions_per_seq"])
     return compose(frame_pair(vocabulary, settings["max_sequence_length"]), corrupt)
 
 

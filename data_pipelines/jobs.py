@@ -53,7 +53,12 @@ def create_pretraining_data(
 
     try:
         manifest = pretraining_data.create(
-            Settings(dupe_factor=passes, masking=masking, **settings), output_dir, num_workers, resume, overwrite, report
+            Settings(dupe_factor=passes, masking=masking, **settings),
+            output_dir,
+            num_workers,
+            resume,
+            overwrite,
+            report,
         )
     finally:
         if progress is not None:

@@ -27,7 +27,9 @@ from data_pipelines.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 PLAN = "plan.json"  # stands in an unfinished folder; holds the settings that a resumed run must share
-_OURS = re.compile(r"records-\d{5}-of-\d{5}\.tfrecord(\.json)?(\.partial)?|(manifest|plan)\.json(\.partial)?|vocab\.txt")
+_OURS = re.compile(
+    r"records-\d{5}-of-\d{5}\.tfrecord(\.json)?(\.partial)?|(manifest|plan)\.json(\.partial)?|vocab\.txt"
+)
 BLOCK_TOKENS = 1_000_000
 SHUFFLE_WINDOW = 100_000
 
@@ -282,7 +284,9 @@ def _claim_folder(output_dir: str, described: dict, resume: bool, overwrite: boo
             stored = json.load(file)
     if held and not resume:
         state = "holds finished records" if MANIFEST in held else "is not empty"
-        raise UsageError(f"--output_dir={output_dir}: {state}. Add --resume to continue it or --overwrite to replace it.")
+        raise UsageError(
+            f"--output_dir={output_dir}: {state}. Add --resume to continue it or --overwrite to replace it."
+        )
     if held and stored is None:
         raise UsageError(f"--output_dir={output_dir}: --resume found other files there; choose an empty folder.")
     if stored is not None and stored != described:

@@ -161,7 +161,9 @@ class Manifest:
             with open(path, encoding="utf-8") as file:
                 value = json.load(file)
             if value["format_version"] != FORMAT_VERSION:
-                raise DataError(f"{path}: format version {value['format_version']}, this program reads {FORMAT_VERSION}.")
+                raise DataError(
+                    f"{path}: format version {value['format_version']}, this program reads {FORMAT_VERSION}."
+                )
             features = {n: Feature(tuple(f["shape"]), f["dtype"]) for n, f in value["features"].items()}
             shards = [Shard(**shard) for shard in value["shards"]]
             return cls(features, shards, value["settings"], value["statistics"])

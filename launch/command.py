@@ -117,9 +117,11 @@ class Command:
             name, _, value = text.split()[1].partition("=")
             known = self.values[name.strip("-")].parser.enum_values
             near = difflib.get_close_matches(value.rstrip(":"), known, 1, 0.3)
-            return f"--{name.strip('-')}={value.rstrip(':')}: unknown value." + (
-                f" Did you mean {near[0]}?" if near else ""
-            ) + f" Known: {', '.join(known)}."
+            return (
+                f"--{name.strip('-')}={value.rstrip(':')}: unknown value."
+                + (f" Did you mean {near[0]}?" if near else "")
+                + f" Known: {', '.join(known)}."
+            )
         return text
 
     def main(self, run: Callable[[], None], arguments: list[str] | None = None) -> int:

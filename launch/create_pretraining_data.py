@@ -21,10 +21,14 @@ COMMAND.boolean("do_whole_word_mask", False, "Mark words, so that all pieces of 
 COMMAND.choice("segmenter", "none", ["jieba", "presegmented", "none"], "What tells words apart in Chinese: jieba, or blanks in pre-segmented text.")  # fmt: skip
 COMMAND.section("Examples")
 COMMAND.integer("max_seq_length", 128, "Length of an example with its special tokens.")
-COMMAND.integer("max_predictions_per_seq", 20, "Most hidden tokens in an example; about max_seq_length * masked_lm_prob.")
+COMMAND.integer(
+    "max_predictions_per_seq", 20, "Most hidden tokens in an example; about max_seq_length * masked_lm_prob."
+)
 COMMAND.number("masked_lm_prob", 0.15, "Share of tokens to hide.")
 COMMAND.number("short_seq_prob", 0.1, "Share of documents cut into shorter examples.")
-COMMAND.integer("dupe_factor", None, "Passes over the corpus with other pairs. Default 1; with static masking 10, as Google's.")
+COMMAND.integer(
+    "dupe_factor", None, "Passes over the corpus with other pairs. Default 1; with static masking 10, as Google's."
+)
 COMMAND.choice("masking", "dynamic", ["dynamic", "static"], "dynamic: clean records, masked anew in every epoch. static: Google's record layout.")  # fmt: skip
 COMMAND.integer("random_seed", 12345, "Seed of all random choices.")
 COMMAND.section("Output and work")

@@ -97,7 +97,9 @@ def open_corpus(patterns: str, language: str, layout: str = "auto") -> Corpus:
     if not sample:
         raise DataError(f"--input_file={patterns}: the {len(paths)} file(s) hold no text.")
     if sample[:2] == b"\x1f\x8b" or b"\x00" in sample:
-        raise DataError(f"--input_file={patterns}: {paths[0]} is not plain text (compressed or binary); unpack it first.")
+        raise DataError(
+            f"--input_file={patterns}: {paths[0]} is not plain text (compressed or binary); unpack it first."
+        )
     if layout == "auto":
         layout = guess_layout(sample.decode("utf-8", errors="ignore"), language)
     return Corpus(paths, list(itertools.accumulate(sizes, initial=0)), layout, language)

@@ -48,14 +48,22 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file.")
     kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
-    readers = {".tsv": _read_separated, ".txt": _read_separated, ".csv": _read_separated, ".jsonl": _read_json, ".json": _read_json}
+    readers = {
+        ".tsv": _read_separated,
+        ".txt": _read_separated,
+        ".csv": _read_separated,
+        ".jsonl": _read_json,
+        ".json": _read_json,
+    }
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     try:
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
             rows = list(readers[kind](file, path, "," if kind == ".csv" else "\t", columns, with_labels))
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv.") from None
+        raise DataError(
+            f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
+        ) from None
     except (OSError, EOFError) as error:
         raise DataError(f"{path}: cannot be read ({error}).") from None
     if not rows:
@@ -78,14 +86,18 @@ def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labe
                 continue
             if columns.by_position:
                 header = fields
-                wanted = [c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)]
+                wanted = [
+                    c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)
+                ]
             if max(i for i in wanted if i is not None) >= len(fields):
                 raise DataError(
                     f"{path}, line {reader.line_num}: {len(fields)} column(s), expected at least "
                     f"{max(i for i in wanted if i is not None) + 1}."
                 )
             text, pair, label = (None if i is None else fields[i] for i in wanted)
-            yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), reader.line_num)
+            yield Row(
+                (text,) if pair is None else (text, pair), None if label is None else label.strip(), reader.line_num
+            )
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
 
@@ -101,7 +113,9 @@ def _read_json(file, path: str, delimiter: str, columns: Columns, with_labels: b
             raise DataError(f"{path}, line {number}: not JSON ({error.msg}, column {error.colno}).") from None
         if not isinstance(value, dict):
             raise DataError(f"{path}, line {number}: expected a JSON object with fields, found {type(value).__name__}.")
-        names = names or [list(value)[i] if i is not None else None for i in _find(list(value), columns, with_labels, path)]
+        names = names or [
+            list(value)[i] if i is not None else None for i in _find(list(value), columns, with_labels, path)
+        ]
         missing = [name for name in names if name is not None and name not in value]
         if missing:
             raise DataError(f"{path}, line {number}: no field {missing[0]!r}. Found: {', '.join(value)}.")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from data_pipelines.corpora.documents import Document
 from data_pipelines.stages.pipe import Stage
 from data_pipelines.text.vocabulary import UNKNOWN
-from data_pipelines.text.words import Segment, align
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from data_pipelines.text.words import Segment, align
 
 # A piece and its word start travel as one number, so that cutting and truncating treat both alike.
 Marked = list[int]  # 2 * id + (1 where the piece opens a word)

@@ -3,8 +3,11 @@
 `data_pipelines.ops.serving_text` does the same inside a graph; a test holds the two together.
 """
 
+import numpy as np
+
 from data_pipelines.errors import UsageError
-from data_pipelines.text.vocabulary import CLS, SEP, Vocabulary
+from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 
 def pack(
@@ -47,3 +50,28 @@ def room_for_text(num_texts: int, max_sequence_length: int) -> int:
             f"{num_texts} text(s). Received: max_sequence_length={max_sequence_length}."
         )
     return max_sequence_length - special
+
+
+def pack_texts(texts, tokenizer: WordPieceTokenizer, max_sequence_length: int) -> dict[str, np.ndarray]:
+    """Many framed texts, padded to the longest of them, rounded up to a multiple of 8.
+
+    Args:
+        texts: N tuples of one or two strings.
+        max_sequence_length: counts the special tokens; longer inputs are shortened.
+
+    Returns:
+        token_ids and segment_ids int32, padding_mask bool, all (N, L).
+    """
+    columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
+    seconds = columns[1] if len(columns) > 1 else [None] * len(texts)
+    vocabulary = tokenizer.vocabulary
+    packed = [pack(a, b, vocabulary, max_sequence_length) for a, b in zip(columns[0], seconds, strict=True)]
+    longest = max(len(ids) for ids, _ in packed)
+    shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
+    token_ids = np.full(shape, vocabulary[PAD], np.int32)
+    segment_ids, padding_mask = np.zeros(shape, np.int32), np.zeros(shape, bool)
+    for row, (ids, segments) in enumerate(packed):
+        token_ids[row, : len(ids)] = ids
+        segment_ids[row, : len(ids)] = segments
+        padding_mask[row, : len(ids)] = True
+    return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}

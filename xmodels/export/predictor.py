@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.records import write_json
-from data_pipelines.text.framing import pack
-from data_pipelines.text.vocabulary import PAD, Vocabulary
+from data_pipelines.text.framing import pack_texts
+from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
@@ -115,7 +115,7 @@ class Predictor:
 
     Args:
         num_texts: how many texts one input has, 1 or 2.
-        max_sequence_length: counts the special tokens; every input is shortened or padded to it.
+        max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
     def __init__(
@@ -167,24 +167,14 @@ class Predictor:
             texts: B tuples of `num_texts` strings.
 
         Returns:
-            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L = `max_sequence_length`.
+            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), L the longest of the batch, rounded up to a
+            multiple of 8.
 
         Raises:
             DataError: a tuple has another number of texts.
         """
         self._check(texts)
-        vocabulary, shape = self.tokenizer.vocabulary, (len(texts), self.max_sequence_length)
-        token_ids = np.full(shape, vocabulary[PAD], np.int32)
-        segment_ids, padding_mask = np.zeros(shape, np.int32), np.zeros(shape, bool)
-        pieces = self.tokenizer.encode_batch([text for row in texts for text in row])
-        for index in range(len(texts)):
-            ids = [x.ids for x in pieces[index * self.num_texts : (index + 1) * self.num_texts]]
-            second = ids[1] if self.num_texts == 2 else None
-            tokens, segments = pack(ids[0], second, vocabulary, self.max_sequence_length)
-            token_ids[index, : len(tokens)] = tokens
-            segment_ids[index, : len(tokens)] = segments
-            padding_mask[index, : len(tokens)] = True
-        return {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
+        return pack_texts(texts, self.tokenizer, self.max_sequence_length)
 
     def answer(self, features) -> dict[str, tf.Tensor]:
         """label_ids int32 (B,) and probabilities float32 (B, C) of one batch of features."""
@@ -197,7 +187,7 @@ class Predictor:
         batch_size: int = 32,
         progress: Callable[[int], None] = lambda num_texts: None,
     ) -> list[Prediction]:
-        """Answers any number of inputs; all batches have one shape, so the network is compiled once.
+        """Answers any number of inputs; the network is compiled once for each multiple of 8 in length.
 
         Args:
             texts: tuples of `num_texts` strings.

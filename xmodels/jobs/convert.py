@@ -9,7 +9,9 @@ def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool
     convert.save(loaded, target)
     heads = ", ".join(sorted(loaded.heads)) or "none"
     parameters = sum(value.size for value in loaded.values.values())
-    print(f"{source} → {target}: {loaded.model}, {len(loaded.values)} tensors, {parameters:,} parameters, heads: {heads}.")
+    print(
+        f"{source} → {target}: {loaded.model}, {len(loaded.values)} tensors, {parameters:,} parameters, heads: {heads}."
+    )
     for warning in loaded.warnings:
         print(f"Note: {warning}")
     if check:

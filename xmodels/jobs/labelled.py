@@ -5,7 +5,7 @@ import numpy as np
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.dataset import ArraySource
 from data_pipelines.errors import DataError
-from data_pipelines.text.framing import pack
+from data_pipelines.text.framing import pack_texts
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 BATCH = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
@@ -32,31 +32,12 @@ def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
     return np.array([ids[row.label] for row in rows], np.int32)
 
 
-def text_arrays(texts, tokenizer: WordPieceTokenizer, max_sequence_length: int) -> dict[str, np.ndarray]:
-    """Framed texts, padded to the longest of them, rounded up to a multiple of 8.
-
-    Args:
-        texts: tuples of one or two strings.
-
-    Returns:
-        token_ids and segment_ids int32, padding_mask bool, all (N, L).
-    """
-    columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
-    seconds = columns[1] if len(columns) > 1 else [None] * len(texts)
-    packed = [pack(a, b, tokenizer.vocabulary, max_sequence_length) for a, b in zip(columns[0], seconds, strict=True)]
-    longest = max(len(ids) for ids, _ in packed)
-    length = min(max_sequence_length, -(-longest // 8) * 8)
-    arrays = {name: np.zeros((len(packed), length), np.int32) for name in ("token_ids", "segment_ids")}
-    arrays["padding_mask"] = np.zeros((len(packed), length), bool)
-    for row, (ids, segments) in enumerate(packed):
-        arrays["token_ids"][row, : len(ids)] = ids
-        arrays["segment_ids"][row, : len(ids)] = segments
-        arrays["padding_mask"][row, : len(ids)] = True
-    return arrays
-
-
 def labelled_source(
-    path: str, columns: Columns, tokenizer: WordPieceTokenizer, max_sequence_length: int, labels: list[str] | None = None
+    path: str,
+    columns: Columns,
+    tokenizer: WordPieceTokenizer,
+    max_sequence_length: int,
+    labels: list[str] | None = None,
 ) -> tuple[ArraySource, list[str], int]:
     """A table as a source of batches, its labels, and the number of texts in a row.
 
@@ -65,5 +46,5 @@ def labelled_source(
     """
     rows = read_table(path, columns)
     labels = labels or label_names(rows)
-    arrays = text_arrays([row.texts for row in rows], tokenizer, max_sequence_length)
+    arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length)
     return ArraySource({**arrays, "labels": label_ids(path, rows, labels)}, path), labels, len(rows[0].texts)

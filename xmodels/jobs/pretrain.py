@@ -151,7 +151,9 @@ def open_records(options: Options) -> tuple[RecordSource, Vocabulary, bool]:
         raise UsageError("Give either --data_dir (records of ours) or --input_file (records of Google's script).")
     if options.input_file:
         if not options.vocab_file:
-            raise UsageError("--input_file needs --vocab_file: records of Google's script do not name their vocabulary.")
+            raise UsageError(
+                "--input_file needs --vocab_file: records of Google's script do not name their vocabulary."
+            )
         vocabulary = Vocabulary.read(options.vocab_file)
         return classic_source(expand(options.input_file), len(vocabulary)), vocabulary, True
     source = RecordSource(options.data_dir)
@@ -245,7 +247,9 @@ def initialize(source: str, backbone, objective) -> None:
             assign(part.prefix, part, loaded.values, source)
     for warning in loaded.warnings:
         say(f"Note: {warning}")
-    say(f"Initial weights from {source}" + (f", with heads {', '.join(sorted(loaded.heads))}." if loaded.heads else "."))
+    say(
+        f"Initial weights from {source}" + (f", with heads {', '.join(sorted(loaded.heads))}." if loaded.heads else ".")
+    )
 
 
 def unigram_baseline(source, recipe: Recipe, objective, records: Records, num_batches: int = 20) -> float | None:
@@ -263,8 +267,13 @@ def _evaluation(options: Options, recipe, objective, learner, source, vocabulary
         settings = source.manifest.settings
         if settings["vocabulary_sha256"] != vocabulary.sha256:
             raise DataError(f"--eval_data_dir={options.eval_data_dir}: made with another vocabulary than the records.")
-        if settings["max_sequence_length"] != records.sequence_length or (settings["masking"] == "static") != records.static:
-            raise DataError(f"--eval_data_dir={options.eval_data_dir}: made with another --max_seq_length or --masking.")
+        if (
+            settings["max_sequence_length"] != records.sequence_length
+            or (settings["masking"] == "static") != records.static
+        ):
+            raise DataError(
+                f"--eval_data_dir={options.eval_data_dir}: made with another --max_seq_length or --masking."
+            )
     batches = make_batches(source, recipe, objective, options.seed, records)
     held: list = []
 

@@ -80,14 +80,19 @@ class Street:
 
     def walk(self, samples_dir: str | None) -> None:
         plan, step, path = self.plan, self.step, self.path
-        self.say("Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh")
+        self.say(
+            "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"
+        )
         (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
         language = f"--language={plan.language}"
         step(
             "Learn a vocabulary of word pieces", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
             f"--vocab_size={plan.vocab_size}", f"--output_file={path('vocab.txt')}",
         )  # fmt: skip
-        for name, title in (("pretrain", "Write records with the bounds of words"), ("heldout", "The same for held-out text")):
+        for name, title in (
+            ("pretrain", "Write records with the bounds of words"),
+            ("heldout", "The same for held-out text"),
+        ):
             step(
                 title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
                 f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
@@ -177,7 +182,9 @@ class Street:
         print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
         print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
         print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
-        print(f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt")
+        print(
+            f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt"
+        )
         print(f"  {COMMAND} --help\n", flush=True)
 
 
@@ -221,9 +228,9 @@ def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
         rows += [(package, text) for text in texts[:each]]
     random.Random(0).shuffle(rows)
     with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\").writerows(
-            [("label", "text"), *rows]
-        )
+        csv.writer(
+            file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\"
+        ).writerows([("label", "text"), *rows])
     print(f"    {path}: {len(rows)} rows", flush=True)
 
 

@@ -76,7 +76,10 @@ def curves(train, evaluations, baseline: float, path: str) -> str:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
-    for axis, name, title in ((left, "masked_lm", "masked LM loss, nats"), (right, "masked_lm_accuracy", "masked LM accuracy")):
+    for axis, name, title in (
+        (left, "masked_lm", "masked LM loss, nats"),
+        (right, "masked_lm_accuracy", "masked LM accuracy"),
+    ):
         axis.plot([e["step"] for e in train], [e[name] for e in train], label="training")
         axis.plot([e["step"] for e in evaluations], [e[name] for e in evaluations], "o-", label="held-out")
         axis.set(title=title, xlabel="step")

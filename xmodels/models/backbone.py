@@ -1,7 +1,6 @@
 """What all networks share: a frozen configuration, a constructor from it, and named weights."""
 
 import dataclasses
-import json
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -39,9 +38,7 @@ class ModelConfig:
         fields = {field.name: field for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - set(fields))
         missing = sorted(
-            name
-            for name, field in fields.items()
-            if name not in values and field.default is dataclasses.MISSING
+            name for name, field in fields.items() if name not in values and field.default is dataclasses.MISSING
         )
         if unknown or missing:
             raise CheckpointError(
@@ -50,7 +47,9 @@ class ModelConfig:
         for name, value in values.items():
             wanted = fields[name].type
             if wanted is int and not (isinstance(value, int) and 0 < value <= LARGEST):
-                raise CheckpointError(f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}.")
+                raise CheckpointError(
+                    f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}."
+                )
             if wanted is float and not (isinstance(value, int | float) and 0 <= value <= 1):
                 raise CheckpointError(f"{source}: `{name}` must be a number from 0 to 1. Found: {value!r}.")
             if wanted is str and not isinstance(value, str):
@@ -82,7 +81,9 @@ class Backbone(keras.Model):
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""
         features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
-        self({name: keras.ops.zeros_like(value) if name.endswith("_ids") else value for name, value in features.items()})
+        self(
+            {name: keras.ops.zeros_like(value) if name.endswith("_ids") else value for name, value in features.items()}
+        )
         return self
 
 

@@ -21,4 +21,6 @@ class NextSentence(Objective):
     def score(self, outputs, batch, backbone):
         logits = self.head(outputs["pooled_output"])  # (B, 2)
         answer = batch["next_sentence_labels"], logits, batch["example_weights"]
-        return {"next_sentence": weighted_cross_entropy(*answer)}, {"next_sentence_accuracy": weighted_accuracy(*answer)}
+        return {"next_sentence": weighted_cross_entropy(*answer)}, {
+            "next_sentence_accuracy": weighted_accuracy(*answer)
+        }

@@ -40,4 +40,6 @@ def split_cpu(count: int) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
     except RuntimeError:
         if len(tf.config.list_logical_devices("CPU")) != count:
-            raise DeviceError(f"--num_virtual_devices={count}: TensorFlow is already running with other devices.") from None
+            raise DeviceError(
+                f"--num_virtual_devices={count}: TensorFlow is already running with other devices."
+            ) from None

@@ -65,7 +65,9 @@ class Learner:
                 asked = tf.timestamp()
             with tf.control_dependencies([asked]):
                 batch = next(iterator)
-            with tf.control_dependencies([t for x in batch.values() for t in self.strategy.experimental_local_results(x)]):
+            with tf.control_dependencies(
+                [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
+            ):
                 waited += tf.timestamp() - asked
             sums = self.strategy.run(self._replica_step, (batch,))
             totals += self.strategy.reduce(SUM, sums, axis=None)
@@ -84,6 +86,7 @@ class Learner:
         # Gradients that are not finite count as zero, and the step as skipped.
         gradients = [tf.where(finite, g * scale, tf.zeros_like(g)) for g in gradients]
         self.optimizer.apply(gradients, self.variables)
+        # It needs the gradients, so that who waits for the result (the measure of data wait) waits for the whole step.
         skipped = tf.stack([tf.cast(~finite, tf.float32), 1.0]) / context.num_replicas_in_sync
         return tf.concat([tf.where(finite, sums, tf.zeros_like(sums)), skipped[None]], axis=0)
 
@@ -125,5 +128,7 @@ class Learner:
 
     def means(self, totals) -> dict[str, float]:
         """{name: mean} from stacked (sum, weight) pairs; `loss` is the sum of the losses."""
-        values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, np.asarray(totals), strict=False)}
+        values = {
+            n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, np.asarray(totals), strict=False)
+        }
         return {"loss": sum(values[name] for name in self.loss_names), **values}

@@ -1,0 +1,76 @@
+"""Shared by all tests: quiet TensorFlow on two virtual CPUs, and small records made from the samples."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import json
+import pathlib
+
+import pytest
+
+from launch.command import quiet_start
+
+with quiet_start():
+    from xmodels.training import distribution
+
+distribution.split_cpu(2)  # before anything uses TensorFlow; `one_device` takes the first
+
+ROOT = pathlib.Path(__file__).parent.parent
+SHARED = pathlib.Path(os.environ.get("XMODELS_SHARED_DIR", ROOT.parent / "shared"))
+
+
+def pytest_collection_modifyitems(items):
+    """Tests marked `shared_data` skip where the development data is absent."""
+    if SHARED.is_dir():
+        return
+    for item in items:
+        if "shared_data" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason=f"no development data in {SHARED}"))
+
+
+@pytest.fixture(scope="session")
+def zh_vocabulary(tmp_path_factory):
+    """The path of a vocabulary trained on the Chinese samples."""
+    from data_pipelines.corpora.plain_text import open_corpus
+    from data_pipelines.text.train import train_wordpiece
+
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    corpus = open_corpus(str(ROOT / "samples/zh/corpus.txt"), "zh")
+    path.write_text(train_wordpiece(corpus, 1500).text(), encoding="utf-8")
+    return str(path)
+
+
+def make_records(folder, vocabulary, **settings):
+    """Writes records of the Chinese samples into `folder`; returns its path."""
+    from data_pipelines.pretraining_data import Settings, create
+
+    values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 32} | settings
+    values = {"max_predictions_per_seq": 6, "num_shards": 2} | values
+    create(Settings(str(ROOT / "samples/zh/corpus.txt"), vocabulary, **values), str(folder))
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def records(tmp_path_factory, zh_vocabulary):
+    """A folder of clean records of the Chinese samples."""
+    return make_records(tmp_path_factory.mktemp("records") / "clean", zh_vocabulary)
+
+
+@pytest.fixture(scope="session")
+def static_records(tmp_path_factory, zh_vocabulary):
+    """The same in the layout of Google's script."""
+    return make_records(tmp_path_factory.mktemp("records") / "static", zh_vocabulary, masking="static")
+
+
+@pytest.fixture(scope="session")
+def small_config(tmp_path_factory, zh_vocabulary):
+    """A bert_config.json in Google's form, of a network that trains in no time."""
+    path = tmp_path_factory.mktemp("config") / "bert_config.json"
+    with open(zh_vocabulary, encoding="utf-8") as file:
+        vocabulary_size = sum(1 for _ in file)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    values = {"vocab_size": vocabulary_size, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu"}
+    values |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "initializer_range": 0.02}
+    path.write_text(json.dumps(sizes | values))
+    return str(path)

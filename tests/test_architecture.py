@@ -1,0 +1,104 @@
+"""Who may import whom: the rooms of the house and their doors."""
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGES = ("xmodels", "data_pipelines", "launch")
+FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+# Room -> the rooms of this project that its files may import at module level. A room may always import itself.
+DOORS = {
+    "data_pipelines": set(),
+    "xmodels.layers": {"data_pipelines.features"},
+    "xmodels.models": {"xmodels.layers", "data_pipelines.features", "data_pipelines.errors"},
+    "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
+    "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "data_pipelines.features"},
+    "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
+                         "xmodels.layers.dropout", "data_pipelines"},
+    "xmodels.conversion": {"xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
+                           "data_pipelines.text"},
+    "xmodels.export": {"xmodels.tasks", "xmodels.models", "data_pipelines"},
+    "xmodels.systems": {"xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers", "xmodels.training",
+                        "data_pipelines"},
+    "xmodels.jobs": {"xmodels", "data_pipelines"},
+    "launch": {"launch", "data_pipelines.errors"},
+}  # fmt: skip
+NO_TENSORFLOW = ("xmodels.layers", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "xmodels.conversion")
+
+
+def room_of(path):
+    parts = path.with_suffix("").parts
+    return parts[0] if parts[0] != "xmodels" else ".".join(parts[:2])
+
+
+def imports(path, everywhere=False):
+    """The modules that a file imports; at module level only, unless `everywhere`."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if everywhere else tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def inside(module, doors):
+    return any(module == door or module.startswith(f"{door}.") for door in doors)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_files_import_only_through_the_doors_of_their_room(path):
+    if path.name == "__init__.py" and len(path.parts) <= 2:
+        return
+    room = room_of(path)
+    own = {name for name in imports(path) if name.split(".")[0] in PACKAGES}
+    allowed = DOORS[room] | {room}
+    # `from a.b import c` names both a.b and a.b.c; either may be the module that is allowed.
+    wrong = {name for name in own if not inside(name, allowed) and not any(d.startswith(f"{name}.") for d in allowed)}
+    assert not wrong, f"{path} ({room}) imports {sorted(wrong)}; allowed: {sorted(allowed)}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if inside(room_of(p), NO_TENSORFLOW)], ids=str)
+def test_network_rooms_do_not_import_tensorflow(path):
+    assert not [name for name in imports(path) if name.split(".")[0].startswith("tensorflow")]
+
+
+def test_the_dialect_imports_nothing_heavy():
+    assert set(imports(pathlib.Path("data_pipelines/features.py"), everywhere=True)) <= {
+        "dataclasses", "dataclasses.dataclass", "collections.abc", "collections.abc.Mapping", "data_pipelines.errors",
+        "data_pipelines.errors.DataError",
+    }  # fmt: skip
+
+
+def test_init_files_are_empty_but_for_the_listing_of_systems():
+    for path in FILES:
+        if path.name == "__init__.py" and path.parts[-2] != "systems":
+            assert not (ROOT / path).read_text().strip(), path
+
+
+@pytest.mark.parametrize("arguments", [["-c", "import xmodels"], ["-m", "launch", "pretrain", "--help"]])
+def test_import_and_help_load_neither_tensorflow_nor_keras(arguments):
+    program = "import sys, runpy; sys.argv = ['launch', 'pretrain', '--help']\n"
+    if arguments[0] == "-c":
+        program = f"import sys\n{arguments[1]}\n"
+    else:
+        program += "try: runpy.run_module('launch', run_name='__main__')\nexcept SystemExit: pass\n"
+    program += "heavy = {'tensorflow', 'keras', 'keras_nlp', 'keras_hub', 'torch', 'jax'} & set(sys.modules)\n"
+    program += "assert not heavy, heavy"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_file_outgrows_its_room():
+    for path in FILES:
+        lines = [line for line in (ROOT / path).read_text(encoding="utf-8").splitlines() if line.strip()]
+        assert len(lines) <= 320, f"{path}: {len(lines)} lines; split it"
