@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import DataError
-from data_pipelines.features import Feature, Features
+from data_pipelines.features import Feature, Features, check
 from data_pipelines.ops.compose import Op, compose
 from data_pipelines.ops.seeds import example_seeds
 from data_pipelines.records import Manifest, verify
@@ -113,19 +113,24 @@ class ArraySource:
         self.name = name
         self.features = {n: Feature(a.shape[1:], str(a.dtype)) for n, a in self.arrays.items()}
         self.num_examples = len(next(iter(self.arrays.values())))
+        self.indices = np.arange(self.num_examples)
 
     def part(self, index: int, count: int) -> "ArraySource":
-        return ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name)
+        """Every `count`-th example, for one of several hosts. The indices stay those of the whole."""
+        part = ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name)
+        part.indices = self.indices[index::count]
+        return part
 
     def epoch(self, epoch: tf.Tensor, seed: int, shuffle: bool) -> tf.data.Dataset:
-        """(index, index) of all examples."""
-        order = tf.range(self.num_examples, dtype=tf.int64)
+        """(index, place in the arrays) of all examples."""
+        indices = tf.constant(self.indices, tf.int64)
+        places = tf.range(self.num_examples, dtype=tf.int64)
         if shuffle:
-            order = _permutation(seed, epoch, order)
-        return tf.data.Dataset.from_tensor_slices((order, order))
+            places = _permutation(seed, epoch, indices)
+        return tf.data.Dataset.from_tensor_slices((tf.gather(indices, places), places))
 
-    def parse(self, indices: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {name: tf.gather(tf.constant(array), indices) for name, array in self.arrays.items()}
+    def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {name: tf.gather(tf.constant(array), places) for name, array in self.arrays.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,11 +213,15 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     shards = []
     features: Features = {}
     for path in paths:
+        if not os.path.isfile(path):
+            raise DataError(f"{path}: no such file of records.")
         try:
             records = 0
             for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-                if not features:
-                    features = _classic_features(record, path, static_features)
+                if not records:
+                    found = _classic_features(record, path, static_features)
+                    features = features or found
+                    check(found, features, path)
                 records += 1
         except tf.errors.DataLossError as error:
             raise DataError(f"{path}: damaged or cut TFRecord file ({error.message.splitlines()[0]}).") from None

@@ -43,7 +43,7 @@ def create_pretraining_data(
     output_dir: str, num_workers: int, resume: bool, overwrite: bool, dupe_factor: int | None, masking: str, **settings
 ) -> Manifest:
     """Writes records and prints what they hold; see `launch/create_pretraining_data.py` for the arguments."""
-    passes = dupe_factor or (10 if masking == "static" else 1)
+    passes = dupe_factor if dupe_factor is not None else 10 if masking == "static" else 1
     progress = None
 
     def report(done: int, total: int) -> None:

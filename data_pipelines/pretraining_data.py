@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import random
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 
@@ -60,6 +61,9 @@ class Settings:
             raise UsageError(f"--max_seq_length={self.max_seq_length}: must be at least 8.")
         if not 0 < self.masked_lm_prob < 1:
             raise UsageError(f"--masked_lm_prob={self.masked_lm_prob}: must lie between 0 and 1.")
+        for name, least in (("max_predictions_per_seq", 1), ("dupe_factor", 1), ("num_shards", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"--{name}={getattr(self, name)}: must be at least {least}.")
         if self.language == "zh" and self.do_whole_word_mask and self.segmenter == "none":
             raise UsageError(
                 "--do_whole_word_mask with --language=zh needs word boundaries, and Chinese text has none: every "
@@ -181,7 +185,14 @@ _progress_counter = None
 def _start_worker(counter) -> None:
     global _progress_counter
     _progress_counter = counter
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+def _end_with_parent() -> None:
+    """Ends a worker whose parent was killed; it would write on, into the files of the run that resumes."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _run_part(settings, corpus, part, path, seed):
@@ -219,6 +230,8 @@ def create(
         DataError: the corpus or the vocabulary cannot be used.
     """
     settings.check()
+    if num_workers < 1:
+        raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     vocabulary = Vocabulary.read(settings.vocab_file)
     corpus = open_corpus(settings.input_file, settings.language, settings.input_format)
     settings = dataclasses.replace(

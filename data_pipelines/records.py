@@ -172,7 +172,7 @@ class Manifest:
                 f"{path}: missing, so the records are unfinished or not ours. Finish them with the same "
                 "`create_pretraining_data` command and --resume. (Records of Google's script: use --input_file.)"
             ) from None
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path}: damaged ({type(error).__name__}: {error}); make the records again.") from None
 
 

@@ -1,10 +1,8 @@
 """What all verbs share: flags in sections, `--help` that reads well, and exit codes."""
 
-import contextlib
 import difflib
 import os
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable
 
@@ -68,7 +66,7 @@ class Command:
 
     def usage(self) -> str:
         """The text of `--help`."""
-        lines = [f"xmodels {self.name}: {self.summary}", "", "Example:"]
+        lines = [*textwrap.wrap(f"xmodels {self.name}: {self.summary}", 100), "", "Example:"]
         lines += [f"  {line}" for line in self.example.strip().splitlines()]
         for title, names in self.sections:
             lines += ["", f"{title}:"]
@@ -81,7 +79,7 @@ class Command:
         flag = self.values[name]
         values = getattr(flag.parser, "enum_values", None)
         shape = "|".join(values) if values else {"bool": "true|false"}.get(flag.flag_type(), flag.flag_type().upper())
-        default = "required" if name in self.required else f"default {flag.default}"
+        default = "required" if name in self.required else f"default {_shown(flag.default)}"
         note = "" if flag.default is None and name not in self.required else f" ({default})"
         text = textwrap.wrap(f"{flag.help}{note}", 92)
         return [f"  --{name}={shape}", *(f"      {line}" for line in text)]
@@ -140,23 +138,5 @@ class Command:
         return 0
 
 
-@contextlib.contextmanager
-def quiet_start():
-    """Holds back what TensorFlow prints to file descriptor 2 while it is imported, unless the import fails.
-
-    Its first lines come before any log level is read.
-    """
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
-        saved = os.dup(2)
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            os.dup2(saved, 2)
-            held.seek(0)
-            sys.stderr.write(held.read().decode(errors="replace"))
-            raise
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+def _shown(default) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)

@@ -2,7 +2,8 @@
 
 import sys
 
-from launch.command import Command, quiet_start
+from launch.command import Command
+from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
     "export_model",

@@ -9,7 +9,7 @@ import pathlib
 
 import pytest
 
-from launch.command import quiet_start
+from xmodels.jobs.quiet import quiet_start
 
 with quiet_start():
     from xmodels.training import distribution

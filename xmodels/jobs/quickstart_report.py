@@ -8,6 +8,10 @@ import os
 
 import numpy as np
 
+from data_pipelines.text.framing import pack
+from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.models.folder import read_model
 from xmodels.training.progress import read_log
 
 STYLE = (
@@ -98,16 +102,9 @@ def curves(train, evaluations, baseline: float, path: str) -> str:
 
 def attention(folder: str, text: str) -> str:
     """An HTML table: which token looks at which, in the head of the last layer that is most selective."""
-    from data_pipelines.text.framing import pack
-    from data_pipelines.text.wordpiece import WordPieceTokenizer
-    from xmodels.conversion import convert
-    from xmodels.models.folder import read_model
-
-    loaded = convert.load(os.path.join(folder, "pretrained"))
-    backbone, _ = read_model(os.path.join(folder, "pretrained", "backbone"))
-    from data_pipelines.text.vocabulary import Vocabulary
-
-    vocabulary = Vocabulary(loaded.vocabulary_text.splitlines())
+    path = os.path.join(folder, "pretrained", "backbone")
+    backbone, _ = read_model(path)
+    vocabulary = Vocabulary.read(os.path.join(path, "vocab.txt"))
     ids, segments = pack(WordPieceTokenizer(vocabulary).encode(text).ids, None, vocabulary, 32)
     features = {
         "token_ids": np.array([ids], np.int32),

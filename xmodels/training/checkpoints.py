@@ -36,9 +36,14 @@ class State:
     best: float | None = None
 
 
+def _optimizer_variables(optimizer) -> dict:
+    # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
+    # stable: Keras numbers the networks that one process makes.
+    return {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(optimizer.variables)}
+
+
 def _optimizer_values(optimizer) -> dict[str, np.ndarray]:
-    # The order of an optimizer's variables follows from the order of the weights, which the network fixes.
-    return {f"{i:05d}.{v.name}": np.atleast_1d(v.numpy()) for i, v in enumerate(optimizer.variables)}
+    return {name: np.atleast_1d(v.numpy()) for name, v in _optimizer_variables(optimizer).items()}
 
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
@@ -84,10 +89,10 @@ def restore(path: str, learner) -> State:
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)
     values = read_weights(os.path.join(path, OPTIMIZER))
-    variables = learner.optimizer.variables
-    wanted = {f"{i:05d}.{v.name}": tuple(v.shape) or (1,) for i, v in enumerate(variables)}
+    variables = _optimizer_variables(learner.optimizer)
+    wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
     if wanted != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
-    for name, variable in zip(wanted, variables, strict=True):
+    for name, variable in variables.items():
         variable.assign(values[name].reshape(variable.shape))
     return State(**stored)

@@ -72,10 +72,15 @@ class BertLamb(BertAdamW):
         direction = self._direction(gradient, variable)
         ratio = 1.0
         if self._use_weight_decay(variable):
-            weight_norm, norm = ops.norm(ops.convert_to_tensor(variable)), ops.norm(direction)
+            weight_norm, norm = _norm(variable), _norm(direction)
             usable = ops.logical_and(weight_norm > 0, norm > 0)
             ratio = ops.where(usable, weight_norm / ops.where(norm > 0, norm, 1.0), 1.0)
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * ratio * direction)
+
+
+def _norm(x):
+    """The norm of a whole tensor; `ops.norm` takes two axes at most, and kernels of heads have three."""
+    return ops.sqrt(ops.sum(ops.square(x)))
 
 
 def _scheduled(optimizer_class, decay_name):

@@ -1,0 +1,47 @@
+# The project's commands. Each works on a fresh machine that has Python 3.10 to 3.13.
+PYTHON ?= python3
+# Not `?=`: many shells export LANGUAGE for other purposes; `make quickstart LANGUAGE=zh` still works.
+LANGUAGE = en
+VENV ?= .venv
+OUTPUT ?= quickstart-$(LANGUAGE)
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test lint format clean
+
+help:  ## Lists the targets
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; ok = (3, 10) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
+	  f"Python {sys.version.split()[0]}: TensorFlow has wheels for 3.10 to 3.13. Try: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(BIN)/python setup.py
+	@echo "Installing xmodels and what it needs (about 3 GB with TensorFlow; one to three minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(STAMP)-test: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
+	@touch $@
+
+quickstart: $(STAMP)  ## From raw text to a served model in a few minutes (LANGUAGE=zh for Chinese)
+	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
+
+test: $(STAMP)-test  ## Installs what the tests need and runs them
+	@$(BIN)/python -m pytest -q
+
+lint: $(STAMP)-test  ## Checks style and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(STAMP)-test  ## Formats the code and fixes what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:  ## Removes the virtual environment and what quickstart has written
+	rm -rf $(VENV) quickstart-en quickstart-zh build *.egg-info

@@ -1,0 +1,113 @@
+"""Every published system builds, learns on one batch, compiles with XLA, is saved and comes back."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.dataset import RecordSource
+from data_pipelines.features import check
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels import systems
+from xmodels.conversion import convert
+from xmodels.jobs.pretrain import make_batches
+from xmodels.models.backbone import named_weights
+from xmodels.models.folder import read_model, write_model
+from xmodels.training import distribution
+from xmodels.training.learner import Learner
+from xmodels.training.optimizers import OPTIMIZERS
+from xmodels.training.recipe import Records
+
+SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
+
+
+@pytest.fixture(params=systems.names())
+def learner_of(request, records, zh_vocabulary):
+    """A function that makes (learner, batch) of a small network of the system."""
+    system = systems.load(request.param)
+    vocabulary = Vocabulary.read(zh_vocabulary)
+    config = system.MODEL.config_class(vocabulary_size=len(vocabulary), **SMALL, dropout=0.0, attention_dropout=0.0)
+    settings = Records(sequence_length=32, num_predictions=6)
+    recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=8)
+
+    def make(jit_compile=False):
+        keras.utils.set_random_seed(1)
+        strategy = distribution.choose("one_device")
+        with strategy.scope():
+            backbone, objective = recipe.backbone().initialize(), recipe.objective()
+            source = RecordSource(records)
+            check(source.features, objective.reads, records)
+            batch = next(iter(make_batches(source, recipe, objective, 0, settings).once(1)))
+            optimizer = OPTIMIZERS["adamw"](1e-2, 0, 1000)
+            return Learner(strategy, backbone, objective, optimizer, batch, jit_compile=jit_compile), batch
+
+    return make
+
+
+def train(learner, batch, steps):
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    iterator = iter(learner.strategy.distribute_datasets_from_function(lambda context: data))
+    return learner.means(learner.train(iterator, tf.constant(steps))[0])
+
+
+def test_system_learns_one_batch_by_heart(learner_of):
+    learner, batch = learner_of()
+    before = learner.evaluate([batch])
+    for name, rate in before.items():
+        if name.endswith("accuracy"):
+            assert rate < 0.9, f"{name} is {rate} before training"
+    train(learner, batch, 300)
+    after = learner.evaluate([batch])
+    assert after["loss"] < 0.3 * before["loss"]
+    assert all(after[name] > 0.8 for name in after if name.endswith("accuracy")), after
+
+
+def test_step_compiled_by_xla_equals_the_plain_one(learner_of):
+    results = []
+    for jit_compile in (False, True):
+        learner, batch = learner_of(jit_compile)
+        train(learner, batch, 3)
+        results.append({n: v.numpy() for n, v in named_weights(learner.backbone).items()})
+    for name, value in results[0].items():
+        np.testing.assert_allclose(value, results[1][name], atol=2e-4, err_msg=name)
+
+
+def test_rows_that_fill_up_a_batch_count_for_nothing(learner_of):
+    learner, batch = learner_of()
+    whole = learner.evaluate([batch])
+    filled = {name: tf.concat([value, tf.zeros_like(value)], axis=0) for name, value in batch.items()}
+    with_filling = learner.evaluate([filled])
+    for name, value in whole.items():
+        if name != "real_tokens":
+            assert with_filling[name] == pytest.approx(value, rel=1e-5), name
+
+
+def test_model_folder_brings_back_network_and_heads(learner_of, tmp_path):
+    learner, batch = learner_of()
+    train(learner, batch, 2)
+    write_model(str(tmp_path), learner.backbone, learner.objective)
+    backbone, heads = read_model(str(tmp_path))
+    expected, found = learner.backbone(batch), backbone(batch)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(np.array(value), np.array(found[name]))
+    assert {f"{learner.objective.prefix}.{n}" for n in named_weights(learner.objective)} == set(heads)
+    assert convert.load(str(tmp_path)).config == learner.backbone.config
+
+
+def test_backbone_is_rebuilt_by_keras(learner_of, tmp_path):
+    learner, batch = learner_of()
+    path = str(tmp_path / "network.keras")
+    learner.backbone.save(path)
+    again = keras.saving.load_model(path)
+    np.testing.assert_allclose(
+        np.array(again(batch)["sequence_output"]), np.array(learner.backbone(batch)["sequence_output"]), atol=1e-6
+    )
+
+
+def test_unknown_system_names_the_nearest():
+    from data_pipelines.errors import UsageError
+
+    with pytest.raises(UsageError, match="Did you mean bert_wwm"):
+        systems.load("bertwwm")

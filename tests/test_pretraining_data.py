@@ -1,0 +1,371 @@
+"""Raw text becomes the same records whatever the number of workers and interruptions."""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.pretraining_data import PLAN, Settings, create, default_num_shards
+from data_pipelines.records import MANIFEST, Manifest
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+ROOT = pathlib.Path(__file__).parent.parent
+SAMPLES = str(ROOT / "samples/zh/corpus.txt")
+WORDS = [*(f"w{i}" for i in range(300)), *(f"##p{i}" for i in range(100))]
+
+
+def hashes(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(folder).iterdir())}
+
+
+def chinese(vocabulary, **settings):
+    values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 64, "num_shards": 4}
+    return Settings(SAMPLES, vocabulary, **(values | settings))
+
+
+def examples_of(folder):
+    """All records of a folder, as dictionaries of lists."""
+    paths = [os.path.join(folder, shard.name) for shard in Manifest.read(str(folder)).shards]
+    for record in tf.data.TFRecordDataset(paths).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        yield {name: list(getattr(f, f.WhichOneof("kind")).value) for name, f in features.items()}
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory):
+    """(corpus, vocabulary): 12,000 sentences of words of one to four pieces."""
+    folder, rng = tmp_path_factory.mktemp("english"), random.Random(0)
+    with open(folder / "corpus.txt", "w") as file:
+        for _ in range(2000):
+            for _ in range(6):
+                file.write(" ".join(english_word(rng) for _ in range(10)) + " .\n")
+            file.write("\n")
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, ".", *WORDS]))
+    return str(folder / "corpus.txt"), str(folder / "vocab.txt")
+
+
+def english_word(rng):
+    return f"w{rng.randrange(300)}" + "".join(f"p{rng.randrange(100)}" for _ in range(rng.choice([0, 0, 0, 1, 2, 3])))
+
+
+def test_the_records_do_not_depend_on_the_number_of_workers(tmp_path, zh_vocabulary):
+    made = []
+    for num_workers in (1, 2, 4):
+        folder = tmp_path / str(num_workers)
+        manifest = create(chinese(zh_vocabulary), str(folder), num_workers)
+        made.append(hashes(folder))
+        assert {shard.name: shard.sha256 for shard in manifest.shards}.items() <= made[-1].items()
+    assert made[0] == made[1] == made[2]
+    assert sorted(made[0]) == [MANIFEST, *(f"records-0000{i}-of-00004.tfrecord" for i in range(4)), "vocab.txt"]
+
+
+def test_another_seed_makes_other_records_of_the_same_text(tmp_path, zh_vocabulary):
+    one, two = (
+        create(
+            chinese(zh_vocabulary, num_shards=1, segmenter="none", do_whole_word_mask=False, random_seed=seed),
+            str(tmp_path / str(seed)),
+        )
+        for seed in (1, 2)
+    )
+    assert one.shards[0].sha256 != two.shards[0].sha256
+    assert one.statistics["tokens"] == two.statistics["tokens"]
+
+
+def command(english, folder, *more):
+    corpus, vocabulary = english
+    return [
+        sys.executable, "-m", "launch", "create_pretraining_data", f"--input_file={corpus}", f"--vocab_file={vocabulary}",
+        f"--output_dir={folder}", "--num_shards=8", "--do_whole_word_mask", "--masking=static", "--dupe_factor=4", *more,
+    ]  # fmt: skip
+
+
+def run(arguments):
+    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True)
+
+
+def finished(folder):
+    return {
+        path.name: path.stat().st_mtime_ns
+        for path in folder.glob("*.tfrecord")
+        if (folder / f"{path.name}.json").exists()
+    }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(english, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted") / "records"
+    done = run(command(english, folder, "--num_workers=2"))
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_a_run_killed_in_the_middle_resumes_to_the_bytes_of_an_uninterrupted_one(tmp_path, english, uninterrupted):
+    folder = tmp_path / "records"
+    with subprocess.Popen(command(english, folder), cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        while not finished(folder):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    time.sleep(0.5)
+    kept = finished(folder)
+    assert 0 < len(kept) < 8
+    time.sleep(1.5)
+    assert finished(folder) == kept  # the workers have died with their parent
+    assert not (folder / MANIFEST).exists() and (folder / PLAN).exists()
+    refused = run(command(english, folder))
+    assert refused.returncode == 2 and "--resume" in refused.stderr and finished(folder) == kept
+    done = run(command(english, folder, "--resume"))
+    assert done.returncode == 0, done.stderr
+    assert hashes(folder) == hashes(uninterrupted[0])
+    assert {name: (folder / name).stat().st_mtime_ns for name in kept} == kept
+
+
+def test_resuming_a_finished_folder_changes_nothing(english, uninterrupted):
+    folder, printed = uninterrupted
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = run(command(english, folder, "--resume"))
+    assert (again.returncode, again.stdout) == (0, printed)
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_the_end_prints_what_the_records_hold(uninterrupted):
+    for word in (
+        "documents 2,000",
+        "sentences 12,000",
+        "tokens",
+        "[UNK] 0.00%",
+        "padding",
+        "more than one token",
+        "hidden",
+    ):
+        assert word in uninterrupted[1]
+
+
+@pytest.fixture
+def small(tmp_path, zh_vocabulary):
+    """A finished folder, and its settings."""
+    settings = chinese(zh_vocabulary, segmenter="none", do_whole_word_mask=False, num_shards=1)
+    create(settings, str(tmp_path / "records"))
+    return tmp_path / "records", settings
+
+
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_resuming_with_other_settings_names_what_changed(small, zh_vocabulary, unfinished):
+    folder, _ = small
+    if unfinished:
+        (folder / PLAN).write_text(json.dumps(Manifest.read(str(folder)).settings))
+        (folder / MANIFEST).unlink()
+    before = hashes(folder)
+    other = chinese(
+        zh_vocabulary, segmenter="none", do_whole_word_mask=False, num_shards=1, random_seed=3, short_seq_prob=0.5
+    )
+    with pytest.raises(UsageError, match="random_seed: 12345 then, 3 now; short_seq_prob: 0.1 then, 0.5 now"):
+        create(other, str(folder), resume=True)
+    assert hashes(folder) == before
+
+
+def test_existing_records_are_replaced_only_on_demand(small):
+    folder, settings = small
+    before = hashes(folder)
+    with pytest.raises(UsageError, match="--overwrite"):
+        create(settings, str(folder))
+    assert hashes(folder) == before
+    (folder / "records-00007-of-00008.tfrecord.partial").write_text("of an older run")
+    create(settings, str(folder), overwrite=True)
+    assert hashes(folder) == before
+
+
+def test_overwriting_refuses_to_delete_files_that_are_not_records(small):
+    folder, settings = small
+    (folder / "thesis.txt").write_text("dear")
+    before = hashes(folder)
+    with pytest.raises(UsageError, match=r"refuses to delete.*thesis\.txt"):
+        create(settings, str(folder), overwrite=True)
+    with pytest.raises(UsageError):
+        create(settings, str(folder))
+    assert hashes(folder) == before
+
+
+def test_neither_a_foreign_folder_is_resumed(tmp_path, zh_vocabulary):
+    (tmp_path / "thesis.txt").write_text("dear")
+    with pytest.raises(UsageError, match="other files"):
+        create(chinese(zh_vocabulary), str(tmp_path), resume=True)
+
+
+def test_chinese_words_without_a_segmenter_are_a_usage_error(tmp_path, zh_vocabulary):
+    arguments = [
+        sys.executable, "-m", "launch", "create_pretraining_data", f"--input_file={SAMPLES}", f"--vocab_file={zh_vocabulary}",
+        f"--output_dir={tmp_path / 'records'}", "--language=zh", "--do_whole_word_mask",
+    ]  # fmt: skip
+    done = run(arguments)
+    assert done.returncode == 2
+    assert "--segmenter=jieba" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "records").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_seq_length": 7},
+        {"masked_lm_prob": 0.0},
+        {"max_predictions_per_seq": 0},
+        {"dupe_factor": 0},
+        {"num_shards": -1},
+    ],
+)
+def test_settings_that_cannot_work_are_named(tmp_path, zh_vocabulary, wrong):
+    with pytest.raises(UsageError, match=f"--{next(iter(wrong))}="):
+        create(chinese(zh_vocabulary, **wrong), str(tmp_path / "records"))
+    with pytest.raises(UsageError, match="--num_workers=0"):
+        create(chinese(zh_vocabulary), str(tmp_path / "records"), num_workers=0)
+    assert not (tmp_path / "records").exists()
+
+
+def test_bad_text_ends_the_run_with_the_data_exit_code_and_keeps_its_place(tmp_path, zh_vocabulary):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(b"Fine.\n\n" * 100 + b"\xff\n\n" + b"Fine.\n\n" * 100)
+    with pytest.raises(DataError, match="line 201: not valid UTF-8") as caught:
+        create(Settings(str(corpus), zh_vocabulary, num_shards=2), str(tmp_path / "records"))
+    assert caught.value.exit_code == 3 and str(corpus) in str(caught.value)
+    assert not (tmp_path / "records" / MANIFEST).exists()
+    assert not (tmp_path / "records" / "records-00000-of-00002.tfrecord").exists()
+
+
+def test_static_records_have_googles_layout_and_obey_the_masking_rule(english, uninterrupted):
+    folder, _ = uninterrupted
+    vocabulary = Vocabulary.read(english[1])
+    spec = {name: tf.io.FixedLenFeature([128], tf.int64) for name in ("input_ids", "input_mask", "segment_ids")}
+    spec |= {name: tf.io.FixedLenFeature([20], tf.int64) for name in ("masked_lm_positions", "masked_lm_ids")}
+    spec |= {
+        "masked_lm_weights": tf.io.FixedLenFeature([20], tf.float32),
+        "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+    }
+    paths = [str(path) for path in sorted(folder.glob("*.tfrecord"))]
+    serialized = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    parsed = {name: value.numpy() for name, value in tf.io.parse_example(serialized, spec).items()}
+    assert set(tf.train.Example.FromString(serialized[0]).features.feature) == set(spec)
+    continues = np.array([token.startswith("##") for token in vocabulary.tokens])
+    totals = {"[MASK]": 0, "kept": 0, "hidden": 0, "tokens": 0}
+    for row in range(len(serialized)):
+        check_static(vocabulary, continues, {name: value[row] for name, value in parsed.items()}, totals)
+    statistics = Manifest.read(str(folder)).statistics
+    assert statistics["predictions"] == totals["hidden"] > 30_000
+    assert statistics["example_tokens"] == totals["tokens"]
+    assert 0.135 < totals["hidden"] / totals["tokens"] < 0.155
+    assert totals["[MASK]"] / totals["hidden"] == pytest.approx(0.8, abs=0.01)
+    assert totals["kept"] / totals["hidden"] == pytest.approx(0.1, abs=0.01)
+
+
+def check_static(vocabulary, continues, example, totals):
+    ids, length = example["input_ids"], int(example["input_mask"].sum())
+    count = int(example["masked_lm_weights"].sum())
+    positions, labels = example["masked_lm_positions"][:count], example["masked_lm_ids"][:count]
+    assert 0 <= count <= min(20, max(1, round(0.15 * length)))
+    assert (np.diff(positions) > 0).all() and (positions < length).all()
+    assert (example["masked_lm_weights"] == (np.arange(20) < count)).all()
+    for name in ("masked_lm_positions", "masked_lm_ids"):
+        assert not example[name][count:].any()
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        assert not example[name][length:].any()
+    clean = ids.copy()
+    clean[positions] = labels
+    special = [i for i in range(length) if clean[i] in (vocabulary["[CLS]"], vocabulary["[SEP]"])]
+    assert special[0] == 0 and len(special) == 3 and special[2] == length - 1
+    assert (example["segment_ids"][:length] == (np.arange(length) > special[1])).all()
+    ordinary = np.setdiff1d(np.arange(length), special)
+    words = np.cumsum(~continues[clean[ordinary]] | (ordinary == ordinary[0]))
+    hidden = np.isin(ordinary, positions)
+    assert hidden.sum() == count and not np.isin(positions, special).any()
+    assert (hidden == np.isin(words, words[hidden])).all()  # words whole
+    totals["[MASK]"] += (ids[positions] == vocabulary["[MASK]"]).sum()
+    totals["kept"] += (ids[positions] == labels).sum()
+    totals["hidden"] += count
+    totals["tokens"] += length
+
+
+def test_the_statistics_of_a_corpus_that_can_be_counted_by_hand(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "a", "b", "##c", "."]))
+    # Documents of one sentence: each makes one example, with the other document as its random second segment.
+    (tmp_path / "corpus.txt").write_text("abc ac x.\n\n\n  b\n")  # [UNK] a ##c [UNK] . and b
+    manifest = create(
+        Settings(
+            str(tmp_path / "corpus.txt"),
+            str(tmp_path / "vocab.txt"),
+            input_format="sentences",
+            dupe_factor=3,
+            max_seq_length=32,
+        ),
+        str(tmp_path / "records"),
+    )
+    assert manifest.statistics == {
+        "documents": 2, "sentences": 2, "tokens": 6, "unknown_tokens": 2, "examples": 6, "example_tokens": 6 * 9,
+        "random_next": 6, "words": 6 * 5, "long_words": 6,
+    }  # fmt: skip
+    assert manifest.num_examples == 6
+    long, short = [1, 5, 7, 1, 8], [6]
+    for example in examples_of(tmp_path / "records"):
+        assert example["token_ids"] in (long + short, short + long)
+        assert example["segment_lengths"] == ([5, 1] if example["token_ids"][0] == 1 else [1, 5])
+        assert example["word_start"] == (
+            [1, 1, 0, 1, 1, 1] if example["token_ids"][0] == 1 else [1, 1, 1, 0, 1, 1][:1] + [1, 1, 0, 1, 1]
+        )
+        assert example["next_sentence_labels"] == [1]
+
+
+def test_a_little_over_half_of_second_segments_are_random(tmp_path, zh_vocabulary):
+    settings = chinese(
+        zh_vocabulary, segmenter="none", do_whole_word_mask=False, num_shards=1, dupe_factor=5, max_seq_length=128
+    )
+    manifest = create(settings, str(tmp_path / "records"))
+    share = sum(e["next_sentence_labels"][0] for e in examples_of(tmp_path / "records")) / manifest.num_examples
+    assert 0.5 <= share <= 0.6
+    assert manifest.statistics["random_next"] / manifest.statistics["examples"] == share
+
+
+def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_vocabulary):
+    tokens = Vocabulary.read(zh_vocabulary).tokens
+    characters = [token for token in tokens if len(token) == 1 and "\u4e00" <= token <= "\u9fff"]
+    everything = [*tokens, *(f"##{c}" for c in characters)]  # as the published Chinese vocabulary has them
+    (tmp_path / "vocab.txt").write_text("\n".join(everything), encoding="utf-8")
+    manifest = create(chinese(str(tmp_path / "vocab.txt"), num_shards=1), str(tmp_path / "records"))
+    assert manifest.settings["segmenter"] == "jieba" and manifest.settings["segmenter_version"]
+    bound = 0
+    for example in examples_of(tmp_path / "records"):
+        ids, starts, (first, second) = example["token_ids"], example["word_start"], example["segment_lengths"]
+        assert max(ids) < len(tokens)
+        assert len(ids) == len(starts) == first + second <= 61
+        assert starts[0] == starts[first] == 1
+        bound += starts.count(0)
+    assert bound > 5000
+    assert manifest.statistics["long_words"] > 3000
+
+
+def test_the_folder_keeps_the_vocabulary_and_says_how_it_was_made(small, zh_vocabulary):
+    folder, _ = small
+    manifest, vocabulary = Manifest.read(str(folder)), Vocabulary.read(zh_vocabulary)
+    assert (
+        Vocabulary.read(str(folder / "vocab.txt")).sha256 == vocabulary.sha256 == manifest.settings["vocabulary_sha256"]
+    )
+    assert manifest.settings["vocabulary_size"] == len(vocabulary)
+    assert manifest.settings["max_sequence_length"] == 64
+    assert manifest.settings["tokenizer"]["do_lower_case"] is True
+    assert manifest.num_examples == manifest.statistics["examples"] == sum(1 for _ in examples_of(folder))
+
+
+def test_shards_are_few_for_small_and_many_for_large_corpora():
+    assert [default_num_shards(n) for n in (1, 1 << 20, 5 << 20, 100 << 20, 10 << 30)] == [1, 1, 5, 16, 160]
+
+
+def test_workers_need_no_tensorflow():
+    code = "import sys, data_pipelines.pretraining_data, launch.create_pretraining_data; print('tensorflow' in sys.modules)"
+    assert run([sys.executable, "-c", code]).stdout == "False\n"

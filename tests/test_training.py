@@ -1,0 +1,229 @@
+"""The engine: replicas, resuming, precision, and what a damaged run says."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+from data_pipelines.errors import CheckpointError, DataError, NonFiniteError, UsageError
+from xmodels.conversion import convert
+from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.layers.dropout import Dropout, dropout_seed
+from xmodels.models.folder import read_weights
+from xmodels.training import checkpoints
+from xmodels.training.progress import read_log
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.fixture
+def options(records, small_config, tmp_path):
+    return Options(
+        system="bert_wwm", model_dir=str(tmp_path / "run"), data_dir=records, model_config_file=small_config,
+        num_train_steps=8, train_batch_size=8, learning_rate=1e-2, num_warmup_steps=2, optimizer="bert_adamw",
+        save_checkpoints_steps=4, log_steps=2, eval_steps=2,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def quiet_config(small_config, tmp_path):
+    """The small network without dropout."""
+    values = json.loads(pathlib.Path(small_config).read_text())
+    path = tmp_path / "no_dropout.json"
+    path.write_text(json.dumps(values | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}))
+    return str(path)
+
+
+def weights(run):
+    return read_weights(os.path.join(run, "backbone", "weights.safetensors"))
+
+
+def largest_difference(first, second):
+    assert first.keys() == second.keys()
+    return max(np.abs(first[name] - second[name]).max() for name in first)
+
+
+@pytest.mark.parametrize("optimizer", ["bert_adamw", "adamw", "lamb"])
+def test_two_replicas_equal_one_device_on_the_same_global_batch(options, quiet_config, tmp_path, optimizer):
+    options = dataclasses.replace(options, model_config_file=quiet_config, optimizer=optimizer, learning_rate=1e-3)
+    pretrain(options)
+    for name, jit_compile in (("mirrored", False), ("compiled", True)):
+        run = str(tmp_path / name)
+        pretrain(dataclasses.replace(options, model_dir=run, distribution_strategy="mirrored", jit_compile=jit_compile))
+        assert largest_difference(weights(options.model_dir), weights(run)) < 1e-6
+        if optimizer != "bert_adamw":
+            break  # XLA concerns forward and backward, which the optimizers share
+
+
+def test_replicas_draw_different_dropout():
+    x = keras.ops.ones((4, 64))
+    layer = Dropout(0.5)
+    masks = []
+    for seed in ([1, 2], [1, 3], [2, 2], [1, 2]):
+        with dropout_seed(np.array(seed, "uint32")):
+            masks.append(np.array(layer(x, training=True)))
+    assert np.array_equal(masks[0], masks[3])
+    assert not np.array_equal(masks[0], masks[1])
+    assert not np.array_equal(masks[0], masks[2])
+
+
+def test_layers_of_one_step_draw_different_dropout():
+    x, layers = keras.ops.ones((4, 64)), (Dropout(0.5), Dropout(0.5))
+    with dropout_seed(np.array([1, 2], "uint32")):
+        first, second = (np.array(layer(x, training=True)) for layer in layers)
+    assert not np.array_equal(first, second)
+
+
+def test_resumed_run_equals_an_uninterrupted_one_bitwise(options, tmp_path):
+    pretrain(options)
+    resumed = dataclasses.replace(options, model_dir=str(tmp_path / "resumed"))
+    pretrain(resumed)
+    shutil.rmtree(os.path.join(resumed.model_dir, "checkpoints", "step_00000008"))
+    shutil.rmtree(os.path.join(resumed.model_dir, "backbone"))
+    pretrain(dataclasses.replace(resumed, resume="must"))
+    assert largest_difference(weights(options.model_dir), weights(resumed.model_dir)) == 0.0
+    steps = [entry["step"] for entry in read_log(os.path.join(resumed.model_dir, "log.jsonl"))]
+    assert steps == [2, 4, 6, 8]  # lines after the restored state were written again, not doubled
+
+
+def command(options, **changes):
+    values = dataclasses.asdict(dataclasses.replace(options, **changes))
+    flags = [f"--{name}={value}" for name, value in values.items() if value is not None]
+    return [sys.executable, "-m", "launch", "pretrain", *flags]
+
+
+def test_run_killed_at_a_random_step_ends_with_equal_weights(options, tmp_path):
+    steps = {"num_train_steps": 120, "save_checkpoints_steps": 5, "log_steps": 1}
+    whole, killed = str(tmp_path / "whole"), str(tmp_path / "killed")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command(options, model_dir=whole, **steps), check=True, env=environment, capture_output=True)
+    log = pathlib.Path(killed, "log.jsonl")
+    target = random.Random(time.time_ns()).randrange(6, 100)
+    process = subprocess.Popen(
+        command(options, model_dir=killed, **steps), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    while process.poll() is None and (not log.is_file() or log.read_text().count("\n") < target):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = [int(os.path.basename(path)[5:]) for path in checkpoints.complete(os.path.join(killed, "checkpoints"))]
+    assert done, "no whole state after the kill"
+    assert max(done) < 120, "killed too late to test anything"
+    subprocess.run(command(options, model_dir=killed, **steps), check=True, env=environment, capture_output=True)
+    assert largest_difference(weights(whole), weights(killed)) == 0.0, f"killed near step {target}"
+
+
+def test_sigterm_saves_the_state_and_ends_with_its_own_exit_code(options):
+    process = subprocess.Popen(
+        command(options, num_train_steps=100_000, save_checkpoints_steps=50_000), stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    for line in process.stdout:
+        if line.startswith("step 4/"):
+            break
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert "The same command resumes" in errors
+    assert len(checkpoints.complete(os.path.join(options.model_dir, "checkpoints"))) == 1
+
+
+def test_unfinished_states_are_not_read_and_the_last_good_one_stays(options):
+    pretrain(options)
+    folder = os.path.join(options.model_dir, "checkpoints")
+    newest = checkpoints.complete(folder)[-1]
+    os.remove(os.path.join(newest, "state.json"))
+    assert [os.path.basename(path) for path in checkpoints.complete(folder)] == ["step_00000004"]
+
+
+def test_damaged_state_is_refused_by_name(options):
+    pretrain(options)
+    path = os.path.join(options.model_dir, "checkpoints", "step_00000008", "optimizer.safetensors")
+    with open(path, "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"\x00\x01\x02\x03")
+    with pytest.raises(CheckpointError, match="optimizer.safetensors: damaged"):
+        pretrain(dataclasses.replace(options, num_train_steps=10))
+
+
+def test_resume_flags(options):
+    with pytest.raises(CheckpointError, match="--resume=must"):
+        pretrain(dataclasses.replace(options, resume="must"))
+    pretrain(options)
+    before = weights(options.model_dir)
+    with pytest.raises(UsageError, match="holds a run already"):
+        pretrain(dataclasses.replace(options, resume="never"))
+    with pytest.raises(UsageError, match="seed: 12345 then, 7 now"):
+        pretrain(dataclasses.replace(options, seed=7))
+    assert largest_difference(before, weights(options.model_dir)) == 0.0
+
+
+def test_static_records_and_mixed_precision_train(options, static_records, tmp_path):
+    means = pretrain(dataclasses.replace(options, data_dir=static_records, mixed_precision="bfloat16"))
+    keras.config.set_dtype_policy("float32")
+    assert np.isfinite(means["loss"])
+    assert {v.dtype for v in weights(options.model_dir).values()} == {np.dtype("float32")}
+
+
+def test_records_of_google_need_no_manifest(options, static_records, zh_vocabulary):
+    pattern = os.path.join(static_records, "*.tfrecord")
+    means = pretrain(dataclasses.replace(options, data_dir=None, input_file=pattern, vocab_file=zh_vocabulary))
+    assert np.isfinite(means["loss"])
+
+
+def test_pretraining_starts_from_a_checkpoint(options, tmp_path):
+    pretrain(options)
+    start = dataclasses.replace(options, model_dir=str(tmp_path / "next"), init_checkpoint=options.model_dir)
+    pretrain(dataclasses.replace(start, learning_rate=0.0))
+    assert largest_difference(weights(options.model_dir), weights(start.model_dir)) == 0.0
+
+
+def test_run_folder_explains_itself(options):
+    pretrain(options)
+    held = set(os.listdir(options.model_dir))
+    assert held >= {
+        "config.json", "flags.txt", "environment.json", "data_manifest.json", "vocab.txt", "checkpoints", "backbone",
+        "tensorboard", "log.jsonl", "model_card.md",
+    }  # fmt: skip
+    loaded = convert.load(options.model_dir)
+    assert loaded.heads == {"masked_lm", "next_sentence"}
+    assert "--system=bert_wwm\n" in pathlib.Path(options.model_dir, "flags.txt").read_text()
+
+
+def test_numbers_that_are_not_finite_end_the_run(options, monkeypatch):
+    monkeypatch.setattr("xmodels.training.loop.MOST_SKIPPED", 3)
+    with pytest.raises(NonFiniteError, match="Lower --learning_rate"):
+        pretrain(dataclasses.replace(options, learning_rate=1e38, num_warmup_steps=0, num_train_steps=20))
+
+
+def test_wrong_combinations_are_refused_before_anything_is_written(options, tmp_path, zh_vocabulary, small_config):
+    other = tmp_path / "other.txt"
+    lines = pathlib.Path(zh_vocabulary).read_text(encoding="utf-8").splitlines()
+    other.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    smaller = tmp_path / "smaller.json"
+    smaller.write_text(json.dumps(json.loads(pathlib.Path(small_config).read_text()) | {"vocab_size": 77}))
+    wrong = [
+        ({"vocab_file": str(other)}, DataError, "made with another vocabulary"),
+        ({"model_config_file": str(smaller)}, UsageError, "vocabulary of 77"),
+        ({"max_seq_length": 64}, UsageError, "the records were made for 32"),
+        ({"train_batch_size": 7, "distribution_strategy": "mirrored"}, UsageError, "multiple of the 2 devices"),
+        ({"num_warmup_steps": 9}, UsageError, "num_warmup_steps=9 is more than"),
+        ({"system": "brt"}, UsageError, "Did you mean bert"),
+        ({"data_dir": str(tmp_path / "nothing")}, DataError, "no such folder of records"),
+        ({"init_checkpoint": str(tmp_path / "nothing")}, CheckpointError, "nothing"),
+    ]
+    for changes, error, message in wrong:
+        with pytest.raises(error, match=message):
+            pretrain(dataclasses.replace(options, **changes))
+    for name in ("weights.safetensors", "log.jsonl", "backbone"):
+        assert not os.path.exists(os.path.join(options.model_dir, name))
