@@ -1,4 +1,4 @@
-# The project's commands. Each works on a fresh machine that has Python 3.10 to 3.13.
+# The project's commands. Each works on a fresh machine that has Python 3.11 to 3.13.
 PYTHON ?= python3
 # Not `?=`: many shells export LANGUAGE for other purposes; `make quickstart LANGUAGE=zh` still works.
 LANGUAGE = en
@@ -16,8 +16,8 @@ help:  ## Lists the targets
 	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; ok = (3, 10) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
-	  f"Python {sys.version.split()[0]}: TensorFlow has wheels for 3.10 to 3.13. Try: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
+	  f"Python {sys.version.split()[0]}: TensorFlow has wheels for 3.11 to 3.13, and Keras 3.15 needs 3.11. Try: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): $(BIN)/python setup.py

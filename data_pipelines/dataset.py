@@ -110,6 +110,8 @@ class ArraySource:
 
     def __init__(self, arrays: Mapping[str, np.ndarray], name: str):
         self.arrays = dict(arrays)
+        with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies
+            self.tensors = {n: tf.constant(a) for n, a in self.arrays.items()}
         self.name = name
         self.features = {n: Feature(a.shape[1:], str(a.dtype)) for n, a in self.arrays.items()}
         self.num_examples = len(next(iter(self.arrays.values())))

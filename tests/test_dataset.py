@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -281,6 +282,10 @@ def test_our_static_records_are_read_as_googles(static_records):
     assert foreign.features == source.features and foreign.num_examples == source.num_examples
 
 
+def read(path):
+    return pathlib.Path(path).read_bytes()
+
+
 def refusal(paths):
     with pytest.raises(DataError) as caught:
         classic_source(paths, 100)
@@ -298,17 +303,17 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path):
         assert bad in message and good not in message
         return message
 
-    whole = open(good, "rb").read()
+    whole = read(good)
     assert "damaged or cut" in wrong(whole[:-5])
     assert "damaged or cut" in wrong(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
     assert "damaged or cut" in wrong(b"plain text, and quite a lot of it\n" * 9)
     with ShardWriter(bad) as writer:
         writer.write(b"\xff\xff no example")
-    assert "no tf.train.Example" in wrong(open(bad, "rb").read())
+    assert "no tf.train.Example" in wrong(read(bad))
     lacking = [{k: v for k, v in example.items() if k != "masked_lm_ids"} for example in classic_examples(2)]
-    assert "missing ['masked_lm_ids']" in wrong(open(write_google(bad, lacking), "rb").read())
+    assert "missing ['masked_lm_ids']" in wrong(read(write_google(bad, lacking)))
     longer = classic_examples(2, length=32)
-    message = wrong(open(write_google(bad, longer), "rb").read())
+    message = wrong(read(write_google(bad, longer)))
     assert "[32]" in message and "[16]" in message
     os.unlink(bad)
     assert f"{bad}: no such file" in refusal([good, bad])

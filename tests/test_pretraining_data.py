@@ -21,6 +21,7 @@ from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")
+COMMAND = [sys.executable, "-m", "launch", "create_pretraining_data"]
 WORDS = [*(f"w{i}" for i in range(300)), *(f"##p{i}" for i in range(100))]
 
 
@@ -83,10 +84,9 @@ def test_another_seed_makes_other_records_of_the_same_text(tmp_path, zh_vocabula
 
 def command(english, folder, *more):
     corpus, vocabulary = english
-    return [
-        sys.executable, "-m", "launch", "create_pretraining_data", f"--input_file={corpus}", f"--vocab_file={vocabulary}",
-        f"--output_dir={folder}", "--num_shards=8", "--do_whole_word_mask", "--masking=static", "--dupe_factor=4", *more,
-    ]  # fmt: skip
+    values = [f"--input_file={corpus}", f"--vocab_file={vocabulary}", f"--output_dir={folder}", "--num_shards=8"]
+    values += ["--do_whole_word_mask", "--masking=static", "--dupe_factor=4"]
+    return [*COMMAND, *values, *more]
 
 
 def run(arguments):
@@ -203,11 +203,8 @@ def test_neither_a_foreign_folder_is_resumed(tmp_path, zh_vocabulary):
 
 
 def test_chinese_words_without_a_segmenter_are_a_usage_error(tmp_path, zh_vocabulary):
-    arguments = [
-        sys.executable, "-m", "launch", "create_pretraining_data", f"--input_file={SAMPLES}", f"--vocab_file={zh_vocabulary}",
-        f"--output_dir={tmp_path / 'records'}", "--language=zh", "--do_whole_word_mask",
-    ]  # fmt: skip
-    done = run(arguments)
+    values = [f"--input_file={SAMPLES}", f"--vocab_file={zh_vocabulary}", f"--output_dir={tmp_path / 'records'}"]
+    done = run([*COMMAND, *values, "--language=zh", "--do_whole_word_mask"])
     assert done.returncode == 2
     assert "--segmenter=jieba" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "records").exists()
@@ -367,5 +364,5 @@ def test_shards_are_few_for_small_and_many_for_large_corpora():
 
 
 def test_workers_need_no_tensorflow():
-    code = "import sys, data_pipelines.pretraining_data, launch.create_pretraining_data; print('tensorflow' in sys.modules)"
-    assert run([sys.executable, "-c", code]).stdout == "False\n"
+    imports = "import sys, data_pipelines.pretraining_data, launch.create_pretraining_data"
+    assert run([sys.executable, "-c", f"{imports}; print('tensorflow' in sys.modules)"]).stdout == "False\n"

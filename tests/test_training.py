@@ -136,6 +136,8 @@ def test_sigterm_saves_the_state_and_ends_with_its_own_exit_code(options):
     assert process.returncode == 128 + signal.SIGTERM, errors
     assert "The same command resumes" in errors
     assert len(checkpoints.complete(os.path.join(options.model_dir, "checkpoints"))) == 1
+    with pytest.raises(CheckpointError, match="not finished"):
+        convert.load(options.model_dir)
 
 
 def test_unfinished_states_are_not_read_and_the_last_good_one_stays(options):

@@ -16,6 +16,7 @@ from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.classify import Classify
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
+RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
 
 def load(source: str, allow_pickle: bool = False) -> Loaded:
@@ -111,6 +112,10 @@ def _read_ours(path: str) -> Loaded:
     run_model = os.path.join(path, RUN_MODEL)
     if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
         path = run_model
+    elif os.path.isdir(os.path.join(path, RUN_STATES)):
+        raise CheckpointError(
+            f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it."
+        )
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

@@ -115,8 +115,9 @@ def pretrain(options: Options) -> dict[str, float]:
     elif options.init_checkpoint:
         initialize(options.init_checkpoint, backbone, objective)
     count = backbone.count_params() + objective.count_params()
+    size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
     say(
-        f"{options.system} ({options.size}): {count:,} parameters; {source.num_examples:,} examples of length "
+        f"{options.system} ({size}): {count:,} parameters; {source.num_examples:,} examples of length "
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{strategy.num_replicas_in_sync} device(s)."
     )
@@ -131,16 +132,16 @@ def pretrain(options: Options) -> dict[str, float]:
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
     )  # fmt: skip
     state = loop.run(state)
-    means = evaluate()
+    means = loop.means or evaluate()
     path = run_folder.write_backbone(options.model_dir, backbone, objective, vocabulary, tokenizer)
     facts = {
-        "system": options.system, "size": options.size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
+        "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
     if baseline is not None:
         means["unigram_baseline"] = baseline
-    run_folder.write_model_card(options.model_dir, f"{options.system} ({options.size})", facts, means)
+    run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, means)
     say(f"Network, heads and vocabulary: {path}")
     return means
 

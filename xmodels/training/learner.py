@@ -69,7 +69,8 @@ class Learner:
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):
                 waited += tf.timestamp() - asked
-            sums = self.strategy.run(self._replica_step, (batch,))
+            with tf.control_dependencies([waited]):  # or one core might compute first and read the clock later
+                sums = self.strategy.run(self._replica_step, (batch,))
             totals += self.strategy.reduce(SUM, sums, axis=None)
         return totals, waited
 

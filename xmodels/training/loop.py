@@ -66,6 +66,7 @@ class Loop:
         """
         self.log = RunLog(self.folder, state.step)
         self.signal, self.skipped = 0, 0.0
+        self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             return self._run(state)
@@ -145,7 +146,7 @@ class Loop:
             )
 
     def _evaluate(self, state: State) -> State:
-        means = self.evaluate()
+        means = self.means = self.evaluate()
         say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in means.items()))
         self.log.write("evaluation", state.step, means)
         if self.select is None or (state.best is not None and means[self.select] <= state.best):
