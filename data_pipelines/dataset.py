@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import DataError
-from data_pipelines.features import Feature, Features, check
-from data_pipelines.ops.compose import Op, compose
+from data_pipelines.features import Feature
+from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import example_seeds
 from data_pipelines.records import Manifest, verify
 
@@ -201,51 +201,3 @@ def _fixed(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tens
         value = tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
         fixed[name] = tf.ensure_shape(value, [batch_size, *value.shape[1:]])
     return fixed
-
-
-def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
-    """Records written by Google's `create_pretraining_data.py`: no manifest, so the first record tells the lengths.
-
-    Raises:
-        DataError: a file cannot be read, or lacks one of the seven features.
-    """
-    from data_pipelines.pretraining_data import static_features
-    from data_pipelines.records import Shard
-
-    shards = []
-    features: Features = {}
-    for path in paths:
-        if not os.path.isfile(path):
-            raise DataError(f"{path}: no such file of records.")
-        try:
-            records = 0
-            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
-                if not records:
-                    found = _classic_features(record, path, static_features)
-                    features = features or found
-                    check(found, features, path)
-                records += 1
-        except tf.errors.DataLossError as error:
-            raise DataError(f"{path}: damaged or cut TFRecord file ({error.message.splitlines()[0]}).") from None
-        shards.append(Shard(path, records, os.path.getsize(path), ""))
-    if not features:
-        raise DataError(f"{', '.join(paths)}: no records.")
-    length = features["input_ids"].shape[0]
-    settings = {"masking": "static", "max_sequence_length": length, "vocabulary_size": vocabulary_size}
-    return RecordSource("", Manifest(features, shards, settings, {}))
-
-
-def _classic_features(record: bytes, path: str, layout: Callable) -> Features:
-    try:
-        found = tf.train.Example.FromString(record).features.feature
-    except Exception as error:  # protobuf raises its own DecodeError, which its runtimes define in different places
-        raise DataError(f"{path}: the first record is no tf.train.Example ({error}).") from None
-    missing = sorted(set(layout(1, 1)) - set(found))
-    if missing:
-        raise DataError(f"{path}: not the layout of Google's script; missing {missing}, found {sorted(found)}.")
-    return layout(len(found["input_ids"].int64_list.value), len(found["masked_lm_ids"].int64_list.value))
-
-
-def chain(*ops: Op | None) -> Op:
-    """Composes the ops that are not None."""
-    return compose(*(op for op in ops if op is not None))

@@ -278,6 +278,8 @@ def describe(settings: Settings, corpus: Corpus, vocabulary: Vocabulary) -> dict
 
 def _claim_folder(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Manifest | None:
     """Makes the folder ours, or returns the manifest of a finished one that `resume` accepts."""
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite contradict each other: keep what is there, or replace it?")
     held = os.listdir(output_dir) if os.path.isdir(output_dir) else []
     if overwrite and held:
         foreign = [name for name in held if not _OURS.fullmatch(name)]

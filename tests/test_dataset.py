@@ -10,10 +10,12 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines import dataset
-from data_pipelines.dataset import ArraySource, Batches, RecordSource, chain, classic_source
+from data_pipelines.classic_records import classic_source
+from data_pipelines.dataset import ArraySource, Batches, RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.compose import compose
 from data_pipelines.records import Manifest, ShardWriter, encode_example
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
@@ -188,7 +190,7 @@ def test_the_transform_runs_on_batches_and_only_kept_features_leave(source):
     def double(features):
         return {**features, "double": 2 * features["number"]}
 
-    batches = Batches(source, chain(None, double, None), 4, keep=("double",))
+    batches = Batches(source, compose(double), 4, keep=("double",))
     assert set(batches.training().element_spec) == set(batches.once().element_spec) == {"double"}
     assert next(iter(batches.once()))["double"].numpy().tolist() == [0, 2, 4, 6]
 

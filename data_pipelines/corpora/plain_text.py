@@ -1,7 +1,7 @@
 """Reads plain text: one sentence a line with blank lines between documents, free prose, or one document a line.
 
 A corpus is a list of files seen as one range of bytes, so that it can be cut into parts that are read independently
-and always hold the same documents. Memory does not grow with the corpus.
+and always hold the same sentences in the same order. Memory does not grow with the corpus.
 """
 
 import bisect
@@ -122,8 +122,10 @@ def guess_layout(sample: str, language: str) -> str:
     if len(texts) == len(lines):
         # Without blank lines, many sentences a line mean that each line is a document.
         return "documents" if per_line > 2 else "sentences"
+    # English prose that is broken into lines ends most of them inside a sentence; in Chinese a line without a full stop
+    # at its end is as often a title.
     wrapped = sum(line.rstrip()[-1].isalpha() or line.rstrip()[-1] == "," for line in texts) / max(1, len(texts))
-    return "text" if per_line > 2 or wrapped > 0.5 else "sentences"
+    return "text" if per_line > 2 or (wrapped > 0.5 and language != "zh") else "sentences"
 
 
 def read_documents(

@@ -92,6 +92,11 @@ def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labe
                 wanted = [
                     c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)
                 ]
+            elif len(fields) > len(header):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: {len(fields)} columns, the first line names {len(header)}; is there "
+                    "a stray separator in the text?"
+                )
             if max(i for i in wanted if i is not None) >= len(fields):
                 raise DataError(
                     f"{path}, line {reader.line_num}: {len(fields)} column(s), expected at least "

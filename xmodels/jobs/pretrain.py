@@ -8,8 +8,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.classic_records import classic_source
 from data_pipelines.corpora.plain_text import expand
-from data_pipelines.dataset import Batches, RecordSource, classic_source
+from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
