@@ -32,8 +32,8 @@ class Command:
         """Flags defined from here on are shown under `title`."""
         self.sections.append((title, []))
 
-    def _define(self, define: Callable, name: str, *args, required: bool = False) -> None:
-        define(name, *args, flag_values=self.values)
+    def _define(self, define: Callable, name: str, *args, required: bool = False, **bounds) -> None:
+        define(name, *args, flag_values=self.values, **bounds)
         self.sections[-1][1].append(name)
         if required:
             self.required.append(name)
@@ -41,11 +41,11 @@ class Command:
     def string(self, name: str, default: str | None, text: str, required: bool = False) -> None:
         self._define(flags.DEFINE_string, name, default, text, required=required)
 
-    def integer(self, name: str, default: int | None, text: str, required: bool = False) -> None:
-        self._define(flags.DEFINE_integer, name, default, text, required=required)
+    def integer(self, name: str, default: int | None, text: str, minimum: int = 0) -> None:
+        self._define(flags.DEFINE_integer, name, default, text, lower_bound=minimum)
 
-    def number(self, name: str, default: float | None, text: str, required: bool = False) -> None:
-        self._define(flags.DEFINE_float, name, default, text, required=required)
+    def number(self, name: str, default: float | None, text: str, minimum: float = 0.0) -> None:
+        self._define(flags.DEFINE_float, name, default, text, lower_bound=minimum)
 
     def boolean(self, name: str, default: bool, text: str) -> None:
         self._define(flags.DEFINE_boolean, name, default, text)

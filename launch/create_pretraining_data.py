@@ -20,7 +20,7 @@ COMMAND.section("Words")
 COMMAND.boolean("do_whole_word_mask", False, "Mark words, so that all pieces of a word are hidden together. Chinese needs a segmenter.")  # fmt: skip
 COMMAND.choice("segmenter", "none", ["jieba", "presegmented", "none"], "What tells words apart in Chinese: jieba, or blanks in pre-segmented text.")  # fmt: skip
 COMMAND.section("Examples")
-COMMAND.integer("max_seq_length", 128, "Length of an example with its special tokens.")
+COMMAND.integer("max_seq_length", 128, "Length of an example with its special tokens.", minimum=1)
 COMMAND.integer(
     "max_predictions_per_seq", 20, "Most hidden tokens in an example; about max_seq_length * masked_lm_prob."
 )
@@ -34,7 +34,7 @@ COMMAND.integer("random_seed", 12345, "Seed of all random choices.")
 COMMAND.section("Output and work")
 COMMAND.string("output_dir", None, "New folder for the records and their manifest.", required=True)
 COMMAND.integer("num_shards", 0, "Number of files; 0 chooses by the size of the corpus.")
-COMMAND.integer("num_workers", 1, "Processes. The records do not depend on it.")
+COMMAND.integer("num_workers", 1, "Processes. The records do not depend on it.", minimum=1)
 COMMAND.boolean("resume", False, "Go on with an unfinished output_dir; finished shards are kept.")
 COMMAND.boolean("overwrite", False, "Replace the records in output_dir.")
 

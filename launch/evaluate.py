@@ -16,7 +16,7 @@ COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines.", requ
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header.")
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.string("label_column", None, "Column of the label.")
-COMMAND.integer("batch_size", 32, "Rows at a time.")
+COMMAND.integer("batch_size", 32, "Rows at a time.", minimum=1)
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "Also write the scores as JSON.")
 

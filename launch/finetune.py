@@ -24,10 +24,10 @@ COMMAND.string("test_file", None, "Labelled rows that are scored once, at the en
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.string("label_column", None, "Column of the label. Default: label, class, …")
-COMMAND.integer("max_seq_length", 128, "Longer texts are cut.")
+COMMAND.integer("max_seq_length", 128, "Longer texts are cut.", minimum=1)
 COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
-COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.")
+COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)
 COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
 COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.")
 COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
@@ -35,8 +35,8 @@ COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
-COMMAND.integer("save_checkpoints_steps", 500, "Steps between two resumable states.")
-COMMAND.integer("log_steps", 50, "Steps between two lines of progress.")
+COMMAND.integer("save_checkpoints_steps", 500, "Steps between two resumable states.", minimum=1)
+COMMAND.integer("log_steps", 50, "Steps between two lines of progress.", minimum=1)
 COMMAND.section("Devices")
 COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
 COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")

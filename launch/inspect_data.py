@@ -15,8 +15,8 @@ COMMAND.string("data_dir", None, "Records of create_pretraining_data.", required
 COMMAND.boolean("verify", False, "Compare the SHA-256 of every shard with the manifest.")
 COMMAND.section("What to show")
 COMMAND.choice("masking", "words", ["words", "tokens"], "Draw whole words or single tokens (for clean records).")
-COMMAND.integer("num_examples", 3, "Examples to print, at most 64.")
-COMMAND.integer("num_statistics", 2000, "Examples for the statistics of the masking.")
+COMMAND.integer("num_examples", 3, "Examples to print, at most 64.", minimum=1)
+COMMAND.integer("num_statistics", 2000, "Examples for the statistics of the masking.", minimum=1)
 COMMAND.integer("seed", 0, "Another seed draws other masks.")
 
 

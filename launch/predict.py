@@ -22,7 +22,7 @@ COMMAND.string("text_pair_column", None, "Column of the second text, for pairs."
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "TSV with a line a text: label, probability of each label. Default: print.")
 COMMAND.boolean("overwrite", False, "Replace an existing output_file.")
-COMMAND.integer("batch_size", 32, "Texts at a time.")
+COMMAND.integer("batch_size", 32, "Texts at a time.", minimum=1)
 
 
 def run() -> None:

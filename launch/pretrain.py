@@ -22,11 +22,15 @@ COMMAND.string("data_dir", None, "Records of create_pretraining_data.")
 COMMAND.string("input_file", None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")
 COMMAND.string("vocab_file", None, "Vocabulary of the records; needed with input_file.")
 COMMAND.string("eval_data_dir", None, "Held-out records; without them, evaluation is on training records.")
-COMMAND.integer("max_seq_length", None, "Length of the examples; must be that of the records, which is the default.")
-COMMAND.integer("max_predictions_per_seq", None, "Most hidden tokens in an example. Default: as in the records.")
+COMMAND.integer(
+    "max_seq_length", None, "Length of the examples; must be that of the records, which is the default.", minimum=1
+)
+COMMAND.integer(
+    "max_predictions_per_seq", None, "Most hidden tokens in an example. Default: as in the records.", minimum=1
+)
 COMMAND.section("Training (defaults are the paper's)")
-COMMAND.integer("num_train_steps", None, "Updates in all.")
-COMMAND.integer("train_batch_size", None, "Examples a step, over all devices.")
+COMMAND.integer("num_train_steps", None, "Updates in all.", minimum=1)
+COMMAND.integer("train_batch_size", None, "Examples a step, over all devices.", minimum=1)
 COMMAND.number("learning_rate", None, "Peak of the schedule.")
 COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises.")
 COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
@@ -34,10 +38,10 @@ COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and d
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
-COMMAND.integer("save_checkpoints_steps", 1000, "Steps between two resumable states.")
-COMMAND.integer("log_steps", 100, "Steps between two lines of progress.")
+COMMAND.integer("save_checkpoints_steps", 1000, "Steps between two resumable states.", minimum=1)
+COMMAND.integer("log_steps", 100, "Steps between two lines of progress.", minimum=1)
 COMMAND.integer("eval_every", 1000, "Steps between two evaluations on eval_data_dir.")
-COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.")
+COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.", minimum=1)
 COMMAND.section("Devices")
 COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
 COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")
