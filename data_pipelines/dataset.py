@@ -180,6 +180,10 @@ class Batches:
             stream = stream.take(max_batches * self.batch_size)
         return self._batched(stream, self.source, self.batch_size, fill=True)
 
+    def zeros(self) -> dict[str, tf.Tensor]:
+        """A batch of zeros with the shapes and types of the real ones, to build layers with."""
+        return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.once(1).element_spec.items()}
+
     def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
         def prepare(epoch, index, item):
             features = {**source.parse(item), "seed": example_seeds(self.seed, epoch, index)}

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.dataset import RecordSource
+from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.features import check
+from data_pipelines.ops.compose import compose
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.jobs.pretrain import make_batches
+from xmodels.jobs.pretrain import BATCH
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 from xmodels.training import distribution
@@ -39,7 +40,8 @@ def learner_of(request, records, zh_vocabulary):
             backbone, objective = recipe.backbone().initialize(), recipe.objective()
             source = RecordSource(records)
             check(source.features, objective.reads, records)
-            batch = next(iter(make_batches(source, recipe, objective, 0, settings).once(1)))
+            transform = compose(recipe.frame, objective.transform())
+            batch = next(iter(Batches(source, transform, 8, 0, BATCH).once(1)))
             optimizer = OPTIMIZERS["adamw"](1e-2, 0, 1000)
             return Learner(strategy, backbone, objective, optimizer, batch, jit_compile=jit_compile), batch
 

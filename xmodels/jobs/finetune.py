@@ -3,12 +3,10 @@
 import dataclasses
 
 import keras
-import tensorflow as tf
 
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.ops.compose import compose
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.conversion import convert
@@ -58,50 +56,21 @@ class Options:
 
 
 def finetune(options: Options) -> dict[str, float]:
-    """Trains a task and writes the run folder. Returns the test file's means, else the evaluation file's, else none.
+    """Trains a task and writes the run folder. Returns losses and accuracies of the evaluation and test files.
 
     With an evaluation file, the weights handed over are those of the epoch with the best accuracy on it.
     """
-    if options.task != "classify":
-        raise UsageError(f"--task={options.task}: unknown. Known: classify.")
     strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
-    if options.train_batch_size % strategy.num_replicas_in_sync:
-        raise UsageError(
-            f"--train_batch_size={options.train_batch_size}: must be a multiple of {strategy.num_replicas_in_sync} devices."
-        )
     loaded = convert.load(options.init_checkpoint)
     tokenizer = _tokenizer(options, loaded)
-    if options.max_seq_length > loaded.config.max_sequence_length:
-        raise UsageError(
-            f"--max_seq_length={options.max_seq_length}: the network has {loaded.config.max_sequence_length} positions."
-        )
-    columns = Columns(options.text_column, options.text_pair_column, options.label_column)
-    source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
-    if len(labels) < 2:
-        raise UsageError(f"{options.train_file}: holds one label only ({labels[0]!r}); is --label_column right?")
-    held = {
-        name: labelled_source(path, columns, tokenizer, options.max_seq_length, labels)[0]
-        for name, path in (("evaluation", options.eval_file), ("test", options.test_file))
-        if path
-    }
-    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
-    keras.utils.set_random_seed(options.seed)
-    epoch_steps = max(1, source.num_examples // options.train_batch_size)
+    _check(options, strategy, loaded)
+    source, labels, num_texts, held = _read_files(options, tokenizer)
     num_steps = max(1, int(options.num_train_epochs * source.num_examples / options.train_batch_size))
-    with strategy.scope():
-        backbone = model_class(loaded.model)(loaded.config).initialize()
-        if not options.random_init:
-            assign("backbone", backbone, loaded.values, options.init_checkpoint)
-        task = Classify(loaded.config, labels)
-        batches = Batches(source, compose(task.transform()), options.train_batch_size, options.seed, BATCH)
-        zeros = {name: tf.zeros(s.shape, s.dtype) for name, s in batches.once(1).element_spec.items()}
-        warmup = int(options.warmup_proportion * num_steps)
-        optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, warmup, num_steps)
-        learner = Learner(strategy, backbone, task, optimizer, zeros, seed=options.seed)
+    learner, batches = _learner(options, strategy, loaded, source, labels, num_steps)
+    backbone, task = learner.backbone, learner.objective
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
     state_path = run_folder.claim(options.model_dir, job, dataclasses.asdict(options), STRUCTURAL, options.resume)
-    described = tokenizer.describe()
-    run_folder.write_data(options.model_dir, tokenizer.vocabulary, described, None)
+    run_folder.write_data(options.model_dir, tokenizer.vocabulary, tokenizer.describe(), None)
     write_task(options.model_dir, task, num_texts, options.max_seq_length)
     state = checkpoints.State(0, 0, options.seed)
     if state_path:
@@ -114,22 +83,22 @@ def finetune(options: Options) -> dict[str, float]:
     )
 
     def hand_over():
-        run_folder.write_backbone(options.model_dir, backbone, task, tokenizer.vocabulary, described)
+        run_folder.write_backbone(options.model_dir, backbone, task, tokenizer.vocabulary, tokenizer.describe())
 
     def score(name):
-        part = Batches(held[name], compose(task.transform()), options.train_batch_size, options.seed, BATCH)
-        return learner.evaluate(part.once())
+        return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
 
     Loop(
         learner, batches, options.model_dir, num_steps, options.seed,
-        save_every=options.save_checkpoints_steps, log_every=options.log_steps, evaluate_every=epoch_steps,
+        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
+        evaluate_every=max(1, source.num_examples // options.train_batch_size),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
         select="accuracy", on_best=hand_over,
     ).run(state)  # fmt: skip
     if "evaluation" in held:
-        stored = convert.load(options.model_dir)
-        assign("backbone", backbone, stored.values, options.model_dir)
-        assign(task.prefix, task, stored.values, options.model_dir)
+        best = convert.load(options.model_dir)
+        assign("backbone", backbone, best.values, options.model_dir)
+        assign(task.prefix, task, best.values, options.model_dir)
     else:
         hand_over()
     results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in ("loss", "accuracy")}
@@ -139,6 +108,44 @@ def finetune(options: Options) -> dict[str, float]:
     run_folder.write_model_card(options.model_dir, "Text classifier", facts, results)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
+
+
+def _check(options: Options, strategy, loaded) -> None:
+    replicas, longest = strategy.num_replicas_in_sync, loaded.config.max_sequence_length
+    if options.train_batch_size % replicas:
+        raise UsageError(
+            f"--train_batch_size={options.train_batch_size}: must be a multiple of the {replicas} devices."
+        )
+    if options.max_seq_length > longest:
+        raise UsageError(f"--max_seq_length={options.max_seq_length}: the network has {longest} positions.")
+
+
+def _read_files(options: Options, tokenizer: WordPieceTokenizer):
+    """The training source, its labels, the number of texts in a row, and the held-out sources by name."""
+    columns = Columns(options.text_column, options.text_pair_column, options.label_column)
+    source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
+    if len(labels) < 2:
+        raise UsageError(f"{options.train_file}: holds one label only ({labels[0]!r}); is --label_column right?")
+    held = {
+        name: labelled_source(path, columns, tokenizer, options.max_seq_length, labels)[0]
+        for name, path in (("evaluation", options.eval_file), ("test", options.test_file))
+        if path
+    }
+    return source, labels, num_texts, held
+
+
+def _learner(options: Options, strategy, loaded, source, labels: list[str], num_steps: int) -> tuple[Learner, Batches]:
+    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
+    keras.utils.set_random_seed(options.seed)
+    with strategy.scope():
+        backbone = model_class(loaded.model)(loaded.config).initialize()
+        if not options.random_init:
+            assign("backbone", backbone, loaded.values, options.init_checkpoint)
+        task = Classify(loaded.config, labels)
+        batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH)
+        warmup = int(options.warmup_proportion * num_steps)
+        optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, warmup, num_steps)
+        return Learner(strategy, backbone, task, optimizer, batches.zeros(), seed=options.seed), batches
 
 
 def _tokenizer(options: Options, loaded) -> WordPieceTokenizer:

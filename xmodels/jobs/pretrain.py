@@ -2,11 +2,10 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from data_pipelines.classic_records import classic_source
 from data_pipelines.corpora.plain_text import expand
@@ -89,32 +88,13 @@ def pretrain(options: Options) -> dict[str, float]:
         num_warmup_steps=options.num_warmup_steps,
         optimizer=options.optimizer,
     )
-    _check_sizes(recipe, strategy, records, options)
-    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
-    keras.utils.set_random_seed(options.seed)
-    with strategy.scope():
-        backbone, objective = recipe.backbone(), recipe.objective()
-        backbone.initialize()
-        batches = make_batches(source, recipe, objective, options.seed, records)
-        check(source.features, _needed(records, objective), source.name or str(options.input_file))
-        zeros = {name: tf.zeros(s.shape, s.dtype) for name, s in batches.once(1).element_spec.items()}
-        optimizer = OPTIMIZERS[recipe.optimizer](
-            recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
-        )
-        learner = Learner(
-            strategy, backbone, objective, optimizer, zeros, recipe.clip_norm, options.seed, options.jit_compile
-        )
+    _check_sizes(recipe, strategy, options)
+    learner, batches = _learner(options, strategy, recipe, source, records)
+    backbone, objective = learner.backbone, learner.objective
+    evaluate = _evaluation(options, learner, batches)
     tokenizer = WordPieceTokenizer(vocabulary, lower_case).describe()
-    job = {"job": "pretrain", "model": model_name(backbone), "config": backbone.config.to_json()}
-    job["records"] = source.manifest.settings.get("vocabulary_sha256")
-    state_path = run_folder.claim(options.model_dir, job, dataclasses.asdict(options), STRUCTURAL, options.resume)
+    state = _start(options, learner, source, recipe)
     run_folder.write_data(options.model_dir, vocabulary, tokenizer, options.data_dir)
-    state = checkpoints.State(0, 0, options.seed)
-    if state_path:
-        state = checkpoints.restore(state_path, learner)
-        say(f"Resumed from {state_path}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
-    elif options.init_checkpoint:
-        initialize(options.init_checkpoint, backbone, objective)
     count = backbone.count_params() + objective.count_params()
     size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
     say(
@@ -122,11 +102,9 @@ def pretrain(options: Options) -> dict[str, float]:
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{strategy.num_replicas_in_sync} device(s)."
     )
-    baseline = unigram_baseline(source, recipe, objective, records)
-    if baseline is not None:
-        write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
-        say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
-    evaluate = _evaluation(options, recipe, objective, learner, source, vocabulary)
+    baseline = unigram_baseline(batches)
+    write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
+    say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
     loop = Loop(
         learner, batches, options.model_dir, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
@@ -140,11 +118,50 @@ def pretrain(options: Options) -> dict[str, float]:
         "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
-    if baseline is not None:
-        means["unigram_baseline"] = baseline
-    run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, means)
+    results = {**means, "unigram_baseline": baseline}
+    run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
     say(f"Network, heads and vocabulary: {path}")
     return means
+
+
+def _learner(options: Options, strategy, recipe: Recipe, source, records: Records) -> tuple[Learner, Batches]:
+    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
+    keras.utils.set_random_seed(options.seed)
+    with strategy.scope():
+        backbone, objective = recipe.backbone().initialize(), recipe.objective()
+        if not records.static:  # static records hold what comes out of the objective's transform
+            check(source.features, objective.reads, source.name)
+        transform = compose(recipe.frame, objective.transform())
+        batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH)
+        optimizer = OPTIMIZERS[recipe.optimizer](
+            recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
+        )
+        learner = Learner(
+            strategy, backbone, objective, optimizer, batches.zeros(), recipe.clip_norm, options.seed,
+            options.jit_compile,
+        )  # fmt: skip
+    return learner, batches
+
+
+def _start(options: Options, learner: Learner, source, recipe: Recipe) -> checkpoints.State:
+    """Claims the run folder and gives the learner its first weights: of a state, of a checkpoint, or random."""
+    backbone, objective = learner.backbone, learner.objective
+    job = {"job": "pretrain", "model": model_name(backbone), "config": backbone.config.to_json()}
+    job["records"] = source.manifest.settings.get("vocabulary_sha256")
+    initial = options.init_checkpoint and convert.load(options.init_checkpoint)  # before anything is written
+    state_path = run_folder.claim(options.model_dir, job, dataclasses.asdict(options), STRUCTURAL, options.resume)
+    if not state_path:
+        if initial:
+            initialize(initial, options.init_checkpoint, backbone, objective)
+        return checkpoints.State(0, 0, options.seed)
+    state = checkpoints.restore(state_path, learner)
+    say(f"Resumed from {state_path}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
+    if state.step > recipe.num_steps:
+        raise UsageError(
+            f"--num_train_steps={recipe.num_steps}: the run in {options.model_dir} has {state.step} steps already. Give "
+            "more steps, or another --model_dir."
+        )
+    return state
 
 
 def open_records(options: Options) -> tuple[RecordSource, Vocabulary, bool]:
@@ -214,7 +231,7 @@ def _config(options: Options, system, vocabulary_size: int):
     return config
 
 
-def _check_sizes(recipe: Recipe, strategy, records: Records, options: Options) -> None:
+def _check_sizes(recipe: Recipe, strategy, options: Options) -> None:
     replicas = strategy.num_replicas_in_sync
     if recipe.batch_size % replicas:
         raise UsageError(f"--train_batch_size={recipe.batch_size}: must be a multiple of the {replicas} devices.")
@@ -225,18 +242,8 @@ def _check_sizes(recipe: Recipe, strategy, records: Records, options: Options) -
         )
 
 
-def _needed(records: Records, objective) -> Mapping:
-    return {} if records.static else objective.reads
-
-
-def make_batches(source, recipe: Recipe, objective, seed: int, records: Records) -> Batches:
-    """Framed, corrupted batches with just the features that the network and the objective need."""
-    return Batches(source, compose(recipe.frame, objective.transform()), recipe.batch_size, seed, BATCH)
-
-
-def initialize(source: str, backbone, objective) -> None:
+def initialize(loaded, source: str, backbone, objective) -> None:
     """Starts from the weights of a checkpoint; heads that it lacks keep their random values."""
-    loaded = convert.load(source)
     if loaded.config.vocabulary_size != backbone.config.vocabulary_size:
         raise UsageError(
             f"--init_checkpoint={source}: its vocabulary has {loaded.config.vocabulary_size} pieces, that of the "
@@ -254,33 +261,28 @@ def initialize(source: str, backbone, objective) -> None:
     )
 
 
-def unigram_baseline(source, recipe: Recipe, objective, records: Records, num_batches: int = 20) -> float | None:
+def unigram_baseline(batches: Batches, num_examples: int = 1280) -> float:
     """How often the commonest hidden token of a sample is the hidden token: what a model without context can reach."""
-    batches = dataclasses.replace(make_batches(source, recipe, objective, 0, records), batch_size=64)
-    labels = [b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in batches.once(num_batches)]
-    labels = np.concatenate(labels)
-    return float(np.bincount(labels).max() / len(labels)) if len(labels) else None
+    sample = dataclasses.replace(batches, batch_size=64).once(num_examples // 64)
+    labels = np.concatenate([b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in sample])
+    return float(np.bincount(labels).max() / max(1, len(labels))) if len(labels) else 0.0
 
 
-def _evaluation(options: Options, recipe, objective, learner, source, vocabulary):
-    records = _records(options, source)
+def _evaluation(options: Options, learner: Learner, batches: Batches) -> Callable[[], dict[str, float]]:
+    """What scores the learner: always the same examples with the same masks, held out where there are such records."""
     if options.eval_data_dir:
         source = RecordSource(options.eval_data_dir)
-        settings = source.manifest.settings
-        if settings["vocabulary_sha256"] != vocabulary.sha256:
-            raise DataError(f"--eval_data_dir={options.eval_data_dir}: made with another vocabulary than the records.")
-        if (
-            settings["max_sequence_length"] != records.sequence_length
-            or (settings["masking"] == "static") != records.static
-        ):
-            raise DataError(
-                f"--eval_data_dir={options.eval_data_dir}: made with another --max_seq_length or --masking."
-            )
-    batches = make_batches(source, recipe, objective, options.seed, records)
+        for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
+            found, wanted = (s.manifest.settings.get(name) for s in (source, batches.source))
+            if found != wanted:
+                raise DataError(
+                    f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}."
+                )
+        batches = dataclasses.replace(batches, source=source)
     held: list = []
 
     def evaluate() -> dict[str, float]:
-        held[:] = held or list(batches.once(options.eval_steps))  # the same examples and masks each time
+        held[:] = held or list(batches.once(options.eval_steps))
         return learner.evaluate(held)
 
     return evaluate

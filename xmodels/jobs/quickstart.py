@@ -5,6 +5,7 @@ Every step is a command that a user would type, and is shown before it runs.
 
 import csv
 import dataclasses
+import glob
 import json
 import os
 import random
@@ -255,14 +256,17 @@ def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
 
 
 def collect_chinese(folder: str, samples_dir: str | None) -> None:
-    """Copies the samples written for this project; one document in ten of the corpus is held out."""
+    """Takes the samples written for this project; one document in ten of the text is held out."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     source = os.path.join(samples_dir or os.path.join(here, "samples"), "zh")
-    if not os.path.isfile(os.path.join(source, "corpus.txt")):
+    paths = sorted(glob.glob(os.path.join(source, "*.txt")))
+    if not paths:
         raise UsageError(f"{source}: no samples there. Name the folder `samples` of the repository with --samples_dir.")
     os.makedirs(folder)
-    with open(os.path.join(source, "corpus.txt"), encoding="utf-8") as file:
-        documents = file.read().strip().split("\n\n")
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            documents += file.read().strip().split("\n\n")
     for name, part in (("heldout", documents[::10]), ("pretrain", [d for i, d in enumerate(documents) if i % 10])):
         with open(os.path.join(folder, f"{name}.txt"), "w", encoding="utf-8") as file:
             file.write("\n\n".join(part) + "\n")
