@@ -1,0 +1,100 @@
+"""What quickstart trains on, and that its commands are commands."""
+
+import importlib
+import pathlib
+
+import pytest
+
+from data_pipelines.corpora import docstrings
+from data_pipelines.errors import ReportedError, UsageError
+from xmodels.jobs import quickstart
+
+
+def test_prose_keeps_sentences_and_drops_code_and_tables():
+    text = """Return the elements of the list that are larger than the limit.
+
+    >>> larger([1, 2, 3], 2)
+
+    Parameters
+    ----------
+    limit : int
+        The limit that the elements of the list must be larger than.
+
+    The order of the elements is that of the list, and ties stay as they are.
+    """
+    kept = docstrings.prose(text.replace("\n    ", "\n"))
+    assert kept == [
+        "Return the elements of the list that are larger than the limit.",
+        "The order of the elements is that of the list, and ties stay as they are.",
+    ]
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("english") / "text"
+    collect = docstrings.collect
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(docstrings, "collect", lambda size: collect(60_000))
+        quickstart.collect_english(str(folder), None)
+    return folder
+
+
+def test_english_text_is_held_out_by_module_and_names_no_package(english):
+    pretraining = (english / "pretrain.txt").read_text(encoding="utf-8")
+    heldout = (english / "heldout.txt").read_text(encoding="utf-8")
+    assert len(pretraining) > 5 * len(heldout) / 4
+    rows = [line.split("\t") for line in (english / "test.tsv").read_text(encoding="utf-8").splitlines()]
+    assert rows[0] == ["label", "text"] and {label for label, _ in rows[1:]} <= set(docstrings.PACKAGES)
+    assert len(rows) > 20
+    sentences = set(pretraining.splitlines())
+    assert not any(name in text.lower() for _, text in rows[1:] for name in docstrings.PACKAGES)
+    assert not any(text in sentences for _, text in rows[1:])
+
+
+def test_training_rows_do_not_stand_in_the_test(english):
+    parts = [
+        set((english / f"{name}.tsv").read_text(encoding="utf-8").splitlines()[1:]) for name in ("train", "dev", "test")
+    ]
+    assert all(parts) and not parts[0] & parts[2] and not parts[1] & parts[2] and not parts[0] & parts[1]
+
+
+def test_chinese_text_comes_from_the_samples(tmp_path):
+    quickstart.collect_chinese(str(tmp_path / "text"), None)
+    pretraining, heldout = ((tmp_path / f"text/{n}.txt").read_text(encoding="utf-8") for n in ("pretrain", "heldout"))
+    assert 0.05 < len(heldout) / len(pretraining) < 0.2
+    assert not set(pretraining.splitlines()) & set(heldout.splitlines()) - {""}
+    with pytest.raises(UsageError, match="--samples_dir"):
+        quickstart.collect_chinese(str(tmp_path / "other"), str(tmp_path))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
+    monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
+    street = quickstart.Street(quickstart.PLANS[language], str(tmp_path), 0.0)
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    for name in ("step", "interrupt"):
+        monkeypatch.setattr(street, name, lambda title, *command: shown.append(command))
+    monkeypatch.setattr(street, "ask", lambda: None)
+    monkeypatch.setattr(street, "finish", lambda: None)
+    street.walk(None)
+    assert [command[0] for command in shown] == [
+        "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain", "finetune",
+        "finetune", "evaluate", "evaluate", "export_model",
+    ]  # fmt: skip
+    for verb, *arguments in shown:
+        command = importlib.reload(importlib.import_module(f"launch.{verb}")).COMMAND
+        command.parse(arguments)  # exits on an unknown flag
+
+
+def test_a_step_that_fails_ends_the_street(tmp_path):
+    street = quickstart.Street(quickstart.PLANS["en"], str(tmp_path), 0.0)
+    with pytest.raises(ReportedError, match="exit code 2"):
+        street.step("Nothing", "no_such_verb")
+
+
+def test_an_existing_folder_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="exists"):
+        quickstart.quickstart("en", str(tmp_path), None)
