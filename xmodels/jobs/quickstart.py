@@ -53,7 +53,7 @@ SMALL_NETWORK = {
 
 PLANS = {
     "en": Plan(
-        "en", 4000, "bert", ("--do_whole_word_mask", "--dupe_factor=4"), 64, 2000, 1000, SMALL_NETWORK,
+        "en", 4000, "bert", ("--do_whole_word_mask", "--dupe_factor=4"), 64, 1600, 800, SMALL_NETWORK,
         ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200"),
         ("--num_train_epochs=8", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         (
@@ -63,7 +63,7 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 2000, 1000, SMALL_NETWORK,
+        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 1600, 800, SMALL_NETWORK,
         ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
         ("--num_train_epochs=12", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
