@@ -10,7 +10,7 @@ from absl import flags
 
 from data_pipelines.errors import ReportedError
 
-EXIT_USAGE = 2
+EXIT_USAGE, EXIT_DATA = 2, 3
 
 
 class Command:
@@ -132,6 +132,11 @@ class Command:
         except ReportedError as error:
             print(f"xmodels {self.name}: {error}", file=sys.stderr)
             return error.exit_code
+        except OSError as error:  # a full disk, a folder that may not be written
+            if error.strerror is None:
+                raise
+            print(f"xmodels {self.name}: {error.filename or 'file system'}: {error.strerror}.", file=sys.stderr)
+            return EXIT_DATA
         except KeyboardInterrupt:
             print(f"xmodels {self.name}: interrupted.", file=sys.stderr)
             return 130

@@ -280,8 +280,10 @@ def test_our_static_records_are_read_as_googles(static_records):
     paths = [
         os.path.join(static_records, name) for name in sorted(os.listdir(static_records)) if name.endswith(".tfrecord")
     ]
-    foreign = classic_source(paths, 100)
+    foreign = classic_source(paths, source.manifest.settings["vocabulary_size"])
     assert foreign.features == source.features and foreign.num_examples == source.num_examples
+    with pytest.raises(DataError, match="--vocab_file has 100 pieces"):
+        classic_source(paths, 100)
 
 
 def read(path):
