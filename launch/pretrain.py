@@ -9,7 +9,8 @@ COMMAND = Command(
     "pretrain",
     "Pretrains a published system on records. The same command resumes after an interruption.",
     "xmodels pretrain --system=bert_wwm --size=small --data_dir=records --model_dir=run \\\n"
-    "    --num_train_steps=100000 --train_batch_size=64 --learning_rate=1e-4 --num_warmup_steps=10000",
+    "    --num_train_steps=100000 --train_batch_size=64 --optimizer=bert_adamw \\\n"
+    "    --learning_rate=1e-4 --num_warmup_steps=10000",
 )
 COMMAND.section("Model")
 COMMAND.string("system", None, "Published system: bert or bert_wwm.", required=True)
@@ -33,7 +34,7 @@ COMMAND.integer("num_train_steps", None, "Updates in all.", minimum=1)
 COMMAND.integer("train_batch_size", None, "Examples a step, over all devices.", minimum=1)
 COMMAND.number("learning_rate", None, "Peak of the schedule.")
 COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises.")
-COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
+COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: bert bert_adamw, bert_wwm lamb, which is meant for its batch of 2,560.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)

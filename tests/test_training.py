@@ -159,6 +159,17 @@ def test_damaged_state_is_refused_by_name(options):
         pretrain(dataclasses.replace(options, num_train_steps=10))
 
 
+def test_a_shard_damaged_inside_is_named(options, records, tmp_path):
+    copy = tmp_path / "damaged"
+    shutil.copytree(records, copy)
+    shard = sorted(copy.glob("*.tfrecord"))[0]
+    contents = bytearray(shard.read_bytes())
+    contents[200:210] = bytes(10)
+    shard.write_bytes(contents)
+    with pytest.raises(DataError, match=f"{shard.name}: contents changed"):
+        pretrain(dataclasses.replace(options, data_dir=str(copy), eval_steps=1, train_batch_size=64))
+
+
 def test_resume_flags(options):
     with pytest.raises(CheckpointError, match="--resume=must"):
         pretrain(dataclasses.replace(options, resume="must"))

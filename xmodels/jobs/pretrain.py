@@ -1,11 +1,13 @@
 """Pretrains a published system on records; resumes where it was interrupted."""
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from data_pipelines.classic_records import classic_source
 from data_pipelines.corpora.plain_text import expand
@@ -13,7 +15,7 @@ from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
-from data_pipelines.records import write_json
+from data_pipelines.records import verify, write_json
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels import systems
@@ -100,9 +102,11 @@ def pretrain(options: Options) -> dict[str, float]:
     say(
         f"{options.system} ({size}): {count:,} parameters; {source.num_examples:,} examples of length "
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
-        f"{strategy.num_replicas_in_sync} device(s)."
+        f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
+        f"{recipe.num_warmup_steps:,} warm-up steps."
     )
-    baseline = unigram_baseline(batches)
+    with _naming_damage(options, source):
+        baseline = unigram_baseline(batches)
     write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
     say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
     loop = Loop(
@@ -110,18 +114,31 @@ def pretrain(options: Options) -> dict[str, float]:
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
     )  # fmt: skip
-    state = loop.run(state)
+    with _naming_damage(options, source):
+        state = loop.run(state)
     means = loop.means or evaluate()
     path = run_folder.write_backbone(options.model_dir, backbone, objective, vocabulary, tokenizer)
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
-        "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
+        "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
+        "batch size": f"{recipe.batch_size:,}", "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
     results = {**means, "unigram_baseline": baseline}
     run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
     say(f"Network, heads and vocabulary: {path}")
     return means
+
+
+@contextlib.contextmanager
+def _naming_damage(options: Options, source: RecordSource):
+    """Turns TensorFlow's message about a record that cannot be read into one that names the shard."""
+    try:
+        yield
+    except tf.errors.DataLossError:
+        if options.data_dir:
+            verify(options.data_dir, source.manifest, deep=True)
+        raise
 
 
 def _learner(options: Options, strategy, recipe: Recipe, source, records: Records) -> tuple[Learner, Batches]:
