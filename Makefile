@@ -3,6 +3,8 @@ PYTHON ?= python3
 # Not `?=`: many shells export LANGUAGE for other purposes; `make quickstart LANGUAGE=zh` still works.
 LANGUAGE = en
 VENV ?= .venv
+# Processes that share the tests; each takes about 1 GB of memory.
+JOBS ?= 2
 OUTPUT ?= quickstart-$(LANGUAGE)
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
@@ -13,7 +15,7 @@ STAMP = $(VENV)/.installed
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for test JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
@@ -33,7 +35,7 @@ quickstart: $(STAMP)  ## From raw text to a served model in a few minutes (LANGU
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
 
 test: $(STAMP)-test  ## Installs what the tests need and runs them
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
 
 lint: $(STAMP)-test  ## Checks style and formatting
 	@$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from data_pipelines.dataset import RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features, check
-from data_pipelines.pretraining_data import static_features
+from data_pipelines.layouts import static_features
 from data_pipelines.records import Manifest, Shard
 
 

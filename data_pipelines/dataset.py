@@ -13,30 +13,43 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
+from data_pipelines.grouping import Grouping, fixed
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.seeds import example_seeds
-from data_pipelines.records import Manifest, verify
+from data_pipelines.ops.seeds import example_seeds, permutation
+from data_pipelines.records import CHUNK, Manifest, chunk_offsets, damage, verify
+from data_pipelines.stages.packing import PACKINGS
 
-SHUFFLE_WINDOW = 32_768  # records; they are mixed within windows, and the shards in every epoch
+SHUFFLE_WINDOW = 32_768  # records; chunks of them are mixed over all shards, then records within windows of chunks
+READ_BUFFER = 1 << 18  # bytes
 FOREVER = 1 << 40
+STREAMS = tuple(name for name, packing in PACKINGS.items() if packing.is_stream)
 
 
 class RecordSource:
     """The verified shards of a data folder.
 
+    Args:
+        leave_out_damaged: read on without the shards that are missing or not as they were written, which are found by
+            their SHA-256; `lost` names them. The indices of all other records stay what they are.
+
     Raises:
-        DataError: a shard is missing or has another size than the manifest says.
+        DataError: a shard is missing or has another size than the manifest says, or all of them are damaged.
     """
 
-    def __init__(self, folder: str, manifest: Manifest | None = None):
+    def __init__(self, folder: str, manifest: Manifest | None = None, leave_out_damaged: bool = False):
         self.manifest = manifest or Manifest.read(folder)
-        verify(folder, self.manifest)
+        self.lost = damage(folder, self.manifest, deep=True) if leave_out_damaged else {}
+        if len(self.lost) == len(self.manifest.shards) or not leave_out_damaged:
+            verify(folder, self.manifest, deep=leave_out_damaged)
         self.features = self.manifest.features
         self.name = folder
-        counts = [shard.examples for shard in self.manifest.shards]
-        self.paths = [os.path.join(folder, shard.name) for shard in self.manifest.shards]
-        self.starts = [0, *np.cumsum(counts).tolist()][:-1]
-        self.counts = counts
+        starts = np.cumsum([0, *(shard.examples for shard in self.manifest.shards)]).tolist()
+        kept = [i for i, shard in enumerate(self.manifest.shards) if shard.name not in self.lost]
+        shards = [self.manifest.shards[i] for i in kept]
+        self.paths = [os.path.join(folder, shard.name) for shard in shards]
+        self.starts = [starts[i] for i in kept]
+        self.counts = [shard.examples for shard in shards]
+        self.offsets = [chunk_offsets(path, shard) for path, shard in zip(self.paths, shards, strict=True)]
 
     def part(self, index: int, count: int) -> "RecordSource":
         """Every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
@@ -46,7 +59,7 @@ class RecordSource:
             )
         part = object.__new__(RecordSource)
         part.__dict__.update(self.__dict__)
-        for name in ("paths", "starts", "counts"):
+        for name in ("paths", "starts", "counts", "offsets"):
             setattr(part, name, getattr(self, name)[index::count])
         return part
 
@@ -54,25 +67,78 @@ class RecordSource:
     def num_examples(self) -> int:
         return sum(self.counts)
 
-    def epoch(self, epoch: tf.Tensor, seed: int, shuffle: bool) -> tf.data.Dataset:
-        """(index, serialized example) of all records, in an order that depends on seed and epoch."""
-        order = tf.range(len(self.paths), dtype=tf.int64)
-        if shuffle:
-            order = tf.gather(order, _permutation(seed, epoch, order))
-        files = tf.data.Dataset.from_tensor_slices(
-            (tf.gather(self.paths, order), tf.gather(tf.constant(self.starts, tf.int64), order))
-        )
-        records = files.interleave(
-            lambda path, start: tf.data.TFRecordDataset(path).enumerate(start),
-            cycle_length=min(16, len(self.paths)) if shuffle else 1,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
-        )
-        return records.batch(SHUFFLE_WINDOW).flat_map(_shuffled(seed, epoch)) if shuffle else records
+    def _chunks(self) -> tuple[tf.Tensor, ...]:
+        """Shard, byte, number of records, and index of the first record of all chunks: int64 (C,) each."""
+        rows = [
+            (shard, byte, min(CHUNK, count - number * CHUNK), start + number * CHUNK)
+            for shard, (start, count, offsets) in enumerate(zip(self.starts, self.counts, self.offsets, strict=True))
+            for number, byte in enumerate(offsets)
+        ]
+        return tuple(tf.constant(column, tf.int64) for column in zip(*rows, strict=True))
+
+    def _order(self, epoch: tf.Tensor, seed: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The chunks in the order of an epoch, and the window in which each falls, both int64 (C,)."""
+        _, _, counts, starts = self._chunks()
+        order = permutation(seed + 2, epoch, starts)
+        ahead = tf.cumsum(tf.gather(counts, order), exclusive=True)
+        return order, ahead // SHUFFLE_WINDOW
+
+    def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
+        """How many records each window of an epoch holds. Costs nothing per record."""
+        order, window = self._order(tf.constant(epoch, tf.int64), seed)
+        return np.bincount(window.numpy(), tf.gather(self._chunks()[2], order).numpy()).astype(np.int64)
+
+    def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, serialized example), both (N,), of each window from the window `first` on, shuffled."""
+        order, window = self._order(epoch, seed)
+
+        def read(number):
+            mine = tf.boolean_mask(order, window == number)
+            chunks = tf.data.Dataset.from_tensor_slices(self._places(mine))
+            records = chunks.interleave(
+                _read_chunk, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            )
+            return records.batch(SHUFFLE_WINDOW + CHUNK)
+
+        numbers = tf.data.Dataset.range(first, tf.reduce_max(window) + 1)
+        return numbers.flat_map(read).prefetch(1).map(_shuffled(seed, epoch))
+
+    def in_order(self) -> tf.data.Dataset:
+        """(index, serialized example) of all records, as they stand."""
+        every = tf.range(len(self._chunks()[0]), dtype=tf.int64)
+        return tf.data.Dataset.from_tensor_slices(self._places(every)).flat_map(_read_chunk)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the records continue one another; then their order must be kept."""
+        return self.manifest.settings.get("packing") in STREAMS
+
+    def onward(self, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
+        counts = self._chunks()[2]
+        before = tf.cumsum(counts, exclusive=True)
+        chunk = tf.searchsorted(before, tf.reshape(first, [1]), side="right")[0] - 1
+        rest = tf.range(tf.cast(chunk, tf.int64), tf.size(counts, tf.int64))
+        here = tf.data.Dataset.from_tensor_slices(self._places(rest)).flat_map(_read_chunk)
+        return here.skip(first - tf.gather(before, chunk)).concatenate(self.in_order().repeat())
+
+    def _places(self, chunks: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        shard, *others = (tf.gather(column, chunks) for column in self._chunks())
+        return tf.gather(self.paths, shard), *others
+
+    def lengths(self, serialized: tf.Tensor) -> tf.Tensor:
+        """The tokens of each example with its special tokens, int64 (N,)."""
+        if "input_mask" in self.features:
+            spec = {"input_mask": _spec(self.features["input_mask"])}
+            return tf.reduce_sum(tf.io.parse_example(serialized, spec)["input_mask"], axis=1)
+        spec = {"segment_lengths": tf.io.FixedLenFeature((2,), tf.int64)}
+        segments = tf.io.parse_example(serialized, spec)["segment_lengths"]
+        return tf.reduce_sum(segments, axis=1) + 2 + tf.cast(segments[:, 1] > 0, tf.int64)
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
-        width = self.manifest.settings.get("max_sequence_length")
+        width, packing = (self.manifest.settings.get(name) for name in ("max_sequence_length", "packing"))
+        width = PACKINGS[packing].num_pieces(width) if packing in PACKINGS else width
         parsed = tf.io.parse_example(serialized, {name: _spec(feature) for name, feature in self.features.items()})
         return {
             name: v.to_tensor(0, shape=(None, width)) if isinstance(v, tf.RaggedTensor) else v
@@ -80,20 +146,22 @@ class RecordSource:
         }
 
 
-def _permutation(seed: int, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """An order of the places of `index`, int64 (N,), by a hash of seed, epoch and index.
+def _read_chunk(path: tf.Tensor, byte: tf.Tensor, count: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
+    """(index, serialized example) of `count` records from a byte on.
 
-    `Dataset.shuffle` would do, but its order also depends on TensorFlow's global seed, and with one set it does not
-    take the epoch as a tensor.
+    `tf.data.TFRecordDataset` hides the offset that its kernel takes; so the kernel is called by its public name.
     """
-    key = tf.bitwise.right_shift(example_seeds(seed + 1, epoch, index), tf.constant(1, tf.uint64))
-    return tf.cast(tf.argsort(tf.cast(key, tf.int64), stable=True), tf.int64)
+    records = tf.raw_ops.TFRecordDatasetV2(
+        filenames=tf.reshape(path, [1]), compression_type="", buffer_size=tf.constant(READ_BUFFER, tf.int64),
+        byte_offsets=tf.reshape(byte, [1]),
+    )  # fmt: skip
+    return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string)).take(count).enumerate(start)
 
 
 def _shuffled(seed: int, epoch: tf.Tensor) -> Callable:
     def window(index, item):
-        order = _permutation(seed, epoch, index)
-        return tf.data.Dataset.from_tensor_slices((tf.gather(index, order), tf.gather(item, order)))
+        order = permutation(seed + 1, epoch, index)
+        return tf.gather(index, order), tf.gather(item, order)
 
     return window
 
@@ -123,13 +191,24 @@ class ArraySource:
         part.indices = self.indices[index::count]
         return part
 
-    def epoch(self, epoch: tf.Tensor, seed: int, shuffle: bool) -> tf.data.Dataset:
-        """(index, place in the arrays) of all examples."""
+    def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
+        """One window holds all."""
+        return np.array([self.num_examples])
+
+    def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, place in the arrays), both (N,), of all examples in one window, shuffled; nothing behind it."""
         indices = tf.constant(self.indices, tf.int64)
+        places = permutation(seed + 1, epoch, indices)
+        return tf.data.Dataset.from_tensors((tf.gather(indices, places), places)).skip(first)
+
+    def in_order(self) -> tf.data.Dataset:
+        """(index, place in the arrays) of all examples."""
         places = tf.range(self.num_examples, dtype=tf.int64)
-        if shuffle:
-            places = _permutation(seed, epoch, indices)
-        return tf.data.Dataset.from_tensor_slices((tf.gather(indices, places), places))
+        return tf.data.Dataset.from_tensor_slices((tf.constant(self.indices, tf.int64), places))
+
+    def lengths(self, places: tf.Tensor) -> tf.Tensor:
+        """The real tokens of each example, int64 (N,)."""
+        return tf.gather(tf.constant(self.arrays["padding_mask"].sum(axis=1)), places)
 
     def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:
         return {name: tf.gather(tf.constant(array), places) for name, array in self.arrays.items()}
@@ -144,7 +223,9 @@ class Batches:
         transform: the op that makes a batch ready for the network.
         batch_size: examples a batch, over all replicas.
         seed: shuffles and draws.
-        keep: names of the features that the network needs; others are dropped. None keeps all.
+        keep: names of the features that the network may need; others are dropped. None keeps all.
+        grouping: which examples form a batch in training: buckets by length, or rows of several examples. None takes
+            them as they come.
     """
 
     source: RecordSource | ArraySource
@@ -152,29 +233,80 @@ class Batches:
     batch_size: int
     seed: int = 0
     keep: tuple[str, ...] | None = None
+    grouping: Grouping | None = None
 
-    def training(self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0) -> tf.data.Dataset:
-        """An endless stream of whole batches.
+    def training(
+        self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
+        cursor: tuple[int, int, int] | None = None,
+    ) -> tf.data.Dataset:  # fmt: skip
+        """An endless stream of whole batches. Where it goes on is found without reading what lies before.
 
         Args:
-            consumed: examples that this host has seen already; reading goes on behind them.
+            consumed: examples that this host has seen already since `first_epoch`; reading goes on behind them.
             per_batch: examples a batch of this dataset, where a batch is shared by replicas.
+            first_epoch: the epoch with which reading began.
+            cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
         """
         source = self.source.part(host, num_hosts)
-        first, offset = divmod(consumed, source.num_examples)
+        per_batch = per_batch or self.batch_size
+        if self.grouping is None and isinstance(source, RecordSource) and source.is_stream:
+            return self._batched(self._rows(source, consumed), source, per_batch)
+        if self.grouping is None:
+            epochs, offset = divmod(consumed, source.num_examples)
+            before = np.cumsum([0, *source.window_sizes(first_epoch + epochs, self.seed)])
+            window = int(np.searchsorted(before, offset, side="right")) - 1
+            stream = self._from(source, first_epoch + epochs, window, offset - int(before[window]), _singly)
+            return self._batched(stream, source, per_batch)
+        if consumed and cursor is None:
+            raise DataError(f"{self.source.name}: batches were grouped otherwise when this run began; begin another.")
 
-        def epoch(number):
-            examples = source.epoch(number, self.seed, shuffle=True)
-            return examples.map(lambda index, item: (number, index, item))
+        def grouped(epoch, window, index, item):
+            groups = self.grouping.groups(source.lengths(item), self.batch_size)  # (G, W), -1 where empty
+            groups = tf.gather(groups, permutation(self.seed + 3, epoch, tf.gather(index, groups[:, 0])))
+            count = tf.shape(groups, tf.int64)[0]
+            where = tf.stack(
+                [tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)], axis=1
+            )  # (G, 3)
+            held, groups = groups >= 0, tf.maximum(groups, 0)
+            item = tf.where(held, tf.gather(item, groups), tf.zeros([], item.dtype))
+            return tf.data.Dataset.from_tensor_slices((where, tf.where(held, tf.gather(index, groups), -1), item))
 
-        # Within an epoch, skipping re-reads the raw records, a quarter of a million a second, without parsing them.
-        stream = epoch(tf.constant(first, tf.int64)).skip(offset)
-        stream = stream.concatenate(tf.data.Dataset.range(first + 1, FOREVER).flat_map(epoch))
-        return self._batched(stream, source, per_batch or self.batch_size)
+        stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
+        return self.grouping.batches(stream, self._prepare(source), self.batch_size, per_batch)
+
+    def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
+        """The examples of a stream, so that every row of a batch goes on where it ended in the batch before.
+
+        Row r of B begins with record r N / B, and goes on for ever: after an epoch it has reached where row r + 1 began.
+        (Dai et al., 2019, section 3.2)
+        """
+        total = source.num_examples
+        if total < self.batch_size:
+            raise DataError(
+                f"{source.name}: {total} runs cannot fill {self.batch_size} rows; take a smaller batch size."
+            )
+        starts = np.arange(self.batch_size, dtype=np.int64) * total // self.batch_size + consumed // self.batch_size
+
+        def row(start):
+            return source.onward(start % total).enumerate(start).map(lambda n, example: (n // total, *example))
+
+        rows = tf.data.Dataset.from_tensor_slices(starts)
+        return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
+
+    def _from(self, source, epoch: int, window: int, skipped: int, unfold) -> tf.data.Dataset:
+        """All that windows unfold into, from a place of a window on, for ever."""
+
+        def rest(number, first=0):
+            first = tf.constant(first, tf.int64)
+            windows = source.windows(number, self.seed, first).enumerate(first)
+            return windows.flat_map(lambda window, examples: unfold(number, window, *examples))
+
+        stream = rest(tf.constant(epoch, tf.int64), window).skip(skipped)
+        return stream.concatenate(tf.data.Dataset.range(epoch + 1, FOREVER).flat_map(rest))
 
     def once(self, max_batches: int | None = None) -> tf.data.Dataset:
-        """All examples once, in order; the last batch is filled up with rows of zero weight."""
-        stream = self.source.epoch(tf.constant(0, tf.int64), self.seed, shuffle=False)
+        """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight."""
+        stream = self.source.in_order()
         stream = stream.map(lambda index, item: (tf.constant(0, tf.int64), index, item))
         if max_batches is not None:
             stream = stream.take(max_batches * self.batch_size)
@@ -185,23 +317,28 @@ class Batches:
         return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.once(1).element_spec.items()}
 
     def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
+        prepare = self._prepare(source)
+        stream = stream.batch(batch_size, drop_remainder=not fill)
+        stream = stream.map(
+            lambda *examples: fixed(prepare(*examples), batch_size),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return stream.prefetch(tf.data.AUTOTUNE)
+
+    def _prepare(self, source) -> Callable:
+        """(epoch, index, item), each (N,) -> what the network reads of these examples."""
+
         def prepare(epoch, index, item):
             features = {**source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
             features["example_weights"] = tf.ones_like(index, tf.float32)
             features = self.transform(features)
             if self.keep is not None:
-                features = {name: features[name] for name in self.keep}
-            return _fixed(features, batch_size)
+                features = {name: features[name] for name in self.keep if name in features}
+            return features
 
-        stream = stream.batch(batch_size, drop_remainder=not fill)
-        return stream.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+        return prepare
 
 
-def _fixed(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
-    """Fills a batch up with zeros, so that its shape is static and the added rows have no weight."""
-    fixed = {}
-    for name, value in features.items():
-        missing = batch_size - tf.shape(value)[0]
-        value = tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
-        fixed[name] = tf.ensure_shape(value, [batch_size, *value.shape[1:]])
-    return fixed
+def _singly(epoch, window, index, item):
+    return tf.data.Dataset.from_tensor_slices((tf.fill(tf.shape(index), epoch), index, item))

@@ -1,6 +1,5 @@
 """Shows what records hold: decoded examples with their masks, statistics of a masking, and whether files are whole."""
 
-import os
 import sys
 
 import numpy as np
@@ -8,65 +7,51 @@ from tqdm import tqdm
 
 from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.jobs import summary
+from data_pipelines.labelled_inspection import inspect_labelled
 from data_pipelines.ops.classic import rename_classic
-from data_pipelines.ops.compose import compose
-from data_pipelines.ops.corruption import mask_tokens, mask_whole_words
-from data_pipelines.ops.framing import frame_pair
 from data_pipelines.records import Manifest, verify
+from data_pipelines.showcase import OBJECTIVES, Setting, prepare, show_masked
+from data_pipelines.text.kinds import read_tokenizer
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
-RED, GREEN, PLAIN = "\033[1;31m", "\033[32m", "\033[0m"
 
-
-def inspect(data_dir: str, num_examples: int, num_statistics: int, masking: str, seed: int, check: bool) -> None:
+def inspect(
+    data_dir: str, num_examples: int, num_statistics: int, objective: str, wwm_replace_unit: str, seed: int, check: bool
+) -> None:
     """Prints all of it; see `launch/inspect_data.py` for the arguments."""
     manifest = Manifest.read(data_dir)
     if check:
         with tqdm(total=sum(s.bytes for s in manifest.shards), desc="verify", unit="B", unit_scale=True) as progress:
             verify(data_dir, manifest, deep=True, progress=progress.update)
         print(f"All {len(manifest.shards)} shard(s) are whole and as the manifest says.")
+    if "task" in manifest.settings:
+        inspect_labelled(data_dir, manifest, num_examples)
+        return
     source = RecordSource(data_dir, manifest)
-    vocabulary = Vocabulary.read(os.path.join(data_dir, "vocab.txt"))
+    vocabulary = read_tokenizer(data_dir, manifest.settings["tokenizer"]).vocabulary
     print(summary(manifest, data_dir))
-    batches = Batches(source, _masking(manifest, vocabulary, masking), 64, seed)
+    if manifest.settings["masking"] == "static":
+        op, tokens, show, counts = rename_classic(), vocabulary.tokens, show_masked, True
+        print(f"The masks of these records are their own; `--objective={objective}` does not apply.")
+    else:
+        op, tokens = prepare(objective, setting_of(manifest, vocabulary, wwm_replace_unit))
+        show, counts = OBJECTIVES[objective].show, OBJECTIVES[objective].counts
+    batches = Batches(source, op, 64, seed)
     colours = sys.stdout.isatty()
     batch = next(iter(batches.once(1)))
     for row in range(min(num_examples, source.num_examples, 64)):
         print()
-        print(render({name: value[row].numpy() for name, value in batch.items()}, vocabulary, colours))
-    print()
-    print(statistics(batches, vocabulary, num_statistics))
+        print(show({name: value[row].numpy() for name, value in batch.items()}, tokens, colours))
+    if counts:
+        print()
+        print(statistics(batches, vocabulary, num_statistics))
 
 
-def _masking(manifest: Manifest, vocabulary: Vocabulary, masking: str):
-    settings = manifest.settings
-    if settings["masking"] == "static":
-        return rename_classic()
-    mask = mask_whole_words if masking == "words" else mask_tokens
-    corrupt = mask(vocabulary[MASK], len(vocabulary), settings["masked_lm_prob"], settings["max_predictions_per_seq"])
-    return compose(frame_pair(vocabulary, settings["max_sequence_length"]), corrupt)
-
-
-def render(example: dict[str, np.ndarray], vocabulary: Vocabulary, colours: bool = False) -> str:
-    """One example: hidden tokens as `[answer→what stands there]`, pieces of a word joined.
-
-    Args:
-        example: a framed and masked example without its batch axis.
-    """
-    answers = {
-        int(p): vocabulary.tokens[int(label)]
-        for p, label, w in zip(example["mask_positions"], example["labels"], example["label_weights"], strict=True)
-        if w
-    }
-    shown = []
-    for place in range(int(example["padding_mask"].sum())):
-        token = vocabulary.tokens[int(example["token_ids"][place])]
-        if place in answers:
-            marks = (RED, GREEN, PLAIN) if colours else ("", "", "")
-            token = f"{marks[0]}[{answers[place]}{marks[2]}→{marks[1]}{token}{marks[2]}]"
-        shown.append(token)
-    following = "a random one" if int(example["next_sentence_labels"]) else "the next"
-    return f"{' '.join(shown)}\n  second segment: {following}; {len(answers)} tokens hidden"
+def setting_of(manifest: Manifest, vocabulary: Vocabulary, replace_unit: str = "token") -> Setting:
+    """What the manifest of records says to those who mask them."""
+    values = manifest.settings
+    sizes = (values[name] for name in ("max_sequence_length", "masked_lm_prob", "max_predictions_per_seq"))
+    return Setting(vocabulary, *sizes, tuple(manifest.features), replace_unit)
 
 
 def statistics(batches: Batches, vocabulary: Vocabulary, num_examples: int) -> str:

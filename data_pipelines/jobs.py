@@ -1,16 +1,31 @@
 """The jobs behind the data commands: check, work with a progress bar, report."""
 
+import json
 import os
 import sys
+from collections.abc import Iterator
 
 from tqdm import tqdm
 
-from data_pipelines import pretraining_data
-from data_pipelines.corpora.plain_text import open_corpus
+from data_pipelines import beam_runner, contamination, duplicates, pretraining_data, tasks_split
+from data_pipelines.corpora.corpus import Corpus, open_corpus
+from data_pipelines.corpora.language import language_warning
+from data_pipelines.corpora.reading import Reading
+from data_pipelines.corpora.reading import report as reading_report
+from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
-from data_pipelines.pretraining_data import Settings
 from data_pipelines.records import Manifest
-from data_pipelines.text.train import train_wordpiece
+from data_pipelines.settings import Settings
+from data_pipelines.stages import clean
+from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.text.byte_pairs import merges_beside
+from data_pipelines.text.kinds import check_form
+from data_pipelines.text.report import vocabulary_report
+from data_pipelines.text.tokenizer import CONFIG
+from data_pipelines.text.train import texts_of
+from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
+
+REPORT_BYTES = 5_000_000  # of text that the report on a new vocabulary reads
 
 
 def bar(total: int, title: str) -> tqdm:
@@ -19,31 +34,99 @@ def bar(total: int, title: str) -> tqdm:
     return tqdm(total=total, desc=title, unit="B", unit_scale=True, dynamic_ncols=True, mininterval=seconds)
 
 
+def _checked(corpus: Corpus) -> Corpus:
+    """The corpus, with a warning where it looks like another language."""
+    if warning := language_warning(corpus):
+        print(warning, file=sys.stderr)
+    return corpus
+
+
 def train_vocabulary(
     input_file: str, output_file: str, language: str, input_format: str, tokenizer: str, vocab_size: int,
-    do_lower_case: bool, min_frequency: int, overwrite: bool,
+    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None, **reading,
 ) -> None:  # fmt: skip
     """Trains and writes a vocabulary; see `launch/train_vocabulary.py` for the arguments."""
-    if os.path.exists(output_file) and not overwrite:
-        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    corpus = open_corpus(input_file, language, input_format)
-    with bar(3 * corpus.num_bytes, "vocabulary") as progress:
-        vocabulary = train_wordpiece(corpus, vocab_size, do_lower_case, min_frequency, progress.update)
+    as_folder = not os.path.splitext(output_file)[1]
+    if not as_folder:
+        check_form(output_file, tokenizer, "output_file")
+    elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
+        as_folder = False  # a plain name is a file, as it always was
+    if tokenizer == "words" and language == "zh" and not as_folder:
+        raise UsageError(
+            f"--output_file={output_file}: Chinese words need their segmenter remembered beside them; name a folder, "
+            "without an ending."
+        )
+    places = _places(output_file, tokenizer, as_folder)
+    for path in places.values():
+        if os.path.exists(path) and not overwrite:
+            raise UsageError(f"--output_file={output_file}: {path} exists. Choose another name or add --overwrite.")
+    corpus = _checked(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
+    passes = TRAINERS[tokenizer][1]
+    with bar(passes * corpus.num_bytes, "vocabulary") as progress:
+        trained = train_tokenizer(tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update)
         progress.update(progress.total - progress.n)
-    os.makedirs(os.path.dirname(os.path.abspath(output_file)), exist_ok=True)
-    with open(f"{output_file}.partial", "w", encoding="utf-8") as file:
-        file.write(vocabulary.text())
-    os.replace(f"{output_file}.partial", output_file)
-    print(f"{output_file}: {len(vocabulary):,} entries from {len(corpus.paths)} file(s) read as {corpus.layout}.")
-    if len(vocabulary) < vocab_size:
-        print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces that occur {min_frequency} times.")
+    contents = trained.files()
+    if as_folder:
+        contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()
+    for name, path in places.items():
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(f"{path}.partial", "wb") as file:
+            file.write(contents[name])
+        os.replace(f"{path}.partial", path)
+    size = len(trained.vocabulary)
+    print(f"{output_file}: {size:,} entries from {corpus.num_files:,} file(s) read as {corpus.layout}.")
+    if size < vocab_size:
+        least = "" if tokenizer == "sentencepiece" else f" that occur {min_frequency or 2} times"
+        print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces{least}.")
+    print(f"On {'all' if corpus.num_bytes <= REPORT_BYTES else 'the start'} of the text:")
+    print(vocabulary_report(trained, start_of(corpus)))
+
+
+def start_of(corpus) -> Iterator[str]:
+    """The sentences of about the first REPORT_BYTES of a corpus."""
+    left = REPORT_BYTES
+    for text in texts_of(corpus, lambda num_bytes: None):
+        yield text
+        left -= len(text.encode())
+        if left < 0:
+            return
+
+
+def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
+    """Where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
+    if kind in ("byte_bpe", "bpe"):
+        if as_folder:
+            names = ["vocab.json", "merges.txt"]
+        else:
+            return {"vocab.json": output_file, "merges.txt": merges_beside(output_file)}
+    else:
+        names = ["spiece.model" if kind == "sentencepiece" else "vocab.txt"]
+    if as_folder:
+        return {name: os.path.join(output_file, name) for name in [*names, CONFIG]}
+    return {names[0]: output_file}
 
 
 def create_pretraining_data(
-    output_dir: str, num_workers: int, resume: bool, overwrite: bool, dupe_factor: int | None, masking: str, **settings
-) -> Manifest:
-    """Writes records and prints what they hold; see `launch/create_pretraining_data.py` for the arguments."""
+    output_dir: str, num_workers: int, resume: bool, overwrite: bool, dupe_factor: int | None, masking: str,
+    task: str | None = None, num_tasks: int | None = None, runner: str = "local", beam_options: str = "", **settings,
+) -> Manifest | None:  # fmt: skip
+    """Writes records and prints what they hold; see `launch/create_pretraining_data.py` for the arguments.
+
+    Returns None from a task that leaves work to others.
+    """
+    shared = task is not None or num_tasks is not None
+    if shared and overwrite:
+        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
+    if shared and runner == "beam":
+        raise UsageError("--task: --runner=beam shares the work out by itself. Leave one of the two out.")
+    if runner == "beam" and num_workers != 1:
+        raise UsageError(f"--num_workers={num_workers}: with --runner=beam the pipeline's options say how many.")
+    if beam_options and runner != "beam":
+        raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
     passes = dupe_factor if dupe_factor is not None else 10 if masking == "static" else 1
+    chosen = Settings(dupe_factor=passes, masking=masking, **settings)
+    chosen.check()
+    corpus = _checked(chosen.open_corpus())
     progress = None
 
     def report(done: int, total: int) -> None:
@@ -52,19 +135,39 @@ def create_pretraining_data(
         progress.update(done - progress.n)
 
     try:
-        manifest = pretraining_data.create(
-            Settings(dupe_factor=passes, masking=masking, **settings),
-            output_dir,
-            num_workers,
-            resume,
-            overwrite,
-            report,
-        )
+        if shared:
+            made = tasks_split.create_share(chosen, output_dir, task, num_tasks, num_workers, report, corpus)
+        elif runner == "beam":
+            made = beam_runner.create(chosen, output_dir, resume, overwrite, beam_options, corpus)
+        else:
+            made = pretraining_data.create(chosen, output_dir, num_workers, resume, overwrite, report, corpus)
     finally:
         if progress is not None:
             progress.close()
-    print(summary(manifest, output_dir))
-    return manifest
+    if isinstance(made, str):
+        print(made)
+        return None
+    print(summary(made, output_dir))
+    return made
+
+
+def check_contamination(
+    test_files: str, data_dir: str | None, input_file: str | None, language: str, input_format: str,
+    text_column: str | None, text_pair_column: str | None, num_worst: int,
+) -> None:  # fmt: skip
+    """Prints how much of test files stands in a corpus; see `launch/inspect_data.py` for the arguments."""
+    if not input_file:
+        if not data_dir:
+            raise UsageError(
+                "--contamination: name the corpus with --input_file, or records made from it with --data_dir."
+            )
+        made = Settings.of(Manifest.read(data_dir).settings)
+    else:
+        made = Settings(input_file, "", language, input_format=input_format)
+    corpus = made.open_corpus()
+    with bar(corpus.num_bytes, "contamination") as progress:
+        files = contamination.check(test_files, corpus, Columns(text_column, text_pair_column), progress.update)
+    print(contamination.report(files, num_worst))
 
 
 def summary(manifest: Manifest, folder: str) -> str:
@@ -75,25 +178,36 @@ def summary(manifest: Manifest, folder: str) -> str:
         return f"{counts.get(part, 0) / max(1, whole):.2%}"
 
     positions = counts["examples"] * settings["max_sequence_length"]
+    padded = PACKINGS[settings["packing"]].fits_static_masks
     lines = [
-        f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings['input_format']}",
+        f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings['read_as']}",
         f"  documents {counts['documents']:,} · sentences {counts['sentences']:,} · tokens {counts['tokens']:,}",
-        f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · padding "
-        f"{1 - counts['example_tokens'] / positions:.2%} of positions · random second segments "
-        f"{share('random_next', counts['examples'])}",
+        f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings['packing']}"
+        + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if padded else ""),
         f"  words of more than one token: {share('long_words', counts['words'])} of words"
         + (" (hidden whole)" if settings["do_whole_word_mask"] else ""),
     ]
+    lines += [f"  {line}" for line in reading_report(counts, settings["input_file"])]
+    lines += [f"  {line}" for line in clean.report(counts) + duplicates.report(counts)]
+    labels = sorted(name for name in counts if "=" in name)
+    if labels:
+        lines.append("  " + " · ".join(f"{name} {share(name, counts['examples'])}" for name in labels))
     if settings["segmenter"] != "none":
         lines.append(
             f"  sentences whose words and pieces disagree: {counts.get('misaligned_sentences', 0):,} "
             "(there each word piece group counts as a word)"
         )
+    for name in ("phrase", "entity"):
+        if f"{name}_matches" in counts:
+            left_out = counts[f"misaligned_{name}_matches"]
+            lines.append(
+                f"  {name} lexicon: {counts[f'{name}_matches']:,} matches, {left_out:,} of them across pieces (left out)"
+            )
     if settings["masking"] == "static":
         lines.append(f"  hidden tokens: {share('predictions', counts['example_tokens'])} of tokens")
     if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
         lines.append("  Warning: much of the text is [UNK]; is the vocabulary that of this text, and --language right?")
-    if counts["documents"] < 2 * len(manifest.shards):
+    if settings["packing"] == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
         lines.append(
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
             "lower --num_shards."

@@ -1,213 +1,108 @@
 """Raw text -> sharded, verified records for pretraining; many processes, bounded memory, resumable.
 
-The corpus is cut into as many byte ranges as there are shards, and one range makes one shard, from its own random
-generator. So the bytes of a shard depend on the settings alone: not on the number of workers, nor on interruptions.
+The corpus is cut into as many parts as there are shards, and one part makes one shard, from its own random generator.
+So the bytes of a shard depend on the settings alone: not on the number of workers, nor on interruptions.
 """
 
 import collections
 import dataclasses
-import json
-import multiprocessing
+import errno
+import functools
 import os
 import random
-import re
 import threading
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
 
-from data_pipelines.corpora.plain_text import Corpus, open_corpus, read_documents
+from data_pipelines import duplicates, paths, record_folder
+from data_pipelines.corpora.corpus import Corpus, Part, read_documents
+from data_pipelines.corpora.reading import Watch
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.features import Feature
-from data_pipelines.records import MANIFEST, Manifest, Shard, ShardWriter, encode_example, write_json
-from data_pipelines.stages.pairs import Pair, pairs, shuffle
+from data_pipelines.layouts import StaticMasking, count, dynamic_columns, dynamic_features, open_words, static_features
+from data_pipelines.records import Manifest, Shard, ShardWriter, encode_examples
+from data_pipelines.settings import Settings, open_lexicons
+from data_pipelines.stages import clean
+from data_pipelines.stages.example import Examples
+from data_pipelines.stages.packing import PACKINGS
 from data_pipelines.stages.pipe import pipe
-from data_pipelines.stages.static_masks import mask_statically
-from data_pipelines.stages.tokenize import ids_of, tokenize, word_starts_of
+from data_pipelines.stages.tokenize import tokenize
 from data_pipelines.text import words
-from data_pipelines.text.vocabulary import CLS, MASK, SEP, Vocabulary
-from data_pipelines.text.wordpiece import WordPieceTokenizer
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.workers import run_jobs
 
-PLAN = "plan.json"  # stands in an unfinished folder; holds the settings that a resumed run must share
-_OURS = re.compile(
-    r"records-\d{5}-of-\d{5}\.tfrecord(\.json)?(\.partial)?|(manifest|plan)\.json(\.partial)?|vocab\.txt"
-)
-BLOCK_TOKENS = 1_000_000
-SHUFFLE_WINDOW = 100_000
+ENCODED_TOGETHER = 512  # examples; enough for numpy, few enough for the cache of the processor
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Everything that shapes the records; the fields are the flags of `create_pretraining_data`."""
-
-    input_file: str
-    vocab_file: str
-    language: str = "en"
-    do_lower_case: bool = True
-    do_whole_word_mask: bool = False
-    segmenter: str = "none"
-    input_format: str = "auto"
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    dupe_factor: int = 1
-    masking: str = "dynamic"
-    num_shards: int = 0
-    random_seed: int = 12345
-
-    def check(self) -> None:
-        """Raises a UsageError that says what to change."""
-        if self.max_seq_length < 8:
-            raise UsageError(f"--max_seq_length={self.max_seq_length}: must be at least 8.")
-        if not 0 < self.masked_lm_prob < 1:
-            raise UsageError(f"--masked_lm_prob={self.masked_lm_prob}: must lie between 0 and 1.")
-        for name, least in (("max_predictions_per_seq", 1), ("dupe_factor", 1), ("num_shards", 0)):
-            if getattr(self, name) < least:
-                raise UsageError(f"--{name}={getattr(self, name)}: must be at least {least}.")
-        if self.language == "zh" and self.do_whole_word_mask and self.segmenter == "none":
-            raise UsageError(
-                "--do_whole_word_mask with --language=zh needs word boundaries, and Chinese text has none: every "
-                "character would count as a word and the flag would do nothing. Add --segmenter=jieba, or "
-                "--segmenter=presegmented where the words are already parted by blanks."
-            )
+_held = threading.local()
 
 
-FEATURES = {
-    "dynamic": {
-        "token_ids": Feature((None,)),
-        "word_start": Feature((None,)),
-        "segment_lengths": Feature((2,)),
-        "next_sentence_labels": Feature(()),
-    }
-}
-
-
-def static_features(length: int, num_predictions: int) -> dict[str, Feature]:
-    """The record layout of Google's `create_pretraining_data.py`."""
-    return {
-        "input_ids": Feature((length,)),
-        "input_mask": Feature((length,)),
-        "segment_ids": Feature((length,)),
-        "masked_lm_positions": Feature((num_predictions,)),
-        "masked_lm_ids": Feature((num_predictions,)),
-        "masked_lm_weights": Feature((num_predictions,), "float32"),
-        "next_sentence_labels": Feature((1,)),
-    }
-
-
-def open_words(segments) -> list[int]:
-    """Word starts of segments; truncation may have cut a word, so what is left of it opens the segment."""
-    return [start for segment in segments for start in [1, *word_starts_of(segment)[1:]]]
-
-
-def dynamic_example(pair: Pair) -> dict[str, list]:
-    """Clean ids and word starts; special tokens, masks and padding come in the graph."""
-    return {
-        "token_ids": ids_of(pair.first) + ids_of(pair.second),
-        "word_start": open_words((pair.first, pair.second)),
-        "segment_lengths": [len(pair.first), len(pair.second)],
-        "next_sentence_labels": [int(pair.is_random)],
-    }
-
-
-def static_example(pair: Pair, settings: Settings, vocabulary: Vocabulary, rng, statistics) -> dict[str, list]:
-    """Masked ids in the layout of Google's script."""
-    cls, sep = vocabulary[CLS], vocabulary[SEP]
-    ids = [cls, *ids_of(pair.first), sep, *ids_of(pair.second), sep]
-    starts = [None, *word_starts_of(pair.first), None, *word_starts_of(pair.second), None]
-    everything = (vocabulary[MASK], range(len(vocabulary)))
-    masked = mask_statically(
-        ids, starts, everything, settings.masked_lm_prob, settings.max_predictions_per_seq,
-        settings.do_whole_word_mask, rng,
-    )  # fmt: skip
-    statistics["predictions"] += len(masked.positions)
-    length, slots = settings.max_seq_length, settings.max_predictions_per_seq
-
-    def padded(values, size, zero=0):
-        return values + [zero] * (size - len(values))
-
-    return {
-        "input_ids": padded(masked.tokens, length),
-        "input_mask": padded([1] * len(ids), length),
-        "segment_ids": padded([0] * (len(pair.first) + 2) + [1] * (len(pair.second) + 1), length),
-        "masked_lm_positions": padded(masked.positions, slots),
-        "masked_lm_ids": padded(masked.labels, slots),
-        "masked_lm_weights": padded([1.0] * len(masked.positions), slots, 0.0),
-        "next_sentence_labels": [int(pair.is_random)],
-    }
-
-
-def _count(pair: Pair, statistics: collections.Counter) -> None:
-    starts = open_words((pair.first, pair.second))
-    statistics["examples"] += 1
-    statistics["example_tokens"] += len(starts) + 3
-    statistics["random_next"] += pair.is_random
-    num_words = sum(starts)
-    statistics["words"] += num_words
-    # A word has several tokens where an opening token is followed by a continuing one.
-    statistics["long_words"] += sum(a > b for a, b in zip(starts, starts[1:], strict=False))
+def _tools(settings: Settings) -> tuple[Tokenizer, words.Segment | None]:
+    """Tokenizer and segmenter, which are dear to open, and learn: this thread keeps them for its next shard."""
+    status = os.stat(settings.vocab_file)
+    names = settings.vocab_file, settings.tokenizer, settings.do_lower_case, settings.segmenter, settings.lexicon
+    key = *names, status.st_mtime_ns, status.st_size
+    if getattr(_held, "key", None) != key:
+        tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+        _held.tools = tokenizer, words.segmenter(settings.segmenter, settings.lexicon)
+        _held.key = key
+    return _held.tools
 
 
 def write_shard(
-    settings: Settings, corpus: Corpus, part: tuple[int, int], path: str, seed: str, progress: Callable[[int], None]
-) -> tuple[Shard, dict[str, int]]:
-    """Makes one shard from one byte range of the corpus. Returns it and its counts."""
+    settings: Settings, part: Part, path: str, seed: str, marks: str | None,
+    progress: Callable[[int], None],
+) -> tuple[Shard, dict[str, int]]:  # fmt: skip
+    """Makes one shard from one part of the corpus. Returns it and its counts.
+
+    Args:
+        marks: where it stands which documents of the part are dropped; None keeps all.
+    """
     statistics: collections.Counter = collections.Counter()
     rng = random.Random(seed)
-    vocabulary = Vocabulary.read(settings.vocab_file)
-    tokenizer = WordPieceTokenizer(vocabulary, settings.do_lower_case)
-    segment = words.segmenter(settings.segmenter)
+    tokenizer, segment = _tools(settings)
+    vocabulary = tokenizer.vocabulary
+    packing = PACKINGS[settings.packing]
+    static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
 
-    def encode(examples):
-        for pair in examples:
-            _count(pair, statistics)
-            if settings.masking == "static":
-                yield encode_example(static_example(pair, settings, vocabulary, rng, statistics))
-            else:
-                yield encode_example(dynamic_example(pair))
+    def encode(made: Iterator[Examples]) -> Iterator[list[bytes]]:
+        for examples in made:
+            ordered = examples if packing.is_stream else examples.shuffled(rng.getrandbits(32))
+            for batch in ordered.batches(ENCODED_TOGETHER):
+                starts = open_words(batch)
+                count(batch, starts, statistics)
+                yield encode_examples(
+                    static.columns(batch, statistics)
+                    if static
+                    else dynamic_columns(batch, starts, settings.unit_lexicons)
+                )
 
     records = pipe(
-        read_documents(corpus, *part, progress),
-        tokenize(tokenizer, segment, statistics),
-        pairs(settings.max_seq_length, settings.short_seq_prob, settings.dupe_factor, rng, BLOCK_TOKENS),
+        _documents(settings, part, statistics, progress),
+        duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings)),
+        packing.stage(settings, vocabulary, rng),
         encode,
-        shuffle(SHUFFLE_WINDOW, rng),
     )
     with ShardWriter(path) as writer:
-        for record in records:
-            writer.write(record)
+        for batch in records:
+            writer.write(*batch)
     return writer.shard(), dict(statistics)
 
 
-_progress_counter = None
-
-
-def _start_worker(counter) -> None:
-    global _progress_counter
-    _progress_counter = counter
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-def _end_with_parent() -> None:
-    """Ends a worker whose parent was killed; it would write on, into the files of the run that resumes."""
-    multiprocessing.parent_process().join()
-    os._exit(1)
-
-
-def _run_part(settings, corpus, part, path, seed):
-    def progress(num_bytes):
-        with _progress_counter.get_lock():
-            _progress_counter.value += num_bytes
-
-    result = write_shard(settings, corpus, part, path, seed, progress)
-    write_json(f"{path}.json", {"shard": dataclasses.asdict(result[0]), "statistics": result[1]})
-    return result
+def _documents(settings, part, statistics, progress):
+    """The cleaned documents of a part; both passes over the corpus see the same."""
+    return pipe(
+        read_documents(part, Watch(progress, statistics)),
+        clean.clean(settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics),
+    )
 
 
 def default_num_shards(num_bytes: int) -> int:
     """One a megabyte up to 16, then one for 64 MB: enough to shuffle and to share out, few enough to handle."""
     return max(1, min(16, num_bytes >> 20), num_bytes >> 26)
+
+
+Report = Callable[[int, int], None]  # called now and then with (bytes read, bytes in all)
 
 
 def create(
@@ -216,135 +111,177 @@ def create(
     num_workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Report = lambda done, total: None,
+    corpus: Corpus | None = None,
 ) -> Manifest:
     """Writes the records of a corpus into `output_dir`.
 
     Args:
         resume: continue an unfinished folder made with equal settings; its whole shards are kept.
         overwrite: throw away what the folder holds.
-        report: called now and then with (bytes read, bytes in all).
+        corpus: what `settings.open_corpus` gave, if it was called before.
 
     Raises:
         UsageError: the settings contradict one another, or the folder holds something else.
         DataError: the corpus or the vocabulary cannot be used.
     """
-    settings.check()
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
-    vocabulary = Vocabulary.read(settings.vocab_file)
-    corpus = open_corpus(settings.input_file, settings.language, settings.input_format)
-    settings = dataclasses.replace(
-        settings, input_format=corpus.layout, num_shards=settings.num_shards or default_num_shards(corpus.num_bytes)
-    )
-    described = describe(settings, corpus, vocabulary)
-    if manifest := _claim_folder(output_dir, described, resume, overwrite):
+    job = prepare(settings, output_dir, corpus)
+    if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
         return manifest
-    total = settings.num_shards
-    paths = [os.path.join(output_dir, f"records-{i:05d}-of-{total:05d}.tfrecord") for i in range(total)]
-    results = _run_parts(settings, corpus, paths, num_workers, report)
-    statistics: collections.Counter = collections.Counter()
-    for _, counts in results:
-        statistics.update(counts)
-    if not statistics["examples"]:
-        raise DataError(f"--input_file={settings.input_file}: no example came out; is there text in the files?")
-    if settings.masking == "static":
-        features = static_features(settings.max_seq_length, settings.max_predictions_per_seq)
-    else:
-        features = FEATURES["dynamic"]
-    manifest = Manifest(features, [shard for shard, _ in results], described, dict(statistics))
-    with open(os.path.join(output_dir, "vocab.txt"), "w", encoding="utf-8") as file:
-        file.write(vocabulary.text())
-    manifest.write(output_dir)
-    for path in [*(f"{path}.json" for path in paths), os.path.join(output_dir, PLAN)]:
-        os.remove(path)
-    return manifest
+    record_folder.remove_leftovers(job.paths)
+    everything = range(len(job.paths))
+    try:
+        job.fingerprint(everything, num_workers, report)
+        job.decide()
+        job.write(everything, num_workers, report)
+        return job.finish()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise DataError(
+            f"--output_dir={output_dir}: the disk is full ({error.strerror}). The shards that are whole are kept: free some "
+            "space and run the same command with --resume."
+        ) from None
 
 
-def describe(settings: Settings, corpus: Corpus, vocabulary: Vocabulary) -> dict:
+def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -> "Job":
+    """Checks the settings, looks at the corpus and decides how it is cut; writes nothing."""
+    paths.check_local(input_file=settings.input_file, vocab_file=settings.vocab_file, output_dir=output_dir)
+    settings.check()
+    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    corpus = corpus or settings.open_corpus()
+    num_shards = settings.num_shards or min(default_num_shards(corpus.num_bytes), corpus.most_parts)
+    settings = dataclasses.replace(
+        settings, num_shards=num_shards, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case
+    )
+    return Job(settings, corpus, tokenizer, output_dir)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The records of one folder as parts, one a shard, that may be made anywhere and in any order.
+
+    With `deduplicate` there are two rounds with one decision between them: every part is fingerprinted before any is
+    written. What is whole in the folder is not made again.
+    """
+
+    settings: Settings
+    corpus: Corpus
+    tokenizer: Tokenizer
+    folder: str
+
+    @functools.cached_property
+    def described(self) -> dict:
+        return describe(self.settings, self.corpus, self.tokenizer)
+
+    @functools.cached_property
+    def plan(self) -> str:
+        return record_folder.plan_sha256(self.described)
+
+    @functools.cached_property
+    def parts(self) -> list[Part]:
+        return self.corpus.cut(self.settings.num_shards)
+
+    @functools.cached_property
+    def paths(self) -> list[str]:
+        return record_folder.shard_paths(self.folder, self.settings.num_shards)
+
+    @property
+    def deduplicates(self) -> bool:
+        return self.settings.deduplicate != "none"
+
+    def marks(self, index: int) -> str | None:
+        """Where the fingerprints of a part stand, and beside them what is dropped; None where nothing is."""
+        return self.paths[index].replace(".tfrecord", ".duplicates") if self.deduplicates else None
+
+    def decided(self, indices: Iterable[int]) -> bool:
+        """Whether these parts may be written: it is known which of their documents are dropped."""
+        return not self.deduplicates or all(os.path.isfile(f"{self.marks(index)}.drop") for index in indices)
+
+    def missing(self, indices: Iterable[int]) -> list[int]:
+        """The shards that are not there whole."""
+        return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
+
+    def unmarked(self, indices: Iterable[int]) -> list[int]:
+        """The parts that have no fingerprints yet."""
+        return [index for index in indices if not os.path.isfile(self.marks(index))]
+
+    def fingerprint_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
+        """The arguments of `fingerprint_part` for each part that has no fingerprints yet."""
+        if self.decided(indices := list(indices)):
+            return {}
+        return {i: (self.settings, self.parts[i], self.marks(i)) for i in self.unmarked(indices)}
+
+    def shard_jobs(self, indices: Iterable[int]) -> dict[int, tuple]:
+        """The arguments of `write_part` for each shard that is missing."""
+        return {
+            i: (self.settings, self.parts[i], self.paths[i], f"{self.settings.random_seed}-{i}", self.marks(i), self.plan)
+            for i in self.missing(indices)
+        }  # fmt: skip
+
+    def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """The first round of these parts."""
+        jobs, total = self.fingerprint_jobs(indices), self._num_bytes(indices)
+        done = total - self._num_bytes(jobs)
+        run_jobs(fingerprint_part, jobs, num_workers, lambda read: report(read, 2 * total), done)
+
+    def decide(self) -> None:
+        """What stands between the rounds; needs the fingerprints of all parts."""
+        everything = range(len(self.paths))
+        if not self.decided(everything):
+            marks = [self.marks(index) for index in everything]
+            duplicates.decide(marks, self.settings.deduplicate == "near", self.settings.near_duplicate_threshold)
+
+    def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """The second round of these parts, or the only one."""
+        jobs, total = self.shard_jobs(indices), (2 if self.deduplicates else 1) * self._num_bytes(indices)
+        run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), total - self._num_bytes(jobs))
+        report(total, total)
+
+    def finish(self) -> Manifest:
+        """Joins what all parts have given."""
+        settings = self.settings
+        if settings.masking == "static":
+            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq)
+        else:
+            features = dynamic_features(settings.packing, settings.unit_lexicons)
+        counts = {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}
+        return record_folder.finish(self.folder, self.paths, self.described, features, self.tokenizer.files(), counts)
+
+    def _num_bytes(self, indices: Iterable[int]) -> int:
+        return sum(self.parts[index].num_bytes for index in indices)
+
+
+def write_part(settings, part, path, seed, marks, plan, progress=lambda num_bytes: None) -> int:
+    """Makes one shard and says so beside it; returns the number of its examples."""
+    shard, statistics = write_shard(settings, part, path, seed, marks, progress)
+    record_folder.store_shard(path, shard, statistics, plan)
+    return shard.examples
+
+
+def fingerprint_part(settings, part, path, progress=lambda num_bytes: None) -> None:
+    """The first round of one part."""
+    documents = _documents(settings, part, collections.Counter(), progress)
+    near = settings.deduplicate == "near"
+    duplicates.write_fingerprints(documents, path, near, settings.near_duplicate_ngram, settings.near_duplicate_seed)
+
+
+def describe(settings: Settings, corpus: Corpus, tokenizer: Tokenizer) -> dict:
     """What the manifest says of the making of the records."""
     values = dataclasses.asdict(settings)
     return {
         **values,
-        **words.describe(settings.segmenter),
+        **clean.describe(settings.clean),
+        **duplicates.describe(settings.deduplicate),
+        **words.describe(settings.segmenter, settings.lexicon),
+        "unit_lexicons_sha256": {name: lexicon.sha256 for name, lexicon in open_lexicons(settings).items()},
         "max_sequence_length": settings.max_seq_length,
         "input_bytes": corpus.num_bytes,
-        "input_files": len(corpus.paths),
-        "vocabulary_size": len(vocabulary),
-        "vocabulary_sha256": vocabulary.sha256,
-        "tokenizer": WordPieceTokenizer(vocabulary, settings.do_lower_case).describe(),
+        "input_files": corpus.num_files,
+        "read_as": corpus.layout,
+        "vocabulary_size": len(tokenizer.vocabulary),
+        "vocabulary_sha256": tokenizer.sha256,
+        "tokenizer": tokenizer.describe(),
     }
-
-
-def _claim_folder(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Manifest | None:
-    """Makes the folder ours, or returns the manifest of a finished one that `resume` accepts."""
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite contradict each other: keep what is there, or replace it?")
-    held = os.listdir(output_dir) if os.path.isdir(output_dir) else []
-    if overwrite and held:
-        foreign = [name for name in held if not _OURS.fullmatch(name)]
-        if foreign:
-            raise UsageError(
-                f"--output_dir={output_dir}: --overwrite refuses to delete files that are not records: "
-                f"{', '.join(sorted(foreign)[:5])}. Choose another folder."
-            )
-        for name in held:
-            os.remove(os.path.join(output_dir, name))
-        held = []
-    stored = None
-    if MANIFEST in held:
-        stored = Manifest.read(output_dir).settings
-    elif PLAN in held:
-        with open(os.path.join(output_dir, PLAN), encoding="utf-8") as file:
-            stored = json.load(file)
-    if held and not resume:
-        state = "holds finished records" if MANIFEST in held else "is not empty"
-        raise UsageError(
-            f"--output_dir={output_dir}: {state}. Add --resume to continue it or --overwrite to replace it."
-        )
-    if held and stored is None:
-        raise UsageError(f"--output_dir={output_dir}: --resume found other files there; choose an empty folder.")
-    if stored is not None and stored != described:
-        changed = sorted(name for name in described if stored.get(name) != described[name])
-        raise UsageError(
-            f"--output_dir={output_dir}: was begun with other settings, so --resume would mix two kinds of records. "
-            + "; ".join(f"{name}: {stored.get(name)!r} then, {described[name]!r} now" for name in changed)
-            + ". Use the old settings, another folder, or --overwrite."
-        )
-    if MANIFEST in held:
-        return Manifest.read(output_dir)
-    os.makedirs(output_dir, exist_ok=True)
-    write_json(os.path.join(output_dir, PLAN), described)
-    return None
-
-
-def _run_parts(settings, corpus, paths, num_workers, report) -> list[tuple[Shard, dict]]:
-    context = multiprocessing.get_context("spawn")
-    counter = context.Value("q", 0)
-    parts = corpus.cut(len(paths))
-    results: dict[int, tuple[Shard, dict]] = {}
-    waiting = []
-    for index, path in enumerate(paths):
-        if os.path.isfile(f"{path}.json") and os.path.isfile(path):
-            with open(f"{path}.json", encoding="utf-8") as file:
-                stored = json.load(file)
-            results[index] = Shard(**stored["shard"]), stored["statistics"]
-            counter.value += parts[index][1] - parts[index][0]
-        else:
-            waiting.append(index)
-    with ProcessPoolExecutor(num_workers, context, _start_worker, (counter,)) as pool:
-        jobs = {
-            pool.submit(_run_part, settings, corpus, parts[i], paths[i], f"{settings.random_seed}-{i}"): i
-            for i in waiting
-        }
-        pending = set(jobs)
-        try:
-            while pending:
-                done, pending = wait(pending, timeout=0.3, return_when=FIRST_EXCEPTION)
-                results |= {jobs[job]: job.result() for job in done}
-                report(counter.value, corpus.num_bytes)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    report(corpus.num_bytes, corpus.num_bytes)
-    return [results[index] for index in range(len(paths))]

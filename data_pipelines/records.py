@@ -4,23 +4,30 @@ Writing needs no TensorFlow: its import costs six seconds and 400 MB in every wo
 checksum and a few protobuf fields. The tests read the result with TensorFlow.
 """
 
+import contextlib
 import dataclasses
+import functools
 import hashlib
+import itertools
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import google_crc32c
+import numpy as np
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
+CHUNK = 1024  # records; the manifest holds where every chunk begins, so that reading starts anywhere
 
 
+@functools.lru_cache(1 << 14)  # lengths, mostly
 def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 127:
@@ -30,7 +37,27 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-_VARINTS = [_varint(value) for value in range(1 << 16)]  # ids, flags and lengths are nearly always here
+Columns = Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> the values of N rows side by side, the length of each
+
+
+def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers as protobuf writes them: the bytes of all, and how many each takes."""
+    if values.dtype == np.uint8 or values.max(initial=0) < 128:
+        return values.astype(np.uint8), np.ones(len(values), np.int64)
+    values = values.astype(np.int64)
+    sizes = np.ones(len(values), np.int64)
+    for bits in range(7, 63, 7):
+        more = values >> bits > 0
+        if not more.any():
+            break
+        sizes += more
+    starts = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    out[starts] = values & 127 | (sizes > 1) << 7
+    for byte in range(1, int(sizes.max(initial=1))):
+        held = np.flatnonzero(sizes > byte)
+        out[starts[held] + byte] = values[held] >> 7 * byte & 127 | (sizes[held] > byte + 1) << 7
+    return out, sizes
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -38,27 +65,80 @@ def _field(number: int, payload: bytes) -> bytes:
     return bytes((number << 3 | 2,)) + _varint(len(payload)) + payload
 
 
-def _int64_list(values: Sequence[int]) -> bytes:
-    table = _VARINTS
-    packed = b"".join([table[v] if v < 65536 else _varint(v) for v in values])
-    return _field(3, _field(1, packed))
+class _Heads(dict):
+    """What stands before the payload of a feature, by the length of the payload: it differs only by the lengths."""
+
+    def __init__(self, name: str, is_float: bool):
+        super().__init__()
+        self.name, self.kind = name.encode(), 2 if is_float else 3
+
+    def __missing__(self, length: int) -> bytes:
+        payload = bytes(length)
+        entry = _field(1, _field(1, self.name) + _field(2, _field(self.kind, _field(1, payload))))
+        self[length] = head = entry[: len(entry) - length]
+        return head
 
 
-def _float_list(values: Sequence[float]) -> bytes:
-    return _field(2, _field(1, struct.pack(f"<{len(values)}f", *values)))
+@functools.cache
+def _heads(name: str, is_float: bool) -> _Heads:
+    return _Heads(name, is_float)
 
 
-def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
-    """A serialized `tf.train.Example`. Lists of floats become float lists, lists of whole numbers int64 lists.
+def encode_examples(columns: Columns) -> list[bytes]:
+    """Serialized `tf.train.Example`s, one a row. Arrays of floats become float lists, others int64 lists.
 
     Whole numbers must not be negative.
     """
-    entries = []
-    for name in sorted(values):
-        value = values[name]
-        feature = _float_list(value) if value and isinstance(value[0], float) else _int64_list(value)
-        entries.append(_field(1, _field(1, name.encode()) + _field(2, feature)))
-    return _field(1, b"".join(entries))
+    parts: list[list[bytes]] = []
+    fixed: list[np.ndarray] = []  # neighbouring features whose payload is as long in every row: uint8 (N, bytes)
+
+    def close() -> None:
+        if fixed:
+            together = np.concatenate(fixed, axis=1)
+            width, data = together.shape[1], together.tobytes()
+            parts.append([data[begin : begin + width] for begin in range(0, len(data), width)])
+            fixed.clear()
+
+    for name in sorted(columns):
+        values, lengths = columns[name]
+        is_float = values.dtype.kind == "f"
+        if is_float:
+            data = values.astype("<f4").view(np.uint8)
+            ends = 4 * np.cumsum(lengths)
+        else:
+            data, sizes = _varints(values)
+            ends = np.cumsum(lengths)
+            ends = ends if len(data) == len(values) else np.concatenate([[0], np.cumsum(sizes)])[ends]
+        heads = _heads(name, is_float)
+        widths = np.diff(ends, prepend=0)
+        if (widths == widths[0]).all():
+            head = np.frombuffer(heads[int(widths[0])], np.uint8)
+            rows = len(widths)
+            fixed += [np.broadcast_to(head, (rows, len(head))), data.reshape(rows, -1)]
+            continue
+        close()
+        whole = data.tobytes()
+        parts.append([heads[width] for width in widths.tolist()])
+        parts.append([whole[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])])
+    close()
+    bodies = map(b"".join, zip(*parts, strict=True))
+    return [b"\n" + _varint(len(body)) + body for body in bodies]  # field 1
+
+
+def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
+    """One serialized `tf.train.Example` from lists."""
+    columns = {}
+    for name, value in values.items():
+        dtype = np.float32 if value and isinstance(value[0], float) else np.int64
+        columns[name] = np.array(value, dtype), np.array([len(value)])
+    return encode_examples(columns)[0]
+
+
+@functools.lru_cache(1 << 14)
+def _frame(length: int) -> bytes:
+    """What stands before a record of that length: the length and its checksum."""
+    packed = struct.pack("<Q", length)
+    return packed + _masked_crc(packed)
 
 
 def _masked_crc(data: bytes) -> bytes:
@@ -69,49 +149,69 @@ def _masked_crc(data: bytes) -> bytes:
 class ShardWriter:
     """Writes one TFRecord file under a temporary name, and renames it when it is whole.
 
-    Use as a context manager: an exception leaves nothing under the final name.
+    Use as a context manager: an exception leaves nothing behind.
     """
 
     def __init__(self, path: str):
         self.path = path
-        self.temporary = f"{path}.partial"
+        self.temporary = temporary_name(path)
         self.num_examples = 0
         self.num_bytes = 0
         self.digest = hashlib.sha256()
+        self.offsets: list[int] = []
 
     def __enter__(self):
         self.file = open(self.temporary, "wb", buffering=1 << 20)
         return self
 
-    def write(self, record: bytes) -> None:
-        length = struct.pack("<Q", len(record))
-        framed = b"".join((length, _masked_crc(length), record, _masked_crc(record)))
+    def write(self, *records: bytes) -> None:
+        """Appends records."""
+        parts = []
+        for record in records:
+            if self.num_examples % CHUNK == 0:
+                self.offsets.append(self.num_bytes)
+            parts += (_frame(len(record)), record, _masked_crc(record))
+            self.num_examples += 1
+            self.num_bytes += len(record) + 16
+        framed = b"".join(parts)
         self.file.write(framed)
         self.digest.update(framed)
-        self.num_examples += 1
-        self.num_bytes += len(framed)
 
     def __exit__(self, error_type, error, traceback):
-        if error_type is not None:
-            self.file.close()
-            return
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        os.replace(self.temporary, self.path)
+        try:
+            if error_type is None:
+                self.file.flush()
+                os.fsync(self.file.fileno())
+                self.file.close()
+                os.replace(self.temporary, self.path)
+        finally:
+            if os.path.exists(self.temporary):
+                with contextlib.suppress(OSError):  # closing writes what is buffered; the disk may be full
+                    self.file.close()
+                os.remove(self.temporary)
 
     def shard(self) -> "Shard":
-        return Shard(os.path.basename(self.path), self.num_examples, self.num_bytes, self.digest.hexdigest())
+        return Shard(
+            os.path.basename(self.path), self.num_examples, self.num_bytes, self.digest.hexdigest(), self.offsets
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One file of a data folder."""
+    """One file of a data folder.
+
+    `offsets` says at which byte the records 0, CHUNK, 2 CHUNK, ... begin; folders written by older versions lack it.
+    """
 
     name: str
     examples: int
     bytes: int
     sha256: str
+    offsets: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def num_chunks(self) -> int:
+        return -(-self.examples // CHUNK)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +268,11 @@ class Manifest:
             shards = [Shard(**shard) for shard in value["shards"]]
             return cls(features, shards, value["settings"], value["statistics"])
         except FileNotFoundError:
+            if os.path.isfile(os.path.join(folder, "data_manifest.json")):
+                raise DataError(
+                    f"{folder}: is the folder of a run, not of records. Its records are named by --data_dir in "
+                    f"{os.path.join(folder, 'flags.txt')}."
+                ) from None
             raise DataError(
                 f"{path}: missing, so the records are unfinished or not ours. Finish them with the same "
                 "`create_pretraining_data` command and --resume. (Records of Google's script: use --input_file.)"
@@ -176,24 +281,55 @@ class Manifest:
             raise DataError(f"{path}: damaged ({type(error).__name__}: {error}); make the records again.") from None
 
 
-def verify(folder: str, manifest: Manifest, deep: bool = False, progress=lambda num_bytes: None) -> None:
+def damage(folder: str, manifest: Manifest, deep: bool = False, progress=lambda num_bytes: None) -> dict[str, str]:
     """Compares every shard with the manifest: its size, and its SHA-256 when `deep`.
 
-    Raises:
-        DataError: lists each shard that is missing, cut, or changed.
+    Returns:
+        What is wrong, by the name of the shard, for each that is missing, cut, or changed.
     """
-    problems = []
+    problems = {}
     for shard in manifest.shards:
         path = os.path.join(folder, shard.name)
         if not os.path.isfile(path):
-            problems.append(f"{path}: missing")
+            problems[shard.name] = f"{path}: missing"
         elif (size := os.path.getsize(path)) != shard.bytes:
-            problems.append(f"{path}: {size:,} bytes, the manifest says {shard.bytes:,} (cut or overwritten)")
+            problems[shard.name] = f"{path}: {size:,} bytes, the manifest says {shard.bytes:,} (cut or overwritten)"
         elif deep and file_sha256(path, progress) != shard.sha256:
-            problems.append(f"{path}: contents changed (SHA-256 differs from the manifest)")
+            problems[shard.name] = f"{path}: contents changed (SHA-256 differs from the manifest)"
+    return problems
+
+
+def verify(folder: str, manifest: Manifest, deep: bool = False, progress=lambda num_bytes: None) -> None:
+    """Raises a DataError that lists each shard in which `damage` finds something."""
+    problems = list(damage(folder, manifest, deep, progress).values())
     if problems:
         listed = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         raise DataError(f"{listed}. Copy the shards again, or make them anew with create_pretraining_data --overwrite.")
+
+
+def chunk_offsets(path: str, shard: Shard) -> list[int]:
+    """Where the chunks of a shard begin; read off the lengths of its records where the manifest does not say.
+
+    Raises:
+        DataError: the file ends before its last record, or holds more.
+    """
+    if len(shard.offsets) == shard.num_chunks:
+        return shard.offsets
+    offsets, place, size = [], 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        for number in range(shard.examples):
+            if number % CHUNK == 0:
+                offsets.append(place)
+            file.seek(place)
+            header = file.read(12)
+            if len(header) < 12 or header[8:] != _masked_crc(header[:8]):
+                raise DataError(
+                    f"{path}: damaged at byte {place:,}: no record begins there. Copy or make the file anew."
+                )
+            place += 16 + struct.unpack("<Q", header[:8])[0]
+    if place != size:
+        raise DataError(f"{path}: {size:,} bytes, but its {shard.examples:,} records end at byte {place:,}.")
+    return offsets
 
 
 def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
@@ -206,11 +342,29 @@ def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
     return digest.hexdigest()
 
 
+def temporary_name(path: str) -> str:
+    """A name beside `path` that no other writer of it takes, be it on another machine that shares the folder."""
+    return f"{path}.{uuid.uuid4().hex[:12]}.partial"
+
+
+@contextlib.contextmanager
+def whole_file(path: str, mode: str = "wb") -> Iterator[IO]:
+    """A file that appears as `path` when it is whole, and not at all after an error."""
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
 def write_json(path: str, value: Any) -> None:
     """Writes JSON under a temporary name and renames it when whole."""
-    with open(f"{path}.partial", "w", encoding="utf-8") as file:
+    with whole_file(path, "w") as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.partial", path)

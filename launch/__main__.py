@@ -6,8 +6,9 @@ import pkgutil
 import sys
 
 import launch
+from launch.command import guarded
 
-HELPERS = ("command", "__main__")
+HELPERS = ("command", "input_flags", "__main__")
 
 
 def verbs() -> list[str]:
@@ -16,6 +17,11 @@ def verbs() -> list[str]:
 
 
 def main() -> int:
+    """Runs the verb of the command line; returns its exit code."""
+    return guarded("xmodels", _main)
+
+
+def _main() -> int:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print("xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text.\n")

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from absl import flags
 
 from data_pipelines.errors import ReportedError
+from data_pipelines.paths import check_local
 
 EXIT_USAGE, EXIT_DATA = 2, 3
+EXIT_PIPE = 128 + 13  # what the shell says of a program that SIGPIPE ended
 
 
 class Command:
@@ -44,8 +46,10 @@ class Command:
     def integer(self, name: str, default: int | None, text: str, minimum: int = 0) -> None:
         self._define(flags.DEFINE_integer, name, default, text, lower_bound=minimum)
 
-    def number(self, name: str, default: float | None, text: str, minimum: float = 0.0) -> None:
-        self._define(flags.DEFINE_float, name, default, text, lower_bound=minimum)
+    def number(
+        self, name: str, default: float | None, text: str, minimum: float = 0.0, maximum: float | None = None
+    ) -> None:
+        self._define(flags.DEFINE_float, name, default, text, lower_bound=minimum, upper_bound=maximum)
 
     def boolean(self, name: str, default: bool, text: str) -> None:
         self._define(flags.DEFINE_boolean, name, default, text)
@@ -81,8 +85,10 @@ class Command:
         shape = "|".join(values) if values else {"bool": "true|false"}.get(flag.flag_type(), flag.flag_type().upper())
         default = "required" if name in self.required else f"default {_shown(flag.default)}"
         note = "" if flag.default is None and name not in self.required else f" ({default})"
-        text = textwrap.wrap(f"{flag.help}{note}", 92)
-        return [f"  --{name}={shape}", *(f"      {line}" for line in text)]
+        text = textwrap.wrap(f"{flag.help.removeprefix(f'<{shape}>: ')}{note}", 92)
+        head = textwrap.wrap(f"--{name}={shape}".replace("|", "| "), 98)  # many values take several lines
+        head = [line.replace("| ", "|") for line in head]
+        return [f"  {head[0]}", *(f"      {line}" for line in [*head[1:], *text])]
 
     def parse(self, arguments: list[str]) -> None:
         """Parses the arguments behind the verb.
@@ -91,8 +97,10 @@ class Command:
             SystemExit: after printing the help (0), or the error and the nearest known names (2).
         """
         if any(argument in ("--help", "-h", "-help", "--helpfull") for argument in arguments):
-            print(self.usage())
+            print(self.usage(), flush=True)
             raise SystemExit(0)
+        for name in self.values:
+            self.values[name].unparse()  # a second call in one process begins anew
         try:
             rest = self.values([self.name, *arguments])[1:]
             if rest:
@@ -111,6 +119,8 @@ class Command:
             near = difflib.get_close_matches(error.flagname, known, 3, 0.5)
             return f"unknown flag --{error.flagname}." + (f" Did you mean --{' or --'.join(near)}?" if near else "")
         text = str(error)
+        if isinstance(error, flags.CantOpenFlagFileError):
+            return f"--flagfile: {text.partition('] ')[2] or text}. Give a file with one flag a line."
         if isinstance(error, flags.IllegalFlagValueError) and "should be one of" in text:
             name, _, value = text.split()[1].partition("=")
             known = self.values[name.strip("-")].parser.enum_values
@@ -124,23 +134,38 @@ class Command:
 
     def main(self, run: Callable[[], None], arguments: list[str] | None = None) -> int:
         """Parses, runs, and returns the exit code."""
-        self.parse(sys.argv[1:] if arguments is None else arguments)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-        try:
+
+        def work() -> int:
+            self.parse(sys.argv[1:] if arguments is None else arguments)
+            check_local(**{name: value for name, value in self.options().items() if isinstance(value, str)})
             run()
-        except ReportedError as error:
-            print(f"xmodels {self.name}: {error}", file=sys.stderr)
-            return error.exit_code
-        except OSError as error:  # a full disk, a folder that may not be written
-            if error.strerror is None:
-                raise
-            print(f"xmodels {self.name}: {error.filename or 'file system'}: {error.strerror}.", file=sys.stderr)
-            return EXIT_DATA
-        except KeyboardInterrupt:
-            print(f"xmodels {self.name}: interrupted.", file=sys.stderr)
-            return 130
-        return 0
+            return 0
+
+        return guarded(f"xmodels {self.name}", work)
+
+
+def guarded(name: str, work: Callable[[], int]) -> int:
+    """Runs `work` and returns its exit code, or that of the error it ends with, which becomes one line."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except ReportedError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # who read our output, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except OSError as error:  # a full disk, a folder that may not be written
+        if error.strerror is None:
+            raise
+        print(f"{name}: {error.filename or 'file system'}: {error.strerror}.", file=sys.stderr)
+        return EXIT_DATA
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted.", file=sys.stderr)
+        return 130
 
 
 def _shown(default) -> str:

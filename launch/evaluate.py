@@ -13,7 +13,7 @@ COMMAND = Command(
 COMMAND.section("Model and data")
 COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
 COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines.", required=True)
-COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header.")
+COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.string("label_column", None, "Column of the label.")
 COMMAND.integer("batch_size", 32, "Rows at a time.", minimum=1)

@@ -17,19 +17,23 @@ COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf
 COMMAND.boolean("random_init", False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.")
 COMMAND.string("vocab_file", None, "Vocabulary, where the checkpoint has none.")
 COMMAND.boolean("do_lower_case", None, "Lower-case the text. Default: as the checkpoint says.")
-COMMAND.section("Data: TSV, CSV or JSON lines")
-COMMAND.string("train_file", None, "Labelled rows to learn from.", required=True)
+COMMAND.section("Data: TSV, CSV or JSON lines, or records of create_finetuning_data")
+COMMAND.string("train_file", None, "Labelled rows to learn from.")
+COMMAND.string(
+    "data_dir", None, "Records to learn from instead; eval_file and test_file may be folders of records too."
+)
 COMMAND.string("eval_file", None, "Labelled rows that choose the best epoch.")
 COMMAND.string("test_file", None, "Labelled rows that are scored once, at the end.")
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.string("label_column", None, "Column of the label. Default: label, class, …")
 COMMAND.integer("max_seq_length", 128, "Longer texts are cut.", minimum=1)
+COMMAND.string("length_buckets", None, "Batches of texts of like length: auto, or lengths such as 32,64,128. Saves computing on padding.")  # fmt: skip
 COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)
 COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
-COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.")
+COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", maximum=1.0)
 COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")
 COMMAND.section("Run folder")
@@ -41,6 +45,7 @@ COMMAND.section("Devices")
 COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
 COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")
 COMMAND.choice("mixed_precision", "none", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
+COMMAND.boolean("jit_compile", False, "Compile the step with XLA. Faster on GPUs; on CPUs it measured slower.")
 
 
 def run() -> None:

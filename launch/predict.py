@@ -17,7 +17,7 @@ COMMAND.section("Text: one of these")
 COMMAND.string("text", None, "One text.")
 COMMAND.string("text_pair", None, "Its second text, for pairs.")
 COMMAND.string("input_file", None, "Plain .txt with one text a line, or TSV, CSV, JSON lines.")
-COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header.")
+COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "TSV with a line a text: label, probability of each label. Default: print.")

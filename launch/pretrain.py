@@ -29,12 +29,18 @@ COMMAND.integer(
 COMMAND.integer(
     "max_predictions_per_seq", None, "Most hidden tokens in an example. Default: as in the records.", minimum=1
 )
-COMMAND.section("Training (defaults are the paper's)")
-COMMAND.integer("num_train_steps", None, "Updates in all.", minimum=1)
-COMMAND.integer("train_batch_size", None, "Examples a step, over all devices.", minimum=1)
-COMMAND.number("learning_rate", None, "Peak of the schedule.")
-COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises.")
-COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: bert bert_adamw, bert_wwm lamb, which is meant for its batch of 2,560.")  # fmt: skip
+COMMAND.choice("wwm_replace_unit", "token", ["token", "word"], "Where whole words are hidden: whether each token of a word is masked, kept or replaced for itself, as in Google's code, or all alike.")  # fmt: skip
+COMMAND.choice("on_corrupt_shard", "fail", ["fail", "skip"], "skip: read all shards once to find damaged ones, leave these out, and say what is lost.")  # fmt: skip
+COMMAND.boolean("pack_rows", False, "Put several short examples into one row, each for itself, so that little is padding. A step then sees more examples.")  # fmt: skip
+COMMAND.integer("pack_row_length", None, "Tokens of a packed row. Default: the length of the examples.", minimum=1)
+COMMAND.string("length_buckets", None, "Batches of examples of like length: auto, or lengths such as 32,64,128.")
+COMMAND.section("Training (defaults are those of the system's paper; --dry_run shows them)")
+COMMAND.integer("num_train_steps", None, "Updates in all. Default: the system's.", minimum=1)
+COMMAND.integer("train_batch_size", None, "Examples a step, over all devices. Default: the system's.", minimum=1)
+COMMAND.number("learning_rate", None, "Peak of the schedule. Default: the system's.")
+COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises. Default: the same share of the steps as in the system's paper.")  # fmt: skip
+COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: the system's. LAMB, of bert_wwm, is meant for batches of thousands.")  # fmt: skip
+COMMAND.boolean("dry_run", False, "Check everything, say what would be trained and with which numbers, and end.")
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)

@@ -1,25 +1,34 @@
-"""Trains a WordPiece vocabulary on text."""
+"""Trains a vocabulary on text."""
 
 import sys
 
+from launch import input_flags
 from launch.command import Command
 
 COMMAND = Command(
     "train_vocabulary",
-    "Trains a WordPiece vocabulary on your text. Equal text gives an equal vocabulary.",
+    "Trains a vocabulary on your text, and reports how it fits. Equal text gives an equal vocabulary.",
     "xmodels train_vocabulary --input_file='corpus/*.txt' --language=en --vocab_size=30000 --output_file=vocab.txt",
 )
-COMMAND.section("Input")
-COMMAND.string("input_file", None, "Text files: comma-separated names or globs.", required=True)
-COMMAND.choice("language", "en", ["en", "zh"], "Language of the text.")
-COMMAND.choice("input_format", "auto", ["auto", "sentences", "text", "documents"], "One sentence a line with blank lines between documents; free prose; or one document a line.")  # fmt: skip
+input_flags.add(COMMAND)
 COMMAND.section("Vocabulary")
-COMMAND.choice("tokenizer", "wordpiece", ["wordpiece"], "Kind of vocabulary.")
+COMMAND.choice("tokenizer", "wordpiece", ["wordpiece", "byte_bpe", "bpe", "sentencepiece", "characters", "words"], "Kind of vocabulary: word pieces (BERT), byte-level BPE (GPT-2, RoBERTa), BPE with an end of word (GPT-1), SentencePiece unigram (ALBERT, XLNet, T5), single characters, or whole words.")  # fmt: skip
 COMMAND.integer("vocab_size", 30_000, "Number of entries, the five special tokens included.", minimum=1)
-COMMAND.boolean("do_lower_case", True, "Lower-case and strip accents; right for uncased models and for Chinese.")
-COMMAND.integer("min_frequency", 2, "Leave out pieces that occur less often.", minimum=1)
+COMMAND.boolean(
+    "do_lower_case",
+    None,
+    "Lower-case and strip accents; right for uncased models and for Chinese. Default: yes, but for byte_bpe and sentencepiece.",
+)
+COMMAND.integer(
+    "min_frequency", None, "Leave out pieces that occur less often. Default 2; not for sentencepiece.", minimum=1
+)
 COMMAND.section("Output")
-COMMAND.string("output_file", None, "Where to write the vocabulary.", required=True)
+COMMAND.string(
+    "output_file",
+    None,
+    "Where to write the vocabulary: a file *.txt, *.json (BPE; its merges go beside it) or *.model (SentencePiece); or a folder, a name without an ending, which also remembers the settings.",
+    required=True,
+)
 COMMAND.boolean("overwrite", False, "Replace an existing output file.")
 
 

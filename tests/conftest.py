@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def zh_vocabulary(tmp_path_factory):
     """The path of a vocabulary trained on the Chinese samples."""
-    from data_pipelines.corpora.plain_text import open_corpus
+    from data_pipelines.corpora.corpus import open_corpus
     from data_pipelines.text.train import train_wordpiece
 
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"

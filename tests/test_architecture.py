@@ -27,7 +27,7 @@ DOORS = {
     "xmodels.systems": {"xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers", "xmodels.training",
                         "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
-    "launch": {"launch", "data_pipelines.errors", "xmodels.jobs.quiet"},
+    "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.quiet"},
 }  # fmt: skip
 NO_TENSORFLOW = ("xmodels.layers", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "xmodels.conversion")
 

@@ -2,8 +2,13 @@
 
 import importlib
 import json
+import os
 import pathlib
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -11,6 +16,11 @@ from launch.__main__ import main as launcher
 from launch.__main__ import verbs
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
+
+
+def rows(name):
+    """The number of rows of a sample table."""
+    return len((SAMPLES / f"{name}.tsv").read_text(encoding="utf-8").splitlines()) - 1
 
 
 def invoke(verb, *arguments, **flags):
@@ -53,13 +63,17 @@ def test_fine_tuned_run_is_scored_asked_and_exported(street, tmp_path, capsys):
     run = street / "classifier"
     assert invoke("evaluate", model_dir=run, test_file=SAMPLES / "test.tsv", output_file=tmp_path / "scores.json") == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
-    assert 0 <= scores["accuracy"] <= 1 and sum(map(sum, scores["confusion"])) == 100
+    assert 0 <= scores["accuracy"] <= 1 and sum(map(sum, scores["confusion"])) == rows("test")
     assert invoke("predict", model_dir=run, text="这家餐厅的菜很好吃。") == 0
     assert "label: " in capsys.readouterr().out
     texts = tmp_path / "texts.txt"
     texts.write_text("我们去爬山。\n\n新的手机很快。\n", encoding="utf-8")
     assert invoke("predict", model_dir=run, input_file=texts, output_file=tmp_path / "labels.tsv") == 0
-    assert len((tmp_path / "labels.tsv").read_text().splitlines()) == 3
+    answered = (tmp_path / "labels.tsv").read_text().splitlines()
+    assert len(answered) == 4 and answered[1].split("\t")[0] and not answered[2].strip()  # a row for each line
+    capsys.readouterr()
+    assert invoke("predict", model_dir=run, input_file=texts) == 0
+    assert [bool(line) for line in capsys.readouterr().out.splitlines()] == [True, False, True]
     assert invoke("export_model", model_dir=run, export_dir=tmp_path / "serving", serving_ops="core") == 0
     assert (tmp_path / "serving/1/saved_model.pb").is_file() and "curl" in (tmp_path / "serving/README.md").read_text()
 
@@ -77,8 +91,52 @@ def test_checkpoints_are_converted_and_verified(street, tmp_path, capsys):
     assert "largest difference of masked_lm_logits: 0" in capsys.readouterr().out
     files = {"train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "tuned"}
     assert (
-        invoke("finetune", init_checkpoint=f"hf:{tmp_path / 'hf'}", **files, num_train_epochs=0.2, max_seq_length=32)
+        invoke(
+            "finetune",
+            init_checkpoint=f"hf:{tmp_path / 'hf'}",
+            **files,
+            num_train_epochs=0.2,
+            max_seq_length=32,
+            jit_compile=True,
+        )
         == 0
+    )
+
+
+def test_label_names_reach_hugging_face(street, tmp_path, capsys):
+    assert invoke("convert_checkpoint", f"--from={street / 'classifier'}", f"--to=hf:{tmp_path / 'hf'}") == 0
+    labels = json.loads((street / "classifier/task.json").read_text(encoding="utf-8"))["labels"]
+    assert invoke("convert_checkpoint", f"--from={street / 'classifier'}", f"--to=tf1:{tmp_path / 'tf1'}") == 0
+    assert f"in order they are {', '.join(labels)}." in capsys.readouterr().out
+    stored = json.loads((tmp_path / "hf/config.json").read_text(encoding="utf-8"))
+    assert list(stored["id2label"].values()) == labels and not labels[0].startswith("LABEL_")
+
+
+def test_columns_given_to_finetune_are_remembered(street, tmp_path, capsys):
+    header, *lines = (SAMPLES / "dev.tsv").read_text(encoding="utf-8").splitlines()
+    named = write(tmp_path / "named.tsv", "\n".join(["topic\treview", *lines]) + "\n")
+    bare = write(tmp_path / "bare.tsv", "\n".join(lines) + "\n")
+    run = {"init_checkpoint": street / "run", "max_seq_length": 32, "num_train_epochs": 0.5}
+    columns = {"text_column": "review", "label_column": "topic"}
+    assert invoke("finetune", **run, train_file=named, model_dir=tmp_path / "run", **columns) == 0
+    assert "Kept step" in capsys.readouterr().out
+    assert invoke("evaluate", model_dir=tmp_path / "run", test_file=named) == 0
+    assert invoke("predict", model_dir=tmp_path / "run", input_file=named) == 0
+    assert invoke("evaluate", model_dir=tmp_path / "run", test_file=bare, text_column=1, label_column=0) == 0
+    assert invoke("evaluate", model_dir=tmp_path / "run", test_file=SAMPLES / "dev.tsv", text_column="text") == 2
+    assert "no column 'topic'" in capsys.readouterr().err
+
+
+def test_an_interrupted_fine_tuning_says_how_to_finish_it(street, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(street / "classifier", run)
+    (run / "results.json").unlink()
+    assert invoke("predict", model_dir=run, text="好吃") == 0
+    assert f"xmodels finetune --flagfile={run}/flags.txt" in capsys.readouterr().err
+    shutil.rmtree(run / "backbone")
+    assert invoke("predict", model_dir=run, text="好吃") == 4
+    assert f"was interrupted and has no backbone/ yet. Finish it with `xmodels finetune --flagfile={run}" in (
+        capsys.readouterr().err
     )
 
 
@@ -88,10 +146,76 @@ def test_finetune_resumes_to_the_same_answers(street, tmp_path):
     flags |= {"num_train_epochs": 2, "save_checkpoints_steps": 5, "train_batch_size": 16}
     for run in (whole, cut):
         assert invoke("finetune", **flags, model_dir=run) == 0
-    for name in ("backbone", "checkpoints/step_00000030"):
-        shutil.rmtree(cut / name)
+    last = sorted((cut / "checkpoints").iterdir())[-1]
+    for path in (cut / "backbone", last):
+        shutil.rmtree(path)
     assert invoke("finetune", **flags, model_dir=cut) == 0
     assert (whole / "backbone/weights.safetensors").read_bytes() == (cut / "backbone/weights.safetensors").read_bytes()
+
+
+def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocabulary, tmp_path, capsys):
+    made = {"task": "classify", "vocab_file": zh_vocabulary, "max_seq_length": 32}
+    train, dev = tmp_path / "train", tmp_path / "dev"
+    assert invoke("create_finetuning_data", **made, input_file=SAMPLES / "train.tsv", output_dir=train) == 0
+    dev_file = {"input_file": SAMPLES / "dev.tsv", "labels_from": train}
+    assert invoke("create_finetuning_data", **made, **dev_file, output_dir=dev) == 0
+    run = {"init_checkpoint": street / "run", "max_seq_length": 32, "num_train_epochs": 1}
+    assert invoke("finetune", **run, data_dir=train, eval_file=dev, model_dir=tmp_path / "run") == 0
+    weights = "backbone/weights.safetensors"
+    assert (tmp_path / "run" / weights).read_bytes() == (street / "classifier" / weights).read_bytes()
+    capsys.readouterr()
+    for flags, code, message in [
+        ({}, 2, "--train_file=TABLE or --data_dir=RECORDS"),
+        ({"data_dir": train, "train_file": SAMPLES / "train.tsv"}, 2, "give one of them"),
+        ({"data_dir": street / "run"}, 3, "is the folder of a run, not of records"),
+        ({"data_dir": tmp_path / "none"}, 3, "no such folder of records"),
+        ({"data_dir": train, "do_lower_case": "false"}, 3, "was tokenized otherwise than the network reads"),
+    ]:
+        assert invoke("finetune", **run, **flags, model_dir=tmp_path / "other") == code
+        assert message in capsys.readouterr().err
+    shard = next(train.glob("*.tfrecord"))
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-9] + bytes(9))
+    assert invoke("finetune", **run, data_dir=train, model_dir=tmp_path / "other") == 3
+    assert f"{shard}: contents changed" in capsys.readouterr().err
+    assert invoke("pretrain", system="bert", data_dir=dev, model_dir=tmp_path / "other") == 2
+    assert "holds labelled records for classify, not text to pretrain on" in capsys.readouterr().err
+    settings = dev / "manifest.json"
+    settings.write_text(
+        settings.read_text(encoding="utf-8").replace('"task": "classify"', '"task": "tag"'), encoding="utf-8"
+    )
+    assert invoke("finetune", **run, data_dir=dev, model_dir=tmp_path / "other") == 2
+    assert "holds records for tag, expected those of" in capsys.readouterr().err
+
+
+def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, capsys):
+    run = street / "classifier"
+    stored = json.loads((run / "results.json").read_text())
+    assert stored["kept_step"] and 0 <= stored["results"]["test accuracy"] <= 1
+    assert f"step {stored['kept_step']}, epoch 1 (best accuracy" in (run / "model_card.md").read_text()
+    before = {path: path.stat().st_mtime_ns for folder in (run, street / "run") for path in folder.rglob("*")}
+    assert invoke("finetune", f"--flagfile={run / 'flags.txt'}") == 0
+    shown = capsys.readouterr().out
+    assert "Already finished" in shown and "raise --num_train_epochs" in shown
+    assert invoke("pretrain", f"--flagfile={street / 'run/flags.txt'}") == 0
+    assert "raise --num_train_steps" in capsys.readouterr().out
+    assert invoke("pretrain", f"--flagfile={street / 'run/flags.txt'}", num_train_steps=2) == 2
+    assert "has 4 steps already, more than the 2" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, tmp_path, capsys):
+    run = {"system": "bert_wwm", "data_dir": records, "model_dir": tmp_path / "run", "bert_config_file": small_config}
+    assert invoke("pretrain", "--dry_run", **run) == 0
+    said = "100,000 steps of 2560 on 1 device(s); lamb, learning rate 0.0001 after 10,000 warm-up steps"
+    assert said in capsys.readouterr().out and not (tmp_path / "run").exists()
+    assert invoke("pretrain", **run, num_train_steps=20, train_batch_size=8, eval_steps=1) == 0
+    assert "lamb, learning rate 0.0001 after 2 warm-up steps" in capsys.readouterr().out
+    stored = json.loads((tmp_path / "run/config.json").read_text())
+    numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "lamb", "learning_rate": 1e-4}
+    assert stored["settings"].items() >= numbers.items() and stored["settings"]["max_seq_length"] == 32
+    assert stored["flags"]["optimizer"] is None
+    assert "lamb, learning rate 0.0001, warm-up 2 " in (tmp_path / "run/model_card.md").read_text()
 
 
 @pytest.mark.parametrize("verb", verbs())
@@ -118,6 +242,43 @@ def test_unknown_verbs_flags_and_values_name_the_nearest(capsys, monkeypatch):
     assert invoke("pretrain", "extra", system="bert", model_dir="x") == 2
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["pretrain", "--help"]])
+def test_output_that_nobody_reads_on_ends_quietly(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "launch", *arguments], stdout=writing, stderr=subprocess.PIPE, cwd=SAMPLES.parent.parent
+    )
+    os.close(writing)
+    assert done.returncode == 141 and not done.stderr
+
+
+@pytest.mark.parametrize("delay", [0.7, 2.0])
+def test_an_early_interrupt_is_one_line(delay, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "launch", "pretrain", "--system=bert", f"--model_dir={tmp_path}", f"--data_dir={tmp_path}"],
+        stderr=subprocess.PIPE, text=True, cwd=SAMPLES.parent.parent,
+    )  # fmt: skip
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode in (130, 3) and len(said.splitlines()) == 1, said
+
+
+def test_bounds_and_missing_flagfiles_are_usage_errors(street, tmp_path, capsys):
+    run = {"init_checkpoint": street / "run", "train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "new"}
+    for flag, message in (
+        ({"warmup_proportion": 1.5}, "not a number in the range"),
+        ({"num_train_epochs": 0}, "must be more than 0"),
+        ({"flagfile": tmp_path / "missing"}, "--flagfile: No such file"),
+    ):
+        assert invoke("finetune", **run, **flag) == 2
+        assert message in capsys.readouterr().err
+    flags = {"input_file": SAMPLES / "corpus.txt", "vocab_file": "vocab.txt", "output_dir": tmp_path / "records"}
+    assert invoke("create_pretraining_data", **flags, short_seq_prob=1.1) == 2
+    assert "short_seq_prob" in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
 def write(path, data):
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return path
@@ -129,7 +290,7 @@ def write(path, data):
         ("empty.txt", "", "hold no text"),
         ("latin.txt", "caf\xe9 au lait\n".encode("latin-1") * 3, "line 1: not valid UTF-8"),
         ("long.txt", "word " * 2_000_000, "line 1: longer than"),
-        ("packed.txt", b"\x1f\x8b\x08\x00" + bytes(100), "not plain text"),
+        ("packed.txt", b"\x1f\x8b\x08\x00" + bytes(100), "does not end in .gz"),
     ],
 )
 def test_bad_corpora_are_data_errors(tmp_path, capsys, zh_vocabulary, name, contents, message):
@@ -154,6 +315,45 @@ def test_bad_tables_are_data_or_usage_errors(street, tmp_path, capsys):
         path = tmp_path / name if contents is None else write(tmp_path / name, contents)
         assert invoke("evaluate", model_dir=street / "classifier", test_file=path) == code, name
         assert message in capsys.readouterr().err, name
+
+
+def test_columns_and_texts_that_cannot_be_meant_are_refused(street, tmp_path, capsys):
+    run = {"init_checkpoint": street / "run", "model_dir": tmp_path / "run", "train_file": SAMPLES / "train.tsv"}
+    run["max_seq_length"] = 32
+    wrong = [
+        ({"label_column": "text"}, "--text_column and --label_column are the same column (text)"),
+        ({"label_column": 1, "text_column": 1}, "are the same column (1)"),
+        ({"label_column": "text", "text_column": "label"}, "80 different labels in 80 rows"),
+    ]
+    for flags, message in wrong:
+        assert invoke("finetune", **run, **flags) == 2
+        assert message in capsys.readouterr().err
+    assert invoke("predict", model_dir=street / "classifier", text="好吃", text_pair="很") == 3
+    assert "Input 1 has 2 text(s), but this run was fine-tuned on single texts" in capsys.readouterr().err
+    scored = {"model_dir": street / "classifier", "test_file": SAMPLES / "test.tsv"}
+    assert invoke("evaluate", **scored, output_file=tmp_path / "no/such/scores.json") == 2
+    said = capsys.readouterr()
+    assert "there is no folder" in said.err and "accuracy" not in said.out
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_the_other_language_are_noticed(tmp_path, capsys):
+    english = write(tmp_path / "english.txt", "The colour of the sky. It is blue.\n" * 30)
+    for text, language, message in (
+        (SAMPLES / "corpus.txt", "en", "are Chinese. Use --language=zh"),
+        (english, "zh", "0% of the letters in the text are Chinese. Use --language=en"),
+    ):
+        flags = {"input_file": text, "language": language, "vocab_size": 1500, "output_file": tmp_path / language}
+        assert invoke("train_vocabulary", **flags) == 0
+        assert message in capsys.readouterr().err
+    flags = {"input_file": SAMPLES / "corpus.txt", "language": "zh", "vocab_size": 1500}
+    assert invoke("train_vocabulary", **flags, output_file=tmp_path / "right") == 0
+    assert "Warning" not in capsys.readouterr().err
+
+
+def test_a_run_is_no_folder_of_records(street, capsys):
+    assert invoke("inspect_data", data_dir=street / "run") == 3
+    assert f"--data_dir in {street}/run/flags.txt" in capsys.readouterr().err
 
 
 def test_damaged_records_are_data_errors(records, small_config, tmp_path, capsys):
@@ -185,7 +385,7 @@ def test_checkpoint_errors_and_taken_folders_destroy_nothing(street, tmp_path, c
     kept = write(taken / "thesis.txt", "years of work")
     assert invoke("export_model", model_dir=street / "classifier", export_dir=taken) == 2
     assert invoke("finetune", init_checkpoint=street / "run", train_file=SAMPLES / "train.tsv", model_dir=taken) == 2
-    assert invoke("convert_checkpoint", f"--from={street / 'run'}", f"--to={taken}") == 4
+    assert invoke("convert_checkpoint", f"--from={street / 'run'}", f"--to={taken}") == 2
     assert kept.read_text() == "years of work" and len(list(taken.iterdir())) == 1
 
 

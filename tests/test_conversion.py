@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
-from data_pipelines.errors import CheckpointError
+from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import convert, hugging_face
 from xmodels.conversion.tables import bert as table
 from xmodels.models import folder
@@ -248,6 +248,20 @@ def test_the_written_configuration_names_the_architecture(tmp_path):
     assert stored["id2label"] == {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}
 
 
+def test_names_of_labels_go_both_ways(tmp_path):
+    path, _, _ = hugging_face_folder(tmp_path, heads={"classify"})
+    named = json.loads((path / "config.json").read_text()) | {"id2label": {"0": "旅行", "1": "sport", "2": "food"}}
+    (path / "config.json").write_text(json.dumps(named), encoding="utf-8")
+    convert.save(convert.load(f"hf:{path}"), str(tmp_path / "ours"))
+    assert convert.load(str(tmp_path / "ours")).labels == ("旅行", "sport", "food")
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'again'}")
+    stored = json.loads((tmp_path / "again/config.json").read_text(encoding="utf-8"))
+    assert stored["id2label"] == named["id2label"] and stored["label2id"] == {"旅行": 0, "sport": 1, "food": 2}
+    (path / "config.json").write_text(json.dumps(named | {"id2label": {"0": "a", "1": "b"}}))
+    loaded = convert.load(f"hf:{path}")
+    assert loaded.labels is None and "has 3 classes but names 2 labels" in " ".join(loaded.warnings)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -428,7 +442,7 @@ def test_what_google_cannot_say_is_not_written(tmp_path, changes):
 def test_an_existing_target_is_left_alone(tmp_path, kind):
     target = tmp_path / "target"
     target.mkdir()
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(UsageError, match="exists already"):
         convert.save(random_checkpoint(), f"{kind}{target}")
     assert listing(tmp_path) == ["target"] and listing(target) == []
 

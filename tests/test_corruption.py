@@ -280,10 +280,11 @@ def test_characters_of_chinese_words_are_hidden_about_as_often_as_they_occur(
 ):
     """To 2 points on long sequences. A small budget has less room for a long word: the rule skips what does not fit."""
     folder = make_records(
-        tmp_path / "records", zh_vocabulary, max_seq_length=length, max_predictions_per_seq=predictions
-    )
+        tmp_path / "records", zh_vocabulary, max_seq_length=length, max_predictions_per_seq=predictions,
+        packing="full_sentences",  # so that they are as long as that: the documents are short
+    )  # fmt: skip
     source = RecordSource(folder)
-    serialized = next(iter(source.epoch(tf.constant(0, tf.int64), 0, False).batch(100_000)))[1]
+    serialized = next(iter(source.in_order().batch(100_000)))[1]
     framed = frame_pair(VOCABULARY, length)(source.parse(serialized))
     corrupt = mask_whole_words(MASK, len(VOCABULARY), num_predictions=predictions)
     clean, count = arrays(framed), len(serialized)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import dataset
+from data_pipelines import dataset, records
 from data_pipelines.classic_records import classic_source
 from data_pipelines.dataset import ArraySource, Batches, RecordSource
 from data_pipelines.errors import DataError
@@ -195,8 +195,11 @@ def test_the_transform_runs_on_batches_and_only_kept_features_leave(source):
     assert next(iter(batches.once()))["double"].numpy().tolist() == [0, 2, 4, 6]
 
 
-def test_a_small_shuffle_window_still_mixes_shards_and_loses_nothing(records_source, monkeypatch):
+def test_a_small_shuffle_window_still_mixes_shards_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 5)
+    monkeypatch.setattr(dataset, "CHUNK", 2)
+    monkeypatch.setattr(records, "CHUNK", 2)
+    records_source = write_folder(tmp_path, SHARDS)
     stream = numbers(take(batches_of(records_source).training(), 2 * TOTAL))
     for epoch in (stream[:TOTAL], stream[TOTAL:]):
         assert sorted(epoch) == list(range(TOTAL))

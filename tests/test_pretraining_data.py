@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.pretraining_data import PLAN, Settings, create, default_num_shards
+from data_pipelines.pretraining_data import Settings, create, default_num_shards
+from data_pipelines.record_folder import PLAN
 from data_pipelines.records import MANIFEST, Manifest
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -180,7 +182,7 @@ def test_existing_records_are_replaced_only_on_demand(small):
     with pytest.raises(UsageError, match="--overwrite"):
         create(settings, str(folder))
     assert hashes(folder) == before
-    (folder / "records-00007-of-00008.tfrecord.partial").write_text("of an older run")
+    (folder / "records-00007-of-00008.tfrecord.0f.partial").write_text("of an older run")
     create(settings, str(folder), overwrite=True)
     assert hashes(folder) == before
 
@@ -306,7 +308,7 @@ def test_the_statistics_of_a_corpus_that_can_be_counted_by_hand(tmp_path):
     )
     assert manifest.statistics == {
         "documents": 2, "sentences": 2, "tokens": 6, "unknown_tokens": 2, "examples": 6, "example_tokens": 6 * 9,
-        "random_next": 6, "words": 6 * 5, "long_words": 6,
+        "next_sentence_labels=1": 6, "words": 6 * 5, "long_words": 6,
     }  # fmt: skip
     assert manifest.num_examples == 6
     long, short = [1, 5, 7, 1, 8], [6]
@@ -326,7 +328,7 @@ def test_a_little_over_half_of_second_segments_are_random(tmp_path, zh_vocabular
     manifest = create(settings, str(tmp_path / "records"))
     share = sum(e["next_sentence_labels"][0] for e in examples_of(tmp_path / "records")) / manifest.num_examples
     assert 0.5 <= share <= 0.6
-    assert manifest.statistics["random_next"] / manifest.statistics["examples"] == share
+    assert manifest.statistics["next_sentence_labels=1"] / manifest.statistics["examples"] == share
 
 
 def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_vocabulary):
@@ -366,3 +368,29 @@ def test_shards_are_few_for_small_and_many_for_large_corpora():
 def test_workers_need_no_tensorflow():
     imports = "import sys, data_pipelines.pretraining_data, launch.create_pretraining_data"
     assert run([sys.executable, "-c", f"{imports}; print('tensorflow' in sys.modules)"]).stdout == "False\n"
+
+
+def test_static_ngrams_hide_several_words_in_a_row_and_need_static_masking(tmp_path, zh_vocabulary):
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "\n\n".join("今天天气很好我们去公园散步。\n明天也许会下雨。\n后天再说。" for _ in range(80)), "utf-8"
+    )
+
+    def runs(ngram):
+        settings = Settings(
+            str(text), zh_vocabulary, "zh", masking="static", ngram=ngram, packing="sentence_order",
+            masked_lm_prob=0.3, max_predictions_per_seq=12, max_seq_length=40,
+        )  # fmt: skip
+        create(settings, str(tmp_path / f"records{ngram}"))
+        batches = Batches(RecordSource(str(tmp_path / f"records{ngram}")), lambda features: features, 64).once()
+        gaps, labels = [], []
+        for batch in batches:
+            used = batch["masked_lm_weights"].numpy() > 0
+            gaps += list(np.diff(batch["masked_lm_positions"].numpy(), axis=1)[used[:, 1:]])
+            labels += list(batch["next_sentence_labels"].numpy()[batch["example_weights"].numpy() > 0, 0])
+        assert 0.2 < np.mean(labels) < 0.8  # the order of the sentences, under Google's name
+        return np.mean(np.array(gaps) == 1)
+
+    assert runs(3) > runs(1) + 0.15
+    with pytest.raises(UsageError, match="--ngram=3 shapes static masks only"):
+        Settings("x", "y", ngram=3).check()

@@ -1,13 +1,14 @@
 """What quickstart trains on, and that its commands are commands."""
 
 import importlib
+import json
 import pathlib
 
 import pytest
 
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
-from xmodels.jobs import quickstart
+from xmodels.jobs import quickstart, quickstart_report
 
 
 def test_prose_keeps_sentences_and_drops_code_and_tables():
@@ -69,13 +70,13 @@ def test_chinese_text_comes_from_the_samples(tmp_path):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
-    shown = []
+    shown, titles = [], []
     monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
     monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
     street = quickstart.Street(quickstart.PLANS[language], str(tmp_path), 0.0)
     (tmp_path / "vocab.txt").write_text("[PAD]\n")
     for name in ("step", "interrupt"):
-        monkeypatch.setattr(street, name, lambda title, *command: shown.append(command))
+        monkeypatch.setattr(street, name, lambda title, *command: titles.append(title) or shown.append(command))
     monkeypatch.setattr(street, "ask", lambda: None)
     monkeypatch.setattr(street, "finish", lambda: None)
     street.walk(None)
@@ -83,9 +84,33 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
         "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain", "finetune",
         "finetune", "evaluate", "evaluate", "export_model",
     ]  # fmt: skip
+    assert len(set(titles)) == len(titles)
     for verb, *arguments in shown:
         command = importlib.reload(importlib.import_module(f"launch.{verb}")).COMMAND
         command.parse(arguments)  # exits on an unknown flag
+
+
+def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
+    run = tmp_path / "pretrained"
+    run.mkdir()
+    entry = {"step": 1, "masked_lm": 5.0, "masked_lm_accuracy": 0.1}
+    log = [json.dumps(entry | {"kind": kind}) for kind in ("train", "evaluation")]
+    (run / "log.jsonl").write_text("\n".join(log) + "\n")
+    (run / "baseline.json").write_text('{"unigram_baseline": 0.05}')
+    packages = {"tensorflow": "2.21.0", "jieba": None}
+    environment = {"python": "3.11", "platform": "Linux", "processors": 2, "devices": ["CPU:0"], "packages": packages}
+    (run / "environment.json").write_text(json.dumps(environment))
+    scores = {"accuracy": 0.75, "macro_f1": 0.7, "f1": {"<a>": 0.8, "b": 0.6}, "confusion": [[31, 2], [3, 4]]}
+    for name in ("classifier", "classifier-random"):
+        (tmp_path / f"{name}-scores.json").write_text(json.dumps(scores))
+    monkeypatch.setattr(quickstart_report, "attention", lambda folder, text: "")
+    commands = ["xmodels evaluate --test_file='a b.tsv'"]
+    facts = quickstart_report.write_report(str(tmp_path), ["Why?"], [("b", "0.9")], "en", commands)
+    assert facts["Gain of pretraining"] == "+0.0 points of accuracy"
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<th>&lt;a&gt;</th>" in report and ">31</td>" in report and "<td>0.800</td>" in report
+    assert "xmodels evaluate --test_file=&#x27;a b.tsv&#x27;" in report
+    assert "<th>tensorflow</th><td>2.21.0</td>" in report and "jieba" not in report
 
 
 def test_a_step_that_fails_ends_the_street(tmp_path):

@@ -6,16 +6,17 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
 import pytest
 
+from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
-from data_pipelines.corpora.plain_text import open_corpus
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.stages.tokenize import ids_of, tokenize, word_starts_of
+from data_pipelines.stages.tokenize import ids_of, mark, tokenize, word_starts_of
 from data_pipelines.text import words
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english
 from data_pipelines.text.train import train_wordpiece
@@ -92,12 +93,24 @@ def test_a_vocabulary_that_is_not_utf8_or_not_there_is_named(tmp_path):
         ["Wait...", "What?!", "No!"],
         ["See Fig. 3 and vol. 12 for details.", "(It is big.)", "Next."],
         ["It costs $3.50 today.", "5 people came at 2.30."],
-        ["Use e.g. Python, i.e. The language.", 'It said "No." (Really?)', "Yes."],
+        ["Use e.g. Python, i.e. The language.", 'It said "No."', "(Really?)", "Yes."],
         ["the end. but no capital follows"],
         ["no full stop"],
         ["..."],
         ["Cats, dogs, etc. Are here."],
         ["(See St. Paul.)", "He did."],
+        ["We met at 5 p.m. on Monday.", "It rained in the U.S. Army camp of Ft. Bragg."],
+        ["She left the U.S.", "The others stayed until 5 p.m.", "He took a Ph.D. Nobody cared."],
+        ["He said no.", "She said no. 5 is mine."],
+        ["So do I.", "He agreed with J. Smith."],
+        ["1. Stir well.", "2. Serve at once."],
+        [
+            "See http://a.org/B.C?d=E. for version 2.0.1 of it.",
+            "Écrit en France.",
+            "«Oui.»",
+            "It ended…",
+            "Then it began.",
+        ],
     ],
 )
 def test_english_text_splits_into_sentences(sentences):
@@ -117,11 +130,15 @@ def test_english_text_splits_into_sentences(sentences):
         ["好！！！", "“是吗？”", "她问。"],
         ["A股上涨3.5%。", "T恤很贵!", "Really?", "是"],
         ["没有句号"],
+        ["见http://a.cn/?id=1&b=2。", "Yahoo!7和圆周率3.14都在。"],
+        ['他说:"走!"', '她答:"好?"', "然后离开了。"],
+        ["第一句. ", "第二句."],
+        ["他……", "她……！”", "完了。。。"],
         ["。"],
     ],
 )
 def test_chinese_text_splits_into_sentences(sentences):
-    assert split_chinese("".join(sentences)) == sentences
+    assert split_chinese("".join(sentences)) == [sentence.strip() for sentence in sentences]
 
 
 def test_no_text_has_no_sentences():
@@ -217,14 +234,16 @@ def test_a_piece_that_covers_two_words_is_a_disagreement():
 
 def test_unknown_segmenters_list_the_known_ones_and_none_is_none():
     assert words.segmenter("none") is None
-    with pytest.raises(UsageError, match="jieba, presegmented, none"):
+    with pytest.raises(UsageError, match="Known: jieba, .*presegmented, .*none"):
         words.segmenter("ltp2")
 
 
 def test_the_manifest_learns_the_version_of_the_segmenter():
     described = words.describe("jieba")
-    assert described["segmenter"] == "jieba" and described["segmenter_version"][0].isdigit()
-    assert words.describe("none") == {"segmenter": "none", "segmenter_version": None}
+    assert described["segmenter"] == "jieba" and re.fullmatch(
+        r"rjieba [\d.]+ jieba [\d.]+", described["segmenter_version"]
+    )
+    assert words.describe("none") == {"segmenter": "none", "segmenter_version": None, "lexicon_sha256": None}
 
 
 def test_sentences_whose_words_and_pieces_disagree_fall_back_to_the_pieces_and_are_counted():
@@ -232,8 +251,8 @@ def test_sentences_whose_words_and_pieces_disagree_fall_back_to_the_pieces_and_a
     counts = collections.Counter()
     documents = [Document(["使用语言模型", "我喝café吧"], "x"), Document(["\u200b"], "x"), Document(["模型用言"], "x")]
     first, second = tokenize(tokenizer, words.segmenter("jieba"), counts)(iter(documents))
-    assert [word_starts_of(sentence) for sentence in first] == [[1, 0, 1, 0, 1, 0], [1, 1, 1, 1]]
-    assert [ids_of(sentence) for sentence in second] == [tokenizer.encode("模型用言").ids]
+    assert word_starts_of(first.marked).tolist() == [1, 0, 1, 0, 1, 0, 1, 1, 1, 1] and first.bounds == [0, 6, 10]
+    assert ids_of(second.marked).tolist() == tokenizer.encode("模型用言").ids and second.bounds == [0, 4]
     assert counts == {
         "documents": 2, "sentences": 3, "tokens": 14, "unknown_tokens": 1, "misaligned_sentences": 1,
     }  # fmt: skip
@@ -242,12 +261,26 @@ def test_sentences_whose_words_and_pieces_disagree_fall_back_to_the_pieces_and_a
 def test_without_a_segmenter_the_pieces_tell_the_words():
     tokenizer = tokenizer_for("ab")
     (document,) = tokenize(tokenizer, None, collections.Counter())(iter([Document(["ab b aab"], "x")]))
-    assert word_starts_of(document[0]) == [1, 0, 1, 1, 0, 0]
+    assert word_starts_of(document.marked).tolist() == [1, 0, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(lower):
+    """Also where control characters, rare blanks, accents and scripts meet, and when the cache is emptied."""
+    rng = random.Random(0)
+    tokenizer = tokenizer_for("abcdeABé今天气ab,.!的", do_lower_case=lower)
+    everything = [chr(c) for c in range(1, 0x30000, 5) if not 0xD800 <= c < 0xE000]
+    often = list("abcABé今天气,.!-_' \t\u0301\u3000\x85\u2028\xa0\u200b") * 400
+    sentences = ["".join(rng.choices(everything + often, k=rng.randint(1, 14))) for _ in range(4000)]
+    documents = tokenize(tokenizer, None, collections.Counter())(iter(Document([s], "x") for s in sentences))
+    found = [pieces.marked.tolist() for pieces in documents]
+    expected = [tokenizer.encode(s) for s in sentences]
+    assert found == [mark(p.ids, p.word_start).tolist() for p in expected if p.ids]
 
 
 TRAIN = """
 import sys
-from data_pipelines.corpora.plain_text import open_corpus
+from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.text.train import train_wordpiece
 path, language, size = sys.argv[1:]
 sys.stdout.buffer.write(train_wordpiece(open_corpus(path, language), int(size)).text().encode())
@@ -405,3 +438,25 @@ def test_a_table_that_does_not_fit_is_refused_by_name(tmp_path, name, contents, 
 def test_a_missing_table_is_named(tmp_path):
     with pytest.raises(DataError, match="none.tsv: no such file"):
         read_table(str(tmp_path / "none.tsv"), Columns())
+
+
+def test_words_of_a_segmenter_are_marked_at_once_as_one_sentence_after_the_other():
+    """Batches through the table and the cache, against pieces aligned by their spans."""
+    rng = random.Random(1)
+    tokenizer = tokenizer_for("使用语言模型我喝吧一二三ab12的是在")
+    alphabet = list("使用语言模型我喝吧一二三的是在" * 3 + "abcé123 ,。\u0301\u3000\u200b\ue000")
+    sentences = ["".join(rng.choices(alphabet, k=rng.randint(0, 12))) for _ in range(1500)]
+    for name in ("jieba", "presegmented"):
+        segment = words.segmenter(name)
+        expected, disagreements = [], 0
+        for text in sentences:
+            pieces = tokenizer.encode(text)
+            starts = words.align(pieces, segment(text))
+            disagreements += starts is None
+            if pieces.ids:
+                expected.append(mark(pieces.ids, pieces.word_start if starts is None else starts).tolist())
+        counts = collections.Counter()
+        documents = list(tokenize(tokenizer, segment, counts)(iter([Document([s], "x") for s in sentences])))
+        assert [document.marked.tolist() for document in documents] == expected
+        assert counts["misaligned_sentences"] == disagreements
+        assert name != "jieba" or disagreements > 5

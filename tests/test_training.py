@@ -14,6 +14,7 @@ import time
 import keras
 import numpy as np
 import pytest
+from conftest import make_records
 
 from data_pipelines.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from xmodels.conversion import convert
@@ -22,6 +23,7 @@ from xmodels.layers.dropout import Dropout, dropout_seed
 from xmodels.models.folder import read_weights
 from xmodels.training import checkpoints
 from xmodels.training.progress import read_log
+from xmodels.training.recipe import Recipe
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -149,14 +151,67 @@ def test_unfinished_states_are_not_read_and_the_last_good_one_stays(options):
     assert [os.path.basename(path) for path in checkpoints.complete(folder)] == ["step_00000004"]
 
 
-def test_damaged_state_is_refused_by_name(options):
+def test_a_damaged_state_is_named_and_the_one_before_it_is_used(options, capsys):
     pretrain(options)
-    path = os.path.join(options.model_dir, "checkpoints", "step_00000008", "optimizer.safetensors")
-    with open(path, "r+b") as file:
-        file.seek(-4, os.SEEK_END)
-        file.write(b"\x00\x01\x02\x03")
-    with pytest.raises(CheckpointError, match="optimizer.safetensors: damaged"):
+    before = weights(options.model_dir)
+
+    def damage(step):
+        path = os.path.join(options.model_dir, "checkpoints", f"step_{step:08d}", "optimizer.safetensors")
+        with open(path, "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"\x00\x01\x02\x03")
+
+    damage(8)
+    shutil.rmtree(os.path.join(options.model_dir, "backbone"))
+    capsys.readouterr()
+    pretrain(options)
+    said = capsys.readouterr().out
+    assert "step_00000008/optimizer.safetensors: damaged" in said and "step_00000004: step 4 of 8" in said
+    assert largest_difference(before, weights(options.model_dir)) == 0.0
+    damage(4)
+    damage(8)
+    with pytest.raises(CheckpointError, match="optimizer.safetensors: damaged.*No other state is left"):
         pretrain(dataclasses.replace(options, num_train_steps=10))
+
+
+def test_a_run_resumes_on_equal_records_only(options, records, static_records, zh_vocabulary, tmp_path, capsys):
+    pretrain(options)
+    copy = str(shutil.copytree(records, tmp_path / "copy"))
+    pretrain(dataclasses.replace(options, data_dir=copy, num_train_steps=10))
+    assert f"data_dir: {records!r}"[:70] in capsys.readouterr().out
+    with pytest.raises(UsageError, match="records.masking: 'dynamic' then, 'static' now") as refused:
+        pretrain(dataclasses.replace(options, data_dir=static_records, num_train_steps=12))
+    assert "vocabulary" not in str(refused.value)
+    other = make_records(tmp_path / "other", zh_vocabulary, random_seed=1)
+    with pytest.raises(UsageError, match="records.contents_sha256: "):
+        pretrain(dataclasses.replace(options, data_dir=other, num_train_steps=12))
+
+
+def test_a_message_about_another_network_names_what_differs_only(options, small_config, tmp_path):
+    pretrain(options)
+    wider = tmp_path / "wider.json"
+    wider.write_text(json.dumps(json.loads(pathlib.Path(small_config).read_text()) | {"hidden_size": 32}))
+    with pytest.raises(UsageError, match=r"settings \(config.hidden_dim: 16 then, 32 now\)"):
+        pretrain(dataclasses.replace(options, model_config_file=str(wider), num_train_steps=10))
+
+
+def test_warm_up_keeps_its_share_of_other_numbers_of_steps():
+    recipe = Recipe(None, None, None, batch_size=8, num_steps=1000, learning_rate=1e-4, num_warmup_steps=100)
+    assert recipe.override(num_steps=50).num_warmup_steps == 5
+    assert recipe.override(num_steps=50, num_warmup_steps=7).num_warmup_steps == 7
+    assert recipe.override(learning_rate=1.0, num_steps=None).num_warmup_steps == 100
+
+
+def test_altered_vocabularies_and_masks_of_single_tokens_are_refused(options, records, zh_vocabulary, tmp_path):
+    copy = shutil.copytree(records, tmp_path / "copy")
+    with open(copy / "vocab.txt", "a", encoding="utf-8") as file:
+        file.write("another\n")
+    with pytest.raises(DataError, match="copy/vocab.txt was changed.*Put the old file back"):
+        pretrain(dataclasses.replace(options, data_dir=str(copy)))
+    flags = {"masking": "static", "do_whole_word_mask": False}
+    single = make_records(tmp_path / "single", zh_vocabulary, **flags)
+    with pytest.raises(DataError, match="the masks in .* hide single tokens"):
+        pretrain(dataclasses.replace(options, data_dir=single))
 
 
 def test_a_shard_damaged_inside_is_named(options, records, tmp_path):

@@ -3,16 +3,18 @@
 import csv
 import dataclasses
 import gzip
+import itertools
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines.errors import DataError, UsageError
 
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
 PAIR_NAMES = ("text_pair", "text_b", "sentence2", "hypothesis")
 LABEL_NAMES = ("label", "labels", "class", "category", "gold_label")
+FLAGS = ("--text_column", "--text_pair_column", "--label_column")
 _LONGEST_FIELD = 1_000_000
 
 
@@ -50,6 +52,9 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
         raise DataError(f"{path}: no such file.")
     if columns.by_position and columns.text is None:
         raise UsageError("--label_column is a position; give --text_column as one too, such as --text_column=0.")
+    if columns.by_position:
+        positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
+        _check_different(positions, range(1 + max(p or 0 for p in positions)), path)
     kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
     readers = {
         ".tsv": _read_separated,
@@ -75,9 +80,28 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
 
 
 def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labels: bool) -> Iterator[Row]:
-    csv.field_size_limit(_LONGEST_FIELD)
+    yield from separated_rows(file, delimiter, columns, with_labels, path, lambda number: f"{path}, line {number}")
+
+
+def separated_rows(
+    lines: Iterable[str],
+    delimiter: str,
+    columns: Columns,
+    with_labels: bool,
+    path: str,
+    place: Callable[[int], str],
+    longest_field: int = _LONGEST_FIELD,
+    strict: bool = False,
+) -> Iterator[Row]:
+    """The rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
+
+    Args:
+        place: gives file and line for messages, from the number of lines read so far.
+        strict: a quote that is not closed is an error, and so is text behind a closing one.
+    """
+    csv.field_size_limit(longest_field)
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(file, delimiter=delimiter, quoting=quoting)
+    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=strict)
     try:
         header = None
         for fields in reader:
@@ -94,12 +118,12 @@ def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labe
                 ]
             elif len(fields) > len(header):
                 raise DataError(
-                    f"{path}, line {reader.line_num}: {len(fields)} columns, the first line names {len(header)}; is there "
+                    f"{place(reader.line_num)}: {len(fields)} columns, the first line names {len(header)}; is there "
                     "a stray separator in the text?"
                 )
             if max(i for i in wanted if i is not None) >= len(fields):
                 raise DataError(
-                    f"{path}, line {reader.line_num}: {len(fields)} column(s), expected at least "
+                    f"{place(reader.line_num)}: {len(fields)} column(s), expected at least "
                     f"{max(i for i in wanted if i is not None) + 1}."
                 )
             text, pair, label = (None if i is None else fields[i] for i in wanted)
@@ -107,7 +131,7 @@ def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labe
                 (text,) if pair is None else (text, pair), None if label is None else label.strip(), reader.line_num
             )
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
+        raise DataError(f"{place(reader.line_num)}: {error}.") from None
 
 
 def _read_json(file, path: str, delimiter: str, columns: Columns, with_labels: bool) -> Iterator[Row]:
@@ -149,4 +173,15 @@ def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> 
     text = position(columns.text, TEXT_NAMES, "--text_column", True)
     pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", False)
     label = position(columns.label, LABEL_NAMES, "--label_column", True) if with_labels else None
+    _check_different([text, pair, label], header, path)
     return [text, pair, label]
+
+
+def _check_different(positions: list[int | None], names, path: str) -> None:
+    """Raises a UsageError where one column would be read as two things."""
+    flags = [(p, flag) for p, flag in zip(positions, FLAGS, strict=True) if p is not None]
+    for (first, flag), (second, other) in itertools.combinations(flags, 2):
+        if first == second:
+            raise UsageError(
+                f"{path}: {flag} and {other} are the same column ({names[first]}). Name another with {other}."
+            )

@@ -5,12 +5,16 @@ import tensorflow as tf
 from data_pipelines.ops.compose import Op
 from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
 
+STARTS = ("word_start", "phrase_start", "entity_start", "sentence_start")  # 1 where a unit opens; records hold some
+
 
 def frame_pair(vocabulary: Vocabulary, sequence_length: int) -> Op:
     """`[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2).
 
-    Reads:  token_ids (B, N) both segments side by side, word_start (B, N), segment_lengths (B, 2).
-    Writes: token_ids, segment_ids, padding_mask, word_start, maskable (False on special tokens), all (B, L).
+    A `[SEP]` inside a segment, where full sentences cross the end of a document, is not maskable either.
+
+    Reads:  token_ids (B, N) both segments side by side, segment_lengths (B, 2), and those of `STARTS` that are there.
+    Writes: token_ids, segment_ids, padding_mask, word_start and its kin, maskable (False on special tokens), all (B, L).
 
     `sequence_length` must hold the longest pair with its special tokens; `dataset` checks this against the manifest.
     """
@@ -39,9 +43,11 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int) -> Op:
         features["padding_mask"] = padding_mask
         # Special tokens open a group of their own, and no word reaches across one.
         first = (place == 1) | (place == a + 2)
-        starts = tf.where(maskable & ~first, spread(features["word_start"]), 1)
-        features["word_start"] = tf.where(padding_mask, starts, 0)
-        features["maskable"] = maskable
+        for name in STARTS:
+            if name in features:
+                starts = tf.where(maskable & ~first, spread(features[name]), 1)
+                features[name] = tf.where(padding_mask, starts, 0)
+        features["maskable"] = maskable & (token_ids != sep)
         return features
 
     return op

@@ -38,6 +38,16 @@ def example_seeds(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     return fold(fold(fold(tf.zeros((), tf.uint64), seed), epoch), index)
 
 
+def permutation(seed, epoch: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """An order of the places of `index`, int64 (N,), by a hash of seed, epoch and index.
+
+    `Dataset.shuffle` would do, but its order also depends on TensorFlow's global seed, and with one set it does not
+    take the epoch as a tensor.
+    """
+    key = tf.bitwise.right_shift(example_seeds(seed, epoch, index), _constant(1))
+    return tf.cast(tf.argsort(tf.cast(key, tf.int64), stable=True), tf.int64)
+
+
 def uniform(seed: tf.Tensor, count) -> tf.Tensor:
     """(B,) seeds -> float32 (B, count), uniform in [0, 1) with 24 random bits."""
     bits = fold(seed[:, None], tf.range(count, dtype=tf.int64)[None, :])

@@ -9,33 +9,41 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CharacterTable
+from data_pipelines.ops.serving_kinds import graph_of
 from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import CLS, CONTINUATION, PAD, SEP, UNKNOWN, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 
 class GraphTokenizer(tf.Module):
-    """Turns strings into WordPiece ids in eager mode, in a `tf.function` and in a SavedModel.
+    """Turns strings into ids in eager mode, in a `tf.function` and in a SavedModel.
 
     Keep it as an attribute of the module that is saved, so that its tables are saved too.
 
     Args:
         tokenizer: the tokenizer to reproduce. It must not recognize special tokens in the text: whoever sends a
             text to a served model would otherwise decide where it is framed.
-        serving_ops: `text` or `core`.
+        serving_ops: `text` or `core`. Of the kinds beside WordPiece (`serving_kinds`) only SentencePiece minds: it needs
+            `text`.
     """
 
-    def __init__(self, tokenizer: WordPieceTokenizer, serving_ops: str = "text"):
+    def __init__(self, tokenizer: Tokenizer, serving_ops: str = "text"):
         super().__init__()
         if serving_ops not in WORDPIECES:
             known = ", ".join(WORDPIECES)
             raise UsageError(f"Unknown `serving_ops`: {serving_ops!r}. Known: {known}.")
+        self.vocabulary = tokenizer.vocabulary
+        self.graph = None
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            with tf.device("CPU:0"):
+                self.graph = graph_of(tokenizer, serving_ops)
+            return
         if tokenizer.backend.get_added_tokens_decoder():
             raise UsageError(
                 "A graph tokenizer reads special tokens in the text as ordinary text. "
                 "Received: a WordPieceTokenizer with recognize_special_tokens=True."
             )
-        self.vocabulary = tokenizer.vocabulary
         self.max_word_characters = tokenizer.max_word_characters
         with tf.device("CPU:0"):
             self.characters = CharacterTable(tokenizer.backend)
@@ -44,6 +52,8 @@ class GraphTokenizer(tf.Module):
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The ids, int32 (B, None), of `text`, string (B,), without special tokens."""
         with tf.device("CPU:0"):
+            if self.graph is not None:
+                return self.graph(text)
             words = self.characters.split(text)  # (B, None)
             word = words.flat_values  # (W,)
             too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.max_word_characters

@@ -6,8 +6,8 @@
 import numpy as np
 
 from data_pipelines.errors import UsageError
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
-from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 
 def pack(
@@ -26,12 +26,7 @@ def pack(
         token_ids, and segment_ids: 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
     """
     room = room_for_text(2 if second is not None else 1, max_sequence_length)
-    first_length, second_length = len(first), len(second or [])
-    while first_length + second_length > room:
-        if first_length > second_length:
-            first_length -= 1
-        else:
-            second_length -= 1
+    first_length, second_length = shorten(len(first), len(second or []), room)
     cls, sep = vocabulary[CLS], vocabulary[SEP]
     token_ids = [cls, *first[:first_length], sep]
     segment_ids = [0] * len(token_ids)
@@ -39,6 +34,18 @@ def pack(
         token_ids += [*second[:second_length], sep]
         segment_ids += [1] * (second_length + 1)
     return token_ids, segment_ids
+
+
+def shorten(first: int, second: int, room: int) -> tuple[int, int]:
+    """The lengths of two texts after pieces went from the longer, and from the second where both are equally long."""
+    if first + second <= room:
+        return first, second
+    half = room // 2
+    if second <= half:
+        return room - second, second
+    if first <= room - half:
+        return first, room - first
+    return room - half, half
 
 
 def room_for_text(num_texts: int, max_sequence_length: int) -> int:
@@ -52,7 +59,7 @@ def room_for_text(num_texts: int, max_sequence_length: int) -> int:
     return max_sequence_length - special
 
 
-def pack_texts(texts, tokenizer: WordPieceTokenizer, max_sequence_length: int) -> dict[str, np.ndarray]:
+def pack_texts(texts, tokenizer: Tokenizer, max_sequence_length: int) -> dict[str, np.ndarray]:
     """Many framed texts, padded to the longest of them, rounded up to a multiple of 8.
 
     Args:
@@ -63,9 +70,15 @@ def pack_texts(texts, tokenizer: WordPieceTokenizer, max_sequence_length: int) -
         token_ids and segment_ids int32, padding_mask bool, all (N, L).
     """
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
-    seconds = columns[1] if len(columns) > 1 else [None] * len(texts)
-    vocabulary = tokenizer.vocabulary
-    packed = [pack(a, b, vocabulary, max_sequence_length) for a, b in zip(columns[0], seconds, strict=True)]
+    return pack_ids(columns[0], columns[1] if len(columns) > 1 else None, tokenizer.vocabulary, max_sequence_length)
+
+
+def pack_ids(
+    firsts: list[list[int]], seconds: list[list[int]] | None, vocabulary: Vocabulary, max_sequence_length: int
+) -> dict[str, np.ndarray]:
+    """As `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row."""
+    seconds_or_none = [None] * len(firsts) if seconds is None else seconds
+    packed = [pack(a, b, vocabulary, max_sequence_length) for a, b in zip(firsts, seconds_or_none, strict=True)]
     longest = max(len(ids) for ids, _ in packed)
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary[PAD], np.int32)

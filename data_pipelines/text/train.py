@@ -1,15 +1,51 @@
-"""Trains a WordPiece vocabulary with the `tokenizers` library."""
+"""Trains vocabularies of pieces of words with the `tokenizers` library: WordPiece, and BPE with an end of word."""
 
 import collections
+import dataclasses
+import json
 from collections.abc import Callable, Iterator
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from data_pipelines.corpora.plain_text import Corpus, read_documents
+from data_pipelines.corpora.corpus import Corpus, read_documents
+from data_pipelines.corpora.reading import Watch
 from data_pipelines.errors import UsageError
+from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, Merges
+from data_pipelines.text.plain_units import stands_alone
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 Progress = Callable[[int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheme:
+    """How pieces of words are spelled.
+
+    Attributes:
+        special: the special tokens, which come first.
+        model: makes the library's empty model.
+        trainer: the library's class.
+        spelling: what model and trainer are told of the marks of pieces.
+        needs_bare: whether a word of one character is spelled bare, `字`, not `字</w>`.
+    """
+
+    special: tuple[str, ...]
+    model: Callable
+    trainer: Callable
+    spelling: dict
+    needs_bare: bool
+
+
+WORDPIECE = Scheme(
+    SPECIAL_TOKENS, models.WordPiece, trainers.WordPieceTrainer, {"continuing_subword_prefix": CONTINUATION}, True
+)
+BPE = Scheme(
+    ("<unk>", "<pad>", "<s>", "</s>", "<mask>"),
+    models.BPE,
+    trainers.BpeTrainer,
+    {"end_of_word_suffix": END_OF_WORD},
+    False,
+)
 
 
 def train_wordpiece(
@@ -34,51 +70,75 @@ def train_wordpiece(
     Raises:
         UsageError: `vocabulary_size` leaves no room for the special tokens and some characters.
     """
+    return Vocabulary(_learn(WORDPIECE, corpus, vocabulary_size, do_lower_case, min_frequency, progress)[0])
+
+
+def train_bpe(
+    corpus: Corpus,
+    vocabulary_size: int,
+    do_lower_case: bool = True,
+    min_frequency: int = 2,
+    progress: Progress = lambda num_bytes: None,
+) -> BpeTokenizer:
+    """Learns BPE with an end of word as `train_wordpiece` learns word pieces."""
+    tokens, merges = _learn(BPE, corpus, vocabulary_size, do_lower_case, min_frequency, progress)
+    return BpeTokenizer(Vocabulary(tokens, required=(), spelled=True), merges, do_lower_case)
+
+
+def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progress) -> tuple[list[str], Merges]:
     normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
-    room = vocabulary_size - len(SPECIAL_TOKENS)
+    room = vocabulary_size - len(scheme.special)
     if room < 50:
-        raise UsageError(f"--vocab_size={vocabulary_size}: too small; choose at least {50 + len(SPECIAL_TOKENS)}.")
+        raise UsageError(f"--vocab_size={vocabulary_size}: too small; choose at least {50 + len(scheme.special)}.")
     counts: collections.Counter = collections.Counter()
-    for text in _texts(corpus, progress):
+    for text in texts_of(corpus, progress):
         counts.update(normalizer.normalize_str(text))
     ranked = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
     frequent = [c for c in ranked if counts[c] >= min_frequency or corpus.language == "zh"]
     kept = frequent or ranked
-    while len(alphabet := _alphabet(corpus, normalizer, kept, progress)) > room:
-        # Continuing forms (`##a`) take places too; leave out the rarest characters until all fit.
-        kept = kept[: len(kept) - (len(alphabet) - room)]
+    while True:
+        alphabet = _alphabet(scheme, corpus, normalizer, kept, progress)
+        unused = set() if scheme.needs_bare else {c for c in alphabet if len(c) == 1 and stands_alone(c)}
+        excess = len(alphabet) - len(unused) - room
+        if excess <= 0:
+            break
+        # Marked forms (`##a`, `a</w>`) take places too; leave out the rarest characters until all fit.
+        kept = kept[: len(kept) - (excess if scheme.needs_bare else -(-excess // 2))]
         if not kept:
             raise UsageError(f"--vocab_size={vocabulary_size}: too small for the characters of the corpus.")
-    special = [*SPECIAL_TOKENS, *alphabet]
-    vocabulary = _train(corpus, normalizer, kept, special, vocabulary_size, min_frequency, progress)
-    return Vocabulary(vocabulary)
+    special = [*scheme.special, *alphabet]
+    size = vocabulary_size + len(unused)
+    tokens, merges = _train(scheme, corpus, normalizer, kept, special, size, min_frequency, progress)
+    return [token for token in tokens if token not in unused], merges
 
 
-def _texts(corpus: Corpus, progress: Progress) -> Iterator[str]:
-    for document in read_documents(corpus, 0, corpus.num_bytes, progress):
+def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
+    """The sentences of a corpus."""
+    for document in read_documents(corpus.whole(), Watch(progress)):
         yield from document.sentences
 
 
-def _alphabet(corpus, normalizer, kept, progress) -> list[str]:
-    """The characters, alone and with `##` where they continue words, sorted."""
-    tokens = _train(corpus, normalizer, kept, [], 1, 1, progress)  # too small for merges, so characters only
+def _alphabet(scheme, corpus, normalizer, kept, progress) -> list[str]:
+    """The characters, alone and with `##` where they continue words or `</w>` where they end them, sorted."""
+    tokens, _ = _train(scheme, corpus, normalizer, kept, [], 1, 1, progress)  # too small for merges, so characters only
     return sorted(tokens, key=lambda token: (token.startswith(CONTINUATION) and len(token) > 2, token))
 
 
-def _train(corpus, normalizer, kept, special, vocabulary_size, min_frequency, progress) -> list[str]:
+def _train(scheme, corpus, normalizer, kept, special, vocabulary_size, min_frequency, progress):
+    """The tokens in id order, and the merges."""
     allowed = set(kept)
-    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN, continuing_subword_prefix=CONTINUATION))
+    tokenizer = Tokenizer(scheme.model(unk_token=UNKNOWN, **scheme.spelling))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
+    trainer = scheme.trainer(
         vocab_size=vocabulary_size,
         min_frequency=min_frequency,
         show_progress=False,
         special_tokens=special,
-        continuing_subword_prefix=CONTINUATION,
+        **scheme.spelling,
     )
 
     def normalized():
-        for text in _texts(corpus, progress):
+        for text in texts_of(corpus, progress):
             text = normalizer.normalize_str(text)
             if not allowed.issuperset(text):
                 text = "".join(c if c in allowed else " " for c in text)
@@ -86,4 +146,9 @@ def _train(corpus, normalizer, kept, special, vocabulary_size, min_frequency, pr
 
     tokenizer.train_from_iterator(normalized(), trainer)
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    return sorted(ids, key=ids.get)
+    return sorted(ids, key=ids.get), merges_of(tokenizer)
+
+
+def merges_of(tokenizer: Tokenizer) -> Merges:
+    """The merges that a backend has learned; none where its model has no such thing."""
+    return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"].get("merges", [])]

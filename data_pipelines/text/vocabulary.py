@@ -1,4 +1,8 @@
-"""A vocabulary file in BERT's format: one token a line, the line number is the id."""
+"""The tokens of a vocabulary in id order, and which of them play a special role.
+
+BERT's file holds one token a line; the line number is the id. Other kinds keep theirs in `vocab.json` or inside a
+SentencePiece model, and spell the special tokens otherwise.
+"""
 
 import hashlib
 import os
@@ -6,30 +10,66 @@ from collections.abc import Iterable
 
 from data_pipelines.errors import DataError
 
+# The roles of special tokens. Their names are BERT's spellings, so in a BERT vocabulary role and token are one.
 PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
-SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)
+BOS, EOS = "[BOS]", "[EOS]"
+SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)  # of BERT
 CONTINUATION = "##"  # marks a piece that continues a word, as in BERT
+
+# How the published vocabularies spell each role, the likeliest first: BERT and ALBERT; XLNet; RoBERTa, BART and T5;
+# GPT-2; GPT-1, whose `_start_` and its like are added for fine-tuning.
+SPELLINGS = {
+    PAD: (PAD, "<pad>"),
+    UNKNOWN: (UNKNOWN, "<unk>"),
+    CLS: (CLS, "<cls>", "<s>", "_classify_"),
+    SEP: (SEP, "<sep>", "</s>", "_delimiter_"),
+    MASK: (MASK, "<mask>"),
+    BOS: (BOS, "<s>", "<|endoftext|>", "_start_", CLS, "<cls>"),
+    EOS: (EOS, "</s>", "<|endoftext|>", "_classify_", SEP, "<sep>"),
+}
+ROLE_NAMES = {
+    PAD: "pad", UNKNOWN: "unknown", CLS: "cls", SEP: "sep", MASK: "mask", BOS: "bos", EOS: "eos",
+}  # fmt: skip
 
 
 class Vocabulary:
-    """An ordered list of tokens with the ids of BERT's special tokens.
+    """An ordered list of tokens with the ids of the special ones.
+
+    `vocabulary[MASK]` is the id of the token that plays the role, however it is spelled (`[MASK]`, `<mask>`);
+    `vocabulary["word"]` is the id of a token.
 
     Args:
-        tokens: the tokens in id order. Must hold the five special tokens of BERT, without duplicates.
+        tokens: the tokens in id order, without duplicates.
         source: where they came from, for error messages.
+        required: the roles that the vocabulary must have; by default the five of BERT.
+        spelled: whether roles may be spelled otherwise than BERT does.
 
     Raises:
-        DataError: a special token is missing, or a token stands twice.
+        DataError: a required role is missing, or a token stands twice.
     """
 
-    def __init__(self, tokens: Iterable[str], source: str = "vocabulary"):
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        source: str = "vocabulary",
+        required: Iterable[str] = SPECIAL_TOKENS,
+        spelled: bool = False,
+    ):
         self.tokens = list(tokens)
+        self.source = source
         self.ids = {token: index for index, token in enumerate(self.tokens)}
-        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
+        spellings = SPELLINGS if spelled else {role: (role,) for role in SPELLINGS}
+        found = {role: [s for s in options if s in self.ids] for role, options in spellings.items()}
+        self.roles = {role: self.ids[options[0]] for role, options in found.items() if options}  # role -> id
+        required = tuple(required)
+        missing = [role for role in required if role not in self.roles]
         if missing:
             raise DataError(
                 f"{source}: the vocabulary lacks {', '.join(missing)}; a BERT vocabulary holds "
                 f"{', '.join(SPECIAL_TOKENS)}, each on a line of its own. Found {len(self.tokens)} tokens."
+                if required == SPECIAL_TOKENS
+                else f"{source}: the vocabulary lacks {', '.join(f'{r} ({ROLE_NAMES[r]})' for r in missing)}. "
+                f"Found {len(self.tokens)} tokens."
             )
         if len(self.ids) != len(self.tokens):
             line = next(index for index, token in enumerate(self.tokens) if self.ids[token] != index)
@@ -39,7 +79,7 @@ class Vocabulary:
             )
 
     @classmethod
-    def read(cls, path: str) -> "Vocabulary":
+    def read(cls, path: str, required: Iterable[str] = SPECIAL_TOKENS) -> "Vocabulary":
         """Reads a `vocab.txt`. A byte-order mark and Windows line ends are accepted."""
         if not os.path.isfile(path):
             raise DataError(f"{path}: no such vocabulary file. Make one with `xmodels train_vocabulary`.")
@@ -51,7 +91,7 @@ class Vocabulary:
         lines = [line.rstrip("\r") for line in text.split("\n")]
         while lines and not lines[-1]:
             lines.pop()
-        return cls(lines, path)
+        return cls(lines, path, required)
 
     def text(self) -> str:
         """The contents of the vocabulary file."""
@@ -66,7 +106,25 @@ class Vocabulary:
         return len(self.tokens)
 
     def __getitem__(self, token: str) -> int:
+        """The id of a role or of a token.
+
+        Raises:
+            DataError: no token plays the role.
+            KeyError: there is no such token.
+        """
+        if token in self.roles:
+            return self.roles[token]
+        if token in SPELLINGS and token not in self.ids:
+            raise DataError(
+                f"{self.source}: the vocabulary has no {ROLE_NAMES[token]} token ({' or '.join(SPELLINGS[token])}), "
+                "and what you run needs one. Use a vocabulary that has it; `xmodels train_vocabulary` adds it."
+            )
         return self.ids[token]
 
     def __contains__(self, token: str) -> bool:
-        return token in self.ids
+        return token in self.roles or token in self.ids
+
+    @property
+    def special_ids(self) -> list[int]:
+        """The ids of all special tokens, ascending."""
+        return sorted(set(self.roles.values()))

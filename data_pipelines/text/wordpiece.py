@@ -4,33 +4,25 @@ The work is done by the `tokenizers` library, which reproduces the pieces of Goo
 golden strings, and gives the character offsets that whole-word masking needs.
 """
 
-import dataclasses
-import json
+import re
 from collections.abc import Sequence
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
+from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 MAX_WORD_CHARACTERS = 200  # a longer word becomes [UNK], as in Google's code; Hugging Face says 100
 
 
-@dataclasses.dataclass(frozen=True)
-class Pieces:
-    """The pieces of one text.
-
-    Attributes:
-        ids: vocabulary ids.
-        spans: for each piece the first and one past the last character of the original text that it covers.
-        word_start: 1 where a piece opens a word, 0 where it continues one (`##`).
-    """
-
-    ids: list[int]
-    spans: list[tuple[int, int]]
-    word_start: list[int]
+# WordPiece never looks across these bounds: blanks, of which only those that BERT parts words at, CJK characters, and ASCII
+# punctuation.
+_ALONE = "\u3400-\u4dbf\u4e00-\u9fff!-/:-@\\[-`{-~"
+_CHUNKS = re.compile(f"[{_ALONE}]|[^ \t\r\n{_ALONE}]+")
 
 
-class WordPieceTokenizer:
+class WordPieceTokenizer(Tokenizer):
     """Turns text into WordPiece ids.
 
     Args:
@@ -40,6 +32,9 @@ class WordPieceTokenizer:
         recognize_special_tokens: read `[MASK]` and its like in the text as the special tokens, as Hugging Face does;
             Google's code, and the default here, splits them at the brackets.
     """
+
+    kind = "wordpiece"
+    chunks = _CHUNKS
 
     def __init__(
         self,
@@ -57,12 +52,20 @@ class WordPieceTokenizer:
             max_input_chars_per_word=max_word_characters,
             continuing_subword_prefix=CONTINUATION,
         )
-        self.backend = Tokenizer(model)
+        self.backend = tokenizers.Tokenizer(model)
         self.backend.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
         self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
+        self.recognize_special_tokens = recognize_special_tokens
         if recognize_special_tokens:
             self.backend.add_special_tokens(list(SPECIAL_TOKENS))
+            self.chunks = None  # a special token may hold what parts chunks
         self.continues = [token.startswith(CONTINUATION) for token in vocabulary.tokens]
+
+    @classmethod
+    def read(cls, path: str, **options) -> "WordPieceTokenizer":
+        """Opens a `vocab.txt`."""
+        return cls(Vocabulary.read(path), **options)
 
     def encode(self, text: str) -> Pieces:
         """The pieces of one text, without `[CLS]` and `[SEP]`."""
@@ -72,20 +75,14 @@ class WordPieceTokenizer:
         """The pieces of many texts; several threads share the work."""
         return [self._pieces(encoding) for encoding in self.backend.encode_batch(texts, add_special_tokens=False)]
 
-    def describe(self) -> dict:
-        """What a manifest or a run folder must remember to tokenize alike."""
-        return {
-            "tokenizer": "wordpiece",
-            "do_lower_case": self.do_lower_case,
-            "max_word_characters": self.max_word_characters,
-        }
+    def decode(self, ids: Sequence[int]) -> str:
+        """Words parted by blanks, except before punctuation."""
+        return self.backend.decode(self.without_special(ids), skip_special_tokens=False)
+
+    def options(self) -> dict:
+        return {"max_word_characters": self.max_word_characters}
 
     def _pieces(self, encoding) -> Pieces:
         ids = encoding.ids
         continues = self.continues
         return Pieces(ids, encoding.offsets, [0 if continues[i] else 1 for i in ids])
-
-
-def config_json(tokenizer: WordPieceTokenizer) -> str:
-    """`tokenizer_config.json`, with the key that Hugging Face uses."""
-    return json.dumps(tokenizer.describe(), indent=2) + "\n"

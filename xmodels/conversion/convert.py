@@ -7,7 +7,7 @@ import shutil
 import keras
 import numpy as np
 
-from data_pipelines.errors import CheckpointError
+from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import formats, hugging_face, tensorflow1
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
@@ -42,7 +42,8 @@ def save(loaded: Loaded, target: str) -> None:
         target: `hf:FOLDER`, `tf1:FOLDER`, or a plain path for a model folder of ours.
 
     Raises:
-        CheckpointError: the target exists, or the format cannot express the checkpoint.
+        UsageError: the target exists.
+        CheckpointError: the format cannot express the checkpoint.
     """
     kind, path = _split(target)
     write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
@@ -114,7 +115,8 @@ def _read_ours(path: str) -> Loaded:
         path = run_model
     elif os.path.isdir(os.path.join(path, RUN_STATES)):
         raise CheckpointError(
-            f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it."
+            f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it; its "
+            f"flags stand in {path}/flags.txt."
         )
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
@@ -127,13 +129,16 @@ def _read_ours(path: str) -> Loaded:
         source,
         vocabulary_text=hugging_face.read_text(os.path.join(path, folder.VOCABULARY)),
         do_lower_case=hugging_face.lower_cases(os.path.join(path, folder.TOKENIZER)),
+        labels=folder.read_labels(path),
     )
 
 
 def _write_ours(path: str, loaded: Loaded) -> None:
     lower = loaded.do_lower_case
     tokenizer = None if lower is None else {"tokenizer": "wordpiece", "do_lower_case": lower}
-    folder.write_values(path, loaded.model, loaded.config, loaded.values, loaded.vocabulary_text, tokenizer)
+    folder.write_values(
+        path, loaded.model, loaded.config, loaded.values, loaded.vocabulary_text, tokenizer, loaded.labels
+    )
 
 
 @contextlib.contextmanager
@@ -141,7 +146,7 @@ def _new_folder(path: str):
     """A folder that becomes `path` when the body is done, and vanishes if it fails."""
     path = os.path.abspath(path)
     if os.path.lexists(path):
-        raise CheckpointError(f"{path}: exists already; a checkpoint is written into a new folder only.")
+        raise UsageError(f"--to={path}: exists already; a checkpoint is written into a new folder only. Name another.")
     unfinished = f"{path}.unfinished-{os.getpid()}"
     os.makedirs(unfinished)
     try:

@@ -45,6 +45,7 @@ class Loaded:
         vocabulary_text: the contents of vocab.txt, if there is one.
         do_lower_case: what the tokenizer's configuration says, if there is one.
         heads: the heads that `values` holds: "masked_lm", "next_sentence", "classify".
+        labels: the names of the classes, where the checkpoint names them.
         warnings: what the reader should know, such as heads that are absent.
     """
 
@@ -54,6 +55,7 @@ class Loaded:
     vocabulary_text: str | None = None
     do_lower_case: bool | None = None
     heads: frozenset[str] = frozenset()
+    labels: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -160,7 +162,7 @@ def tensors_from(values: Mapping[str, np.ndarray], variables, table, config: Mod
     }
 
 
-def loaded(tensors, variables, model: str, config: ModelConfig, source: str, **kwargs) -> Loaded:
+def loaded(tensors, variables, model: str, config: ModelConfig, source: str, labels=None, **kwargs) -> Loaded:
     """Joins what a reader has found. A missing pooler gets initial values; other missing groups stay absent."""
     table = table_of(model)
     values, absent = values_from(tensors, variables, table, config, source)
@@ -178,7 +180,12 @@ def loaded(tensors, variables, model: str, config: ModelConfig, source: str, **k
     elif kwargs.get("do_lower_case") is None:
         warnings.append("Nothing says whether the tokenizer lower-cases; set `do_lower_case` in tokenizer_config.json.")
     heads = frozenset(group for group in table.GROUPS if group not in (*absent, "pooler"))
-    return Loaded(model, config, values, heads=heads, warnings=tuple(warnings), **kwargs)
+    classes = len(values.get("objective.classify.head.bias", ()))
+    if labels is not None and len(labels) != classes:
+        if classes:
+            warnings.append(f"{source} has {classes} classes but names {len(labels)} labels; the names are left out.")
+        labels = None
+    return Loaded(model, config, values, heads=heads, labels=labels, warnings=tuple(warnings), **kwargs)
 
 
 def _rows(variables, table, num_layers: int) -> list[tuple[str, str, str, str]]:

@@ -37,6 +37,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
         source,
         vocabulary_text=_vocabulary_text(path),
         do_lower_case=lower_cases(os.path.join(path, TOKENIZER)),
+        labels=_labels(stored),
     )
 
 
@@ -50,7 +51,8 @@ def write(path: str, loaded: formats.Loaded) -> None:
     tokens = [line.rstrip("\r") for line in (loaded.vocabulary_text or "").split("\n")]
     settings["pad_token_id"] = tokens.index("[PAD]") if "[PAD]" in tokens else 0
     if "classify" in loaded.heads:
-        labels = [f"LABEL_{index}" for index in range(len(loaded.values["objective.classify.head.bias"]))]
+        classes = range(len(loaded.values["objective.classify.head.bias"]))
+        labels = loaded.labels or [f"LABEL_{index}" for index in classes]
         settings["id2label"] = {str(index): label for index, label in enumerate(labels)}
         settings["label2id"] = {label: index for index, label in enumerate(labels)}
     save_file(tensors, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
@@ -84,7 +86,7 @@ def write_text(path: str, text: str | None) -> None:
 
 
 def write_json(path: str, values: dict) -> None:
-    write_text(path, json.dumps(values, indent=2) + "\n")
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def lower_cases(path: str) -> bool | None:
@@ -93,6 +95,15 @@ def lower_cases(path: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise CheckpointError(f"{path}: `do_lower_case` must be true or false. Found: {value!r}.")
     return value
+
+
+def _labels(stored: dict) -> tuple[str, ...] | None:
+    """The labels of a config.json's `id2label`, where it names each class once."""
+    names = stored.get("id2label")
+    if not isinstance(names, dict) or sorted(names) != sorted(map(str, range(len(names)))):
+        return None
+    labels = tuple(names[str(index)] for index in range(len(names)))
+    return labels if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels) else None
 
 
 def _vocabulary_text(path: str) -> str | None:

@@ -12,7 +12,9 @@ import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.records import write_json
+from data_pipelines.text import kinds
 from data_pipelines.text.framing import pack_texts
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels.models import folder
@@ -41,6 +43,10 @@ class TaskDescription:
     max_sequence_length: int
 
 
+ADVICE = {  # for inputs of another number of texts than the key
+    1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
+    2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
+}
 CHECKS = {
     "task": (lambda x: x == "classify", '"classify"'),
     "labels": (
@@ -74,26 +80,33 @@ def read_task(run: str) -> TaskDescription:
         )
     values = folder.read_json(path)
     if set(values) != set(CHECKS):
-        raise CheckpointError(f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(values) or 'none'}.")
+        raise CheckpointError(
+            f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(list(values)[:8]) or 'none'}."
+        )
     for name, (fits, wanted) in CHECKS.items():
         if not fits(values[name]):
             raise CheckpointError(f"{path}: `{name}` must be {wanted}. Found: {values[name]!r}.")
     return TaskDescription(**values)
 
 
-def read_tokenizer(path: str) -> WordPieceTokenizer:
-    """The tokenizer of a model folder, from vocab.txt and tokenizer_config.json.
+def read_tokenizer(path: str) -> Tokenizer:
+    """The tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
 
     Raises:
         CheckpointError: one of the two is missing or damaged.
     """
     source = os.path.join(path, folder.TOKENIZER)
     values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
+    if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
+        try:
+            return kinds.read_tokenizer(path)
+        except DataError as error:
+            raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
     lower, longest = values.get("do_lower_case"), values["max_word_characters"]
     if values.get("tokenizer") != "wordpiece" or type(lower) is not bool or type(longest) is not int or longest < 1:
         raise CheckpointError(
             f'{source}: expected "tokenizer": "wordpiece", `do_lower_case` true or false, and `max_word_characters` '
-            f"a whole number above 0. Found: {values}."
+            f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
         )
     try:
         vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
@@ -118,9 +131,7 @@ class Predictor:
         max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
-    def __init__(
-        self, backbone: Backbone, task: Task, tokenizer: WordPieceTokenizer, num_texts: int, max_sequence_length: int
-    ):
+    def __init__(self, backbone: Backbone, task: Task, tokenizer: Tokenizer, num_texts: int, max_sequence_length: int):
         self.backbone = backbone
         self.task = task
         self.tokenizer = tokenizer
@@ -137,6 +148,11 @@ class Predictor:
         """
         description = read_task(run)
         path = os.path.join(run, BACKBONE_FOLDER)
+        if not os.path.isdir(path):
+            raise CheckpointError(
+                f"{run}: this fine-tuning was interrupted and has no {BACKBONE_FOLDER}/ yet. Finish it with "
+                f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
+            )
         tokenizer = read_tokenizer(path)
         config, _ = folder.read_config(path)
         if len(tokenizer.vocabulary) != config.vocabulary_size:
@@ -215,5 +231,6 @@ class Predictor:
     def _check(self, texts) -> None:
         for index, row in enumerate(texts):
             if isinstance(row, str) or len(row) != self.num_texts:
-                wanted = f"this run reads {self.num_texts} text(s) at a time"
-                raise DataError(f"Input {index + 1}: {wanted}. Found: {row!r:.80}.")
+                found = "is a string, not a tuple of texts" if isinstance(row, str) else f"has {len(row)} text(s)"
+                wanted, advice = ADVICE[self.num_texts]
+                raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 
 import keras
 import numpy as np
@@ -12,7 +13,42 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.records import write_json
 from xmodels.export import saved_model
 from xmodels.export.predictor import Predictor
+from xmodels.jobs import run_folder
 from xmodels.jobs.labelled import label_ids
+from xmodels.models.folder import read_json
+
+
+def _load(model_dir: str) -> Predictor:
+    """The network of a run; says so where its fine-tuning was interrupted and another epoch may yet be better."""
+    predictor = Predictor.load(model_dir)
+    begun, done = (os.path.isfile(os.path.join(model_dir, n)) for n in (run_folder.CONFIG, run_folder.RESULTS))
+    if begun and not done:
+        print(
+            f"Note: {model_dir} was interrupted; the best epoch so far answers. Finish it with "
+            f"`xmodels finetune --flagfile={os.path.join(model_dir, 'flags.txt')}`.", file=sys.stderr,
+        )  # fmt: skip
+    return predictor
+
+
+def _columns(model_dir: str, text: str | None, text_pair: str | None, label: str | None = None) -> Columns:
+    """The columns given, and for those not given what `finetune` was given.
+
+    Positions do not complete names, nor names positions: the files are of different kinds then.
+    """
+    path = os.path.join(model_dir, run_folder.CONFIG)
+    stored = read_json(path).get("flags", {}) if os.path.isfile(path) else {}
+    remembered = Columns(stored.get("text_column"), stored.get("text_pair_column"), stored.get("label_column"))
+    given = Columns(text, text_pair, label)
+    if given != Columns() and given.by_position != remembered.by_position:
+        return given
+    return Columns(text or remembered.text, text_pair or remembered.text_pair, label or remembered.label)
+
+
+def _check_output(path: str | None) -> None:
+    """Refuses a file that could not be written, before the work."""
+    folder = os.path.dirname(os.path.abspath(path)) if path else "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"--output_file={path}: there is no folder {folder}. Make it, or choose another name.")
 
 
 def _ask(predictor: Predictor, texts, batch_size: int):
@@ -25,8 +61,9 @@ def evaluate(
     batch_size: int, output_file: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`."""
-    predictor = Predictor.load(model_dir)
-    rows = read_table(test_file, Columns(text_column, text_pair_column, label_column))
+    _check_output(output_file)
+    predictor = _load(model_dir)
+    rows = read_table(test_file, _columns(model_dir, text_column, text_pair_column, label_column))
     labels = list(predictor.labels)
     truth = label_ids(test_file, rows, labels)
     answers = _ask(predictor, [row.texts for row in rows], batch_size)
@@ -76,14 +113,19 @@ def predict(
     model_dir: str, text: str | None, text_pair: str | None, input_file: str | None, text_column: str | None,
     text_pair_column: str | None, output_file: str | None, overwrite: bool, batch_size: int,
 ) -> None:  # fmt: skip
-    """Labels one text or a file; arguments as in `launch/predict.py`."""
+    """Labels one text or a file; arguments as in `launch/predict.py`.
+
+    A blank line of a .txt file gets an empty row, so that rows stay the lines of the file.
+    """
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
     if output_file and os.path.exists(output_file) and not overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    texts = _texts(text, text_pair, input_file, Columns(text_column, text_pair_column))
-    predictor = Predictor.load(model_dir)
-    answers = _ask(predictor, texts, batch_size)
+    _check_output(output_file)
+    texts = _texts(text, text_pair, input_file, _columns(model_dir, text_column, text_pair_column))
+    predictor = _load(model_dir)
+    found = iter(_ask(predictor, [given for given in texts if given is not None], batch_size))
+    answers = [None if given is None else next(found) for given in texts]
     if text is not None:
         print(f"label: {answers[0].label}")
         for name, value in sorted(answers[0].probabilities.items(), key=lambda item: -item[1])[:10]:
@@ -93,15 +135,25 @@ def predict(
         with open(f"{output_file}.partial", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter="\t", lineterminator="\n")
             writer.writerow(["label", *predictor.labels])
-            writer.writerows([a.label, *(f"{p:.6f}" for p in a.probabilities.values())] for a in answers)
+            blank = [""] * (1 + len(predictor.labels))
+            writer.writerows(
+                [a.label, *(f"{p:.6f}" for p in a.probabilities.values())] if a else blank for a in answers
+            )
         os.replace(f"{output_file}.partial", output_file)
-        print(f"{output_file}: {len(answers):,} labels.")
+        blanks = answers.count(None)
+        print(
+            f"{output_file}: {len(answers) - blanks:,} labels"
+            + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
+        )
         return
     for answer, given in zip(answers, texts, strict=True):
-        print(f"{answer.label}\t{answer.probabilities[answer.label]:.4f}\t{' | '.join(given)}")
+        print() if answer is None else print(
+            f"{answer.label}\t{answer.probabilities[answer.label]:.4f}\t{' | '.join(given)}"
+        )
 
 
-def _texts(text, text_pair, input_file, columns: Columns) -> list[tuple[str, ...]]:
+def _texts(text, text_pair, input_file, columns: Columns) -> list[tuple[str, ...] | None]:
+    """The texts to label; None stands for a blank line of a .txt file."""
     if text is not None:
         return [(text,) if text_pair is None else (text, text_pair)]
     if not input_file.endswith(".txt"):
@@ -115,7 +167,7 @@ def _texts(text, text_pair, input_file, columns: Columns) -> list[tuple[str, ...
         raise DataError(f"{input_file}: not valid UTF-8 at byte {error.start}.") from None
     if not any(lines):
         raise DataError(f"{input_file}: holds no text.")
-    return [(line,) for line in lines if line]
+    return [(line,) if line else None for line in lines]
 
 
 def export_model(model_dir: str, export_dir: str, serving_ops: str, overwrite: bool) -> None:

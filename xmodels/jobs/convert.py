@@ -14,6 +14,10 @@ def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool
     )
     for warning in loaded.warnings:
         print(f"Note: {warning}")
+    if loaded.labels and target.startswith("tf1:"):
+        print(
+            f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."
+        )
     if check:
         for name, difference in convert.verify(source, target, allow_pickle).items():
             print(f"  largest difference of {name}: {difference:.3g}")

@@ -1,18 +1,23 @@
 """Fine-tunes a pretrained network on a labelled table; resumes where it was interrupted."""
 
 import dataclasses
+import math
+import os
 
 import keras
 
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.grouping import Buckets, buckets, padding_share
+from data_pipelines.text.kinds import open_tokenizer, read_config
+from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
 from xmodels.jobs import run_folder
-from xmodels.jobs.labelled import BATCH, labelled_source
+from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.models.folder import assign, model_class
 from xmodels.tasks.classify import Classify
 from xmodels.training import checkpoints, distribution
@@ -21,7 +26,18 @@ from xmodels.training.loop import Loop
 from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say
 
-STRUCTURAL = ("task", "init_checkpoint", "random_init", "train_file", "max_seq_length", "seed", "optimizer")
+STRUCTURAL = (
+    "task",
+    "init_checkpoint",
+    "random_init",
+    "train_file",
+    "data_dir",
+    "max_seq_length",
+    "seed",
+    "optimizer",
+    "length_buckets",
+)
+FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +45,9 @@ class Options:
     """The flags of `xmodels finetune`. Defaults: Devlin et al., 2018, appendix A.3."""
 
     init_checkpoint: str
-    train_file: str
     model_dir: str
+    train_file: str | None = None
+    data_dir: str | None = None
     task: str = "classify"
     random_init: bool = False
     vocab_file: str | None = None
@@ -41,6 +58,7 @@ class Options:
     text_pair_column: str | None = None
     label_column: str | None = None
     max_seq_length: int = 128
+    length_buckets: str | None = None
     num_train_epochs: float = 3.0
     train_batch_size: int = 32
     learning_rate: float = 5e-5
@@ -52,6 +70,7 @@ class Options:
     distribution_strategy: str = "one_device"
     num_virtual_devices: int = 0
     mixed_precision: str = "none"
+    jit_compile: bool = False
     seed: int = 12345
 
 
@@ -65,17 +84,29 @@ def finetune(options: Options) -> dict[str, float]:
     tokenizer = _tokenizer(options, loaded)
     _check(options, strategy, loaded)
     source, labels, num_texts, held = _read_files(options, tokenizer)
-    num_steps = max(1, int(options.num_train_epochs * source.num_examples / options.train_batch_size))
-    learner, batches = _learner(options, strategy, loaded, source, labels, num_steps)
+    grouping = _grouping(options, source)
+    per_epoch = source.num_examples / options.train_batch_size
+    if grouping:  # the last batch of an epoch is filled up
+        per_epoch = math.ceil(per_epoch)
+    num_steps = max(1, int(options.num_train_epochs * per_epoch))
+    learner, batches = _learner(options, strategy, loaded, source, labels, num_steps, grouping)
     backbone, task = learner.backbone, learner.objective
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
-    state_path = run_folder.claim(options.model_dir, job, dataclasses.asdict(options), STRUCTURAL, options.resume)
-    run_folder.write_data(options.model_dir, tokenizer.vocabulary, tokenizer.describe(), None)
+    settings = {
+        "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
+        "do_lower_case": tokenizer.describe().get("do_lower_case"),
+    }  # fmt: skip
+    flags = dataclasses.asdict(options)
+    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
+    if claim.results is not None:
+        run_folder.say_finished(options.model_dir, "--num_train_epochs")
+        return claim.results
+    run_folder.write_data(options.model_dir, tokenizer, None)
     write_task(options.model_dir, task, num_texts, options.max_seq_length)
     state = checkpoints.State(0, 0, options.seed)
-    if state_path:
-        state = checkpoints.restore(state_path, learner)
-        say(f"Resumed from {state_path}: step {state.step} of {num_steps}.")
+    if claim.state:
+        state = checkpoints.restore(claim.state, learner)
+        say(f"Resumed from {claim.state}: step {state.step} of {num_steps}.")
     origin = "random weights" if options.random_init else options.init_checkpoint
     say(
         f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
@@ -83,15 +114,15 @@ def finetune(options: Options) -> dict[str, float]:
     )
 
     def hand_over():
-        run_folder.write_backbone(options.model_dir, backbone, task, tokenizer.vocabulary, tokenizer.describe())
+        run_folder.write_backbone(options.model_dir, backbone, task, tokenizer)
 
     def score(name):
         return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
 
-    Loop(
+    state = Loop(
         learner, batches, options.model_dir, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
-        evaluate_every=max(1, source.num_examples // options.train_batch_size),
+        evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
         select="accuracy", on_best=hand_over,
     ).run(state)  # fmt: skip
@@ -101,16 +132,44 @@ def finetune(options: Options) -> dict[str, float]:
         assign(task.prefix, task, best.values, options.model_dir)
     else:
         hand_over()
+    kept_step, kept = _kept(options, state, max(1, int(per_epoch)))
+    say(f"Kept {kept}.")
     results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in ("loss", "accuracy")}
     for name, value in results.items():
         say(f"{name}: {value:.4f}")
-    facts = {"task": "classify", "labels": ", ".join(labels[:20]), "from": origin, "steps": f"{num_steps:,}"}
+    facts = {
+        "task": "classify",
+        "labels": ", ".join(labels[:20]),
+        "from": origin,
+        "steps": f"{num_steps:,}",
+        "kept": kept,
+    }
     run_folder.write_model_card(options.model_dir, "Text classifier", facts, results)
+    run_folder.write_results(options.model_dir, num_steps, kept_step, results)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
 
 
+def _warmup(options: Options, num_steps: int) -> int:
+    return int(options.warmup_proportion * num_steps)
+
+
+def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> tuple[int, str]:
+    """The step whose weights are handed over, and why."""
+    if state.best_step is None:
+        return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"
+    epoch = state.best_step / steps_per_epoch
+    return (
+        state.best_step,
+        f"step {state.best_step}, epoch {epoch:.4g} (best accuracy {state.best:.4f} on {options.eval_file})",
+    )
+
+
 def _check(options: Options, strategy, loaded) -> None:
+    if not options.num_train_epochs > 0:
+        raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
+    if not 0 <= options.warmup_proportion <= 1:
+        raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
     replicas, longest = strategy.num_replicas_in_sync, loaded.config.max_sequence_length
     if options.train_batch_size % replicas:
         raise UsageError(
@@ -120,12 +179,24 @@ def _check(options: Options, strategy, loaded) -> None:
         raise UsageError(f"--max_seq_length={options.max_seq_length}: the network has {longest} positions.")
 
 
-def _read_files(options: Options, tokenizer: WordPieceTokenizer):
+def _read_files(options: Options, tokenizer: Tokenizer):
     """The training source, its labels, the number of texts in a row, and the held-out sources by name."""
+    if (options.train_file is None) == (options.data_dir is None):
+        raise UsageError("--train_file=TABLE or --data_dir=RECORDS: give one of them to learn from.")
+    trained_on = options.train_file or options.data_dir
     columns = Columns(options.text_column, options.text_pair_column, options.label_column)
-    source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
+    if options.data_dir:
+        source, labels, num_texts = recorded_source(options.data_dir, tokenizer, options.max_seq_length)
+    else:
+        source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
     if len(labels) < 2:
-        raise UsageError(f"{options.train_file}: holds one label only ({labels[0]!r}); is --label_column right?")
+        raise UsageError(f"{trained_on}: holds one label only ({labels[0]!r}); is --label_column right?")
+    if source.num_examples >= FEW_ROWS and len(labels) > source.num_examples / 2:
+        column = options.label_column or "the first of label, labels, class, … in the header"
+        raise UsageError(
+            f"{trained_on}: {len(labels)} different labels in {source.num_examples} rows, such as {labels[0]!r:.40}. "
+            f"Is the label column ({column}) the right one? Name another with --label_column."
+        )
     held = {
         name: labelled_source(path, columns, tokenizer, options.max_seq_length, labels)[0]
         for name, path in (("evaluation", options.eval_file), ("test", options.test_file))
@@ -134,7 +205,20 @@ def _read_files(options: Options, tokenizer: WordPieceTokenizer):
     return source, labels, num_texts, held
 
 
-def _learner(options: Options, strategy, loaded, source, labels: list[str], num_steps: int) -> tuple[Learner, Batches]:
+def _grouping(options: Options, source) -> Buckets | None:
+    """Batches by length, where asked for; says how much padding that saves."""
+    if not options.length_buckets:
+        return None
+    lengths, width = source.arrays["padding_mask"].sum(axis=1), source.arrays["padding_mask"].shape[1]
+    grouping = buckets(options.length_buckets, lengths, width)
+    before, after = (padding_share(lengths, g, width, options.train_batch_size) for g in (None, grouping))
+    say(f"Length buckets {', '.join(map(str, grouping.lengths))}: padding {before:.1%} -> {after:.1%}.")
+    return grouping
+
+
+def _learner(
+    options: Options, strategy, loaded, source, labels: list[str], num_steps: int, grouping=None
+) -> tuple[Learner, Batches]:
     keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
@@ -142,23 +226,30 @@ def _learner(options: Options, strategy, loaded, source, labels: list[str], num_
         if not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = Classify(loaded.config, labels)
-        batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH)
-        warmup = int(options.warmup_proportion * num_steps)
-        optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, warmup, num_steps)
-        return Learner(strategy, backbone, task, optimizer, batches.zeros(), seed=options.seed), batches
+        batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH, grouping)
+        optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, _warmup(options, num_steps), num_steps)
+        learner = Learner(
+            strategy, backbone, task, optimizer, batches.zeros(), seed=options.seed, jit_compile=options.jit_compile
+        )
+        return learner, batches
 
 
-def _tokenizer(options: Options, loaded) -> WordPieceTokenizer:
+def _tokenizer(options: Options, loaded) -> Tokenizer:
+    lower_case = options.do_lower_case if options.do_lower_case is not None else loaded.do_lower_case
+    folder = options.init_checkpoint
+    kind = read_config(os.path.join(folder, CONFIG)).get("tokenizer") if os.path.isdir(folder) else None
     if options.vocab_file:
-        vocabulary = Vocabulary.read(options.vocab_file)
+        tokenizer = open_tokenizer(options.vocab_file, kind or "auto", lower_case)
+    elif kind not in (None, "wordpiece"):
+        tokenizer = open_tokenizer(folder, do_lower_case=options.do_lower_case)
     elif loaded.vocabulary_text is not None:
-        vocabulary = Vocabulary(loaded.vocabulary_text.splitlines(), options.init_checkpoint)
+        vocabulary = Vocabulary(loaded.vocabulary_text.splitlines(), folder)
+        tokenizer = WordPieceTokenizer(vocabulary, True if lower_case is None else lower_case)
     else:
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocab.txt; name it with --vocab_file.")
-    if len(vocabulary) != loaded.config.vocabulary_size:
+    if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
-            f"vocabulary {len(vocabulary)}. They do not belong together."
+            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together."
         )
-    lower_case = options.do_lower_case if options.do_lower_case is not None else loaded.do_lower_case
-    return WordPieceTokenizer(vocabulary, True if lower_case is None else lower_case)
+    return tokenizer

@@ -9,33 +9,29 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.classic_records import classic_source
-from data_pipelines.corpora.plain_text import expand
 from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
 from data_pipelines.records import verify, write_json
-from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import run_folder
+from xmodels.jobs import pretraining_records, run_folder
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers import OPTIMIZERS
-from xmodels.training.progress import say
+from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
 
 BATCH = (
     "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
-    "example_weights",
+    "example_weights", "pack_ids", "position_ids", "pack_starts",
 )  # fmt: skip
 STRUCTURAL = (
-    "system", "size", "model_config_file", "max_seq_length", "seed", "optimizer", "mixed_precision", "init_checkpoint",
+    "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "mixed_precision",
+    "init_checkpoint", "length_buckets", "pack_rows", "pack_row_length",
 )  # fmt: skip
 
 
@@ -54,6 +50,7 @@ class Options:
     init_checkpoint: str | None = None
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
+    wwm_replace_unit: str = "token"
     num_train_steps: int | None = None
     train_batch_size: int | None = None
     learning_rate: float | None = None
@@ -68,20 +65,26 @@ class Options:
     num_virtual_devices: int = 0
     mixed_precision: str = "none"
     jit_compile: bool = False
+    on_corrupt_shard: str = "fail"
+    length_buckets: str | None = None
+    pack_rows: bool = False
+    pack_row_length: int | None = None
     seed: int = 12345
+    dry_run: bool = False
 
 
 def pretrain(options: Options) -> dict[str, float]:
-    """Trains, evaluates, and writes the run folder. Returns the last evaluation's means.
+    """Trains, evaluates, and writes the run folder. Returns the last evaluation's means; nothing of a dry run.
 
     Raises:
         ReportedError: of the kind that fits; nothing that existed is destroyed.
     """
     system = systems.load(options.system)
     strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
-    source, vocabulary, lower_case = open_records(options)
-    records = _records(options, source)
-    _check_words(options, source, system)
+    source, tokenizer = pretraining_records.open_records(options)
+    vocabulary = tokenizer.vocabulary
+    records = pretraining_records.record_sizes(options, source)
+    pretraining_records.check_words(options, source, system)
     config = _config(options, system, len(vocabulary))
     recipe: Recipe = system.recipe(vocabulary, records, options.size, config).override(
         batch_size=options.train_batch_size,
@@ -94,9 +97,6 @@ def pretrain(options: Options) -> dict[str, float]:
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
     evaluate = _evaluation(options, learner, batches)
-    tokenizer = WordPieceTokenizer(vocabulary, lower_case).describe()
-    state = _start(options, learner, source, recipe)
-    run_folder.write_data(options.model_dir, vocabulary, tokenizer, options.data_dir)
     count = backbone.count_params() + objective.count_params()
     size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
     say(
@@ -105,6 +105,13 @@ def pretrain(options: Options) -> dict[str, float]:
         f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps."
     )
+    if options.dry_run:
+        return {}
+    state, results = _start(options, learner, source, recipe, records)
+    if results is not None:
+        run_folder.say_finished(options.model_dir, "--num_train_steps")
+        return results
+    run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
     with _naming_damage(options, source):
         baseline = unigram_baseline(batches)
     write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
@@ -113,19 +120,26 @@ def pretrain(options: Options) -> dict[str, float]:
         learner, batches, options.model_dir, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
+        on_data_loss=_leaving_out(options, batches),
     )  # fmt: skip
     with _naming_damage(options, source):
         state = loop.run(state)
-    means = loop.means or evaluate()
-    path = run_folder.write_backbone(options.model_dir, backbone, objective, vocabulary, tokenizer)
+    source = loop.batches.source
+    means = scores(loop.means or evaluate(), learner.loss_names)
+    path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer)
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
-        "batch size": f"{recipe.batch_size:,}", "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
+        "batch size": f"{recipe.batch_size:,}", "sequence length": records.sequence_length,
+        "rows seen" if options.pack_rows else "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
+    if source.lost:
+        facts["damaged shards"] = pretraining_records.lost_text(source)
+        say(f"Damaged shards: {facts['damaged shards']}.")
     results = {**means, "unigram_baseline": baseline}
     run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
+    run_folder.write_results(options.model_dir, recipe.num_steps, state.step, means)
     say(f"Network, heads and vocabulary: {path}")
     return means
 
@@ -141,15 +155,28 @@ def _naming_damage(options: Options, source: RecordSource):
         raise
 
 
+def _leaving_out(options: Options, batches: Batches):
+    """What the loop calls when a record cannot be read; None where that ends the run."""
+    if options.on_corrupt_shard != "skip" or not options.data_dir:
+        return None
+
+    def leave_out(state):
+        source, state = pretraining_records.without_damage(options, batches.source, state)
+        return dataclasses.replace(batches, source=source), state
+
+    return leave_out
+
+
 def _learner(options: Options, strategy, recipe: Recipe, source, records: Records) -> tuple[Learner, Batches]:
     keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
         if not records.static:  # static records hold what comes out of the objective's transform
-            check(source.features, objective.reads, source.name)
+            pretraining_records.check_features(options, source, objective)
         transform = compose(recipe.frame, objective.transform())
-        batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH)
+        grouping = pretraining_records.choose_grouping(options, source, records, backbone, recipe.batch_size)
+        batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
         optimizer = OPTIMIZERS[recipe.optimizer](
             recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
         )
@@ -160,74 +187,40 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
     return learner, batches
 
 
-def _start(options: Options, learner: Learner, source, recipe: Recipe) -> checkpoints.State:
-    """Claims the run folder and gives the learner its first weights: of a state, of a checkpoint, or random."""
+def _start(options: Options, learner: Learner, source, recipe: Recipe, records: Records):
+    """Claims the run folder and gives the learner its first weights: of a state, of a checkpoint, or random.
+
+    Returns:
+        The state from which training goes on, and the results of a run that is finished already, or None.
+    """
     backbone, objective = learner.backbone, learner.objective
     job = {"job": "pretrain", "model": model_name(backbone), "config": backbone.config.to_json()}
-    job["records"] = source.manifest.settings.get("vocabulary_sha256")
+    job["records"] = pretraining_records.identity(source)
     initial = options.init_checkpoint and convert.load(options.init_checkpoint)  # before anything is written
-    state_path = run_folder.claim(options.model_dir, job, dataclasses.asdict(options), STRUCTURAL, options.resume)
-    if not state_path:
-        if initial:
+    flags, settings = dataclasses.asdict(options), _settings(recipe, records)
+    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
+    if not claim.state or claim.results is not None:
+        if initial and not claim.state:
             initialize(initial, options.init_checkpoint, backbone, objective)
-        return checkpoints.State(0, 0, options.seed)
-    state = checkpoints.restore(state_path, learner)
-    say(f"Resumed from {state_path}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
-    if state.step > recipe.num_steps:
-        raise UsageError(
-            f"--num_train_steps={recipe.num_steps}: the run in {options.model_dir} has {state.step} steps already. Give "
-            "more steps, or another --model_dir."
-        )
-    return state
+        return checkpoints.State(0, 0, options.seed, lost=tuple(sorted(source.lost))), claim.results
+    state = pretraining_records.adapt(checkpoints.restore(claim.state, learner), source)
+    say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
+    return state, None
 
 
-def open_records(options: Options) -> tuple[RecordSource, Vocabulary, bool]:
-    """The records, their vocabulary, and whether text was lower-cased."""
-    if bool(options.data_dir) == bool(options.input_file):
-        raise UsageError("Give either --data_dir (records of ours) or --input_file (records of Google's script).")
-    if options.input_file:
-        if not options.vocab_file:
-            raise UsageError(
-                "--input_file needs --vocab_file: records of Google's script do not name their vocabulary."
-            )
-        vocabulary = Vocabulary.read(options.vocab_file)
-        return classic_source(expand(options.input_file), len(vocabulary)), vocabulary, True
-    source = RecordSource(options.data_dir)
-    settings = source.manifest.settings
-    vocabulary = Vocabulary.read(options.vocab_file or os.path.join(options.data_dir, "vocab.txt"))
-    if vocabulary.sha256 != settings["vocabulary_sha256"]:
-        raise DataError(
-            f"--vocab_file={options.vocab_file}: {len(vocabulary)} pieces, but the records in {options.data_dir} were "
-            f"made with another vocabulary of {settings['vocabulary_size']}. Leave the flag out, or make records anew."
-        )
-    return source, vocabulary, settings["tokenizer"]["do_lower_case"]
-
-
-def _records(options: Options, source: RecordSource) -> Records:
-    settings = source.manifest.settings
-    length = settings["max_sequence_length"]
-    if options.max_seq_length not in (None, length):
-        raise UsageError(
-            f"--max_seq_length={options.max_seq_length}: the records were made for {length}. Leave the flag out, or "
-            f"run create_pretraining_data with --max_seq_length={options.max_seq_length}."
-        )
-    static = settings["masking"] == "static"
-    if static:
-        slots = source.features["masked_lm_ids"].shape[0]
-        if options.max_predictions_per_seq not in (None, slots):
-            raise UsageError(f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}.")
-        return Records(length, slots, static=True)
-    slots = options.max_predictions_per_seq or settings["max_predictions_per_seq"]
-    return Records(length, slots, settings["masked_lm_prob"])
-
-
-def _check_words(options: Options, source: RecordSource, system) -> None:
-    settings = source.manifest.settings
-    if system.NEEDS_WORDS and settings.get("language") == "zh" and settings.get("segmenter") == "none":
-        raise DataError(
-            f"--system={options.system} hides whole words, but the records in {options.data_dir} hold none: they were "
-            "made with --segmenter=none. Make them again with --do_whole_word_mask --segmenter=jieba."
-        )
+def _settings(recipe: Recipe, records: Records) -> dict:
+    """The numbers that hold, with the system's defaults filled in, under the names of their flags."""
+    return {
+        "num_train_steps": recipe.num_steps,
+        "train_batch_size": recipe.batch_size,
+        "learning_rate": recipe.learning_rate,
+        "num_warmup_steps": recipe.num_warmup_steps,
+        "optimizer": recipe.optimizer,
+        "max_seq_length": records.sequence_length,
+        "max_predictions_per_seq": records.num_predictions,
+        "weight_decay": recipe.weight_decay,
+        "clip_norm": recipe.clip_norm,
+    }
 
 
 def _config(options: Options, system, vocabulary_size: int):

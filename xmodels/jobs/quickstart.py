@@ -52,9 +52,11 @@ SMALL_NETWORK = {
 }  # fmt: skip
 
 PLANS = {
+    # Without next sentence prediction: on so little text it is soon learnt by heart, and `[CLS]` with it (BUILD_NOTES.md,
+    # "What quickstart learns").
     "en": Plan(
-        "en", 4000, "bert", ("--do_whole_word_mask", "--dupe_factor=4"), 64, 1600, 800, SMALL_NETWORK,
-        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200"),
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 800, SMALL_NETWORK,
+        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
         ("--num_train_epochs=8", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
@@ -63,9 +65,10 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "bert_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--dupe_factor=10"), 64, 1600, 800, SMALL_NETWORK,
+        "zh", 2000, "roberta_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--packing=full_sentences"),
+        128, 1600, 800, SMALL_NETWORK,
         ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
-        ("--num_train_epochs=12", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        ("--num_train_epochs=20", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
     ),
 }  # fmt: skip
@@ -88,6 +91,7 @@ class Street:
     folder: str
     started: float
     number: int = 0
+    commands: list[str] = dataclasses.field(default_factory=list)
 
     def walk(self, samples_dir: str | None) -> None:
         plan, step, path = self.plan, self.step, self.path
@@ -107,7 +111,8 @@ class Street:
             step(
                 title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
                 f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
-                f"--max_seq_length={plan.sequence_length}", "--max_predictions_per_seq=10", "--num_workers=2",
+                f"--max_seq_length={plan.sequence_length}",
+                f"--max_predictions_per_seq={plan.sequence_length * 3 // 20 + 1}", "--num_workers=2",
             )  # fmt: skip
         with open(path("vocab.txt"), encoding="utf-8") as file:
             vocabulary_size = sum(1 for _ in file)
@@ -128,9 +133,10 @@ class Street:
                 f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
                 f"--eval_file={path('text/dev.tsv')}", f"--model_dir={path(name)}", *plan.finetuning, *extra,
             )  # fmt: skip
-        for name in ("classifier", "classifier-random"):
+        for name, whose in (("classifier", "pretrained"), ("classifier-random", "random")):
             step(
-                "Score it on held-out text", "evaluate", f"--model_dir={path(name)}", f"--test_file={path('text/test.tsv')}",
+                f"Score the classifier from {whose} weights on held-out text", "evaluate",
+                f"--model_dir={path(name)}", f"--test_file={path('text/test.tsv')}",
                 f"--output_file={path(f'{name}-scores.json')}",
             )  # fmt: skip
         step(
@@ -148,16 +154,21 @@ class Street:
         elapsed = duration(time.monotonic() - self.started)
         print(f"\n[{self.number}] {title}   ({elapsed} so far)\n    {detail}", flush=True)
 
+    def show(self, title: str, command: tuple[str, ...]) -> None:
+        """Says which command of ours runs, and keeps it for the report."""
+        self.commands.append(f"{COMMAND} {shlex.join(command)}")
+        self.say(title, f"$ {self.commands[-1]}")
+
     def step(self, title: str, *command: str) -> None:
         """Shows a command of ours and runs it."""
-        self.say(title, f"$ {COMMAND} {shlex.join(command)}")
+        self.show(title, command)
         code = subprocess.run([sys.executable, "-m", "launch", *command], check=False).returncode
         if code:
             raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
 
     def interrupt(self, title: str, *command: str) -> None:
         """Starts a command and kills it with SIGKILL when it is halfway: nothing can be saved at that moment."""
-        self.say(title, f"$ {COMMAND} {shlex.join(command)}")
+        self.show(title, command)
         process = subprocess.Popen([sys.executable, "-m", "launch", *command])
         log = os.path.join(self.path("pretrained"), "log.jsonl")
         while process.poll() is None:
@@ -197,7 +208,7 @@ class Street:
         with quiet_start():
             from xmodels.jobs.quickstart_report import write_report
 
-            facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language)
+            facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language, self.commands)
         print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
         print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
         print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")

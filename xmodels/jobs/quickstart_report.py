@@ -19,12 +19,18 @@ STYLE = (
     "table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:left;border-bottom:1px solid #ddd}"
     "table.map td,table.map th{border:0;padding:0;font-size:12px}table.map td{width:1.7em;height:1.7em}"
     "table.map th{padding:0 .4em;font-weight:normal}table.map thead th{writing-mode:vertical-rl}"
+    "pre{white-space:pre-wrap;background:#f4f4f4;padding:.7em;font-size:13px}"
     "img{max-width:100%}code{background:#f4f4f4;padding:.1em .3em}"
 )
 
 
-def write_report(folder: str, questions, answers, language: str) -> dict[str, str]:
+def write_report(folder: str, questions, answers, language: str, commands: list[str]) -> dict[str, str]:
     """Writes report.html (and curves.png) into the folder of a quickstart.
+
+    Args:
+        questions: the texts that the SavedModel was asked.
+        answers: a label and its probability for each.
+        commands: the commands that were run, in order.
 
     Returns:
         What was learnt, as named sentences.
@@ -40,11 +46,12 @@ def write_report(folder: str, questions, answers, language: str) -> dict[str, st
     facts = {
         "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always naming the commonest token: "
         f"{baseline:.1%}",
-        "Next sentence on held-out text": f"{last['next_sentence_accuracy']:.1%} right",
         "Classifier, pretrained": f"{scores[0]['accuracy']:.1%} right on held-out text (macro F1 {scores[0]['macro_f1']:.3f})",
         "Classifier, random start": f"{scores[1]['accuracy']:.1%} right (macro F1 {scores[1]['macro_f1']:.3f})",
         "Gain of pretraining": f"{gain * 100:+.1f} points of accuracy",
     }
+    if "next_sentence_accuracy" in last:
+        facts["Next sentence on held-out text"] = f"{last['next_sentence_accuracy']:.1%} right"
     rows = "".join(f"<tr><th>{n}</th><td>{html.escape(v)}</td></tr>" for n, v in facts.items())
     asked = "".join(
         f"<tr><td>{html.escape(q)}</td><td>{html.escape(label)}</td><td>{float(p):.2f}</td></tr>"
@@ -56,7 +63,10 @@ def write_report(folder: str, questions, answers, language: str) -> dict[str, st
         f"<h2>Pretraining</h2><img src='data:image/png;base64,{picture}' alt='loss and accuracy over the steps'>"
         f"<p>The run was killed once with SIGKILL and resumed by the same command; the curves go on as if nothing "
         f"had happened.</p><h2>Answers of the SavedModel</h2><table><tr><th>text</th><th>label</th><th>probability</th>"
-        f"</tr>{asked}</table><h2>Where the pretrained network looks</h2>{attention(folder, questions[0])}"
+        f"</tr>{asked}</table><h2>What the classifier takes for what</h2>{confusions(scores[0])}"
+        f"<h2>Where the pretrained network looks</h2>{attention(folder, questions[0])}"
+        f"<h2>The commands</h2><pre>{html.escape(chr(10).join(commands))}</pre>"
+        f"<h2>Where it ran</h2>{versions(_json(os.path.join(folder, 'pretrained', 'environment.json')))}"
     )
     with open(os.path.join(folder, "report.html"), "w", encoding="utf-8") as file:
         file.write(text + "</html>\n")
@@ -70,6 +80,32 @@ def _json(path: str) -> dict:
 
 def _baseline(path: str) -> float:
     return _json(path)["unigram_baseline"]
+
+
+def confusions(scores: dict) -> str:
+    """An HTML table of held-out rows: one row a true label, one column an answered one, and the F1 of each label."""
+    labels, matrix = list(scores["f1"]), scores["confusion"]
+    head = "".join(f"<th>{html.escape(label)}</th>" for label in labels)
+    body = ""
+    for label, counts in zip(labels, matrix, strict=True):
+        share = [count / max(1, sum(counts)) for count in counts]
+        cells = "".join(
+            f"<td style='background:rgba(20,80,200,{s / 2:.2f})'>{n}</td>" for n, s in zip(counts, share, strict=True)
+        )
+        body += f"<tr><th>{html.escape(label)}</th>{cells}<td>{scores['f1'][label]:.3f}</td></tr>"
+    return (
+        f"<p>Rows are the true labels of held-out texts, columns the answers; the last column is F1.</p>"
+        f"<table><tr><th></th>{head}<th>F1</th></tr>{body}</table>"
+    )
+
+
+def versions(environment: dict) -> str:
+    """An HTML table of what is in the environment.json of a run."""
+    facts = {name: environment[name] for name in ("python", "platform", "processors")}
+    facts["devices"] = ", ".join(environment["devices"])
+    facts |= {name: version for name, version in environment["packages"].items() if version}
+    rows = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(str(v))}</td></tr>" for n, v in facts.items())
+    return f"<table>{rows}</table>"
 
 
 def curves(train, evaluations, baseline: float, path: str) -> str:

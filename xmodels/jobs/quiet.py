@@ -2,20 +2,30 @@
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
+import threading
 
 
 @contextlib.contextmanager
 def quiet_start():
     """Holds back what TensorFlow prints to file descriptor 2 while it is imported, unless the import fails.
 
-    Its first lines come before any log level is read.
+    Its first lines come before any log level is read. Ctrl-C ends the process at once: nothing has been done yet, and
+    an exception would be raised somewhere inside the import.
     """
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held:
         saved = os.dup(2)
         os.dup2(held.fileno(), 2)
+
+        def stop(number, frame):
+            os.write(saved, b"xmodels: interrupted.\n")
+            os._exit(128 + number)
+
+        main = threading.current_thread() is threading.main_thread()
+        previous = signal.signal(signal.SIGINT, stop) if main else None
         try:
             yield
         except BaseException:
@@ -24,5 +34,7 @@ def quiet_start():
             sys.stderr.write(held.read().decode(errors="replace"))
             raise
         finally:
+            if previous is not None:
+                signal.signal(signal.SIGINT, previous)
             os.dup2(saved, 2)
             os.close(saved)

@@ -1,5 +1,6 @@
 """The folder of a run explains itself: config, flags, environment, data, vocabulary, states, logs, model card."""
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -11,65 +12,129 @@ import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records import MANIFEST, write_json
-from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.models.folder import TOKENIZER, VOCABULARY, read_json, write_model
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.training import checkpoints
+from xmodels.training.progress import say
 
-CONFIG = "config.json"
+CONFIG, RESULTS = "config.json", "results.json"
+MOST_NAMED = 8  # differences that a message lists
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
 
-def claim(folder: str, job: dict, flags: dict, structural: tuple[str, ...], resume: str) -> str | None:
-    """Makes the folder of a run, or finds the state from which it goes on.
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What stands in the folder of a run that begins.
+
+    Attributes:
+        state: the state to resume from, or None.
+        results: what the run scored, where it is finished already and nothing is left to do.
+    """
+
+    state: str | None
+    results: dict[str, float] | None
+
+
+def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+    """Makes the folder of a run, or finds what it holds already.
 
     Args:
         job: what is trained, for config.json; must be equal when a run is resumed.
-        flags: all flags of the command.
+        flags: all flags of the command, as given.
+        settings: the flags that have defaults of the system, with the values that hold; `num_train_steps` among them.
         structural: flags that may not change when a run is resumed.
         resume: "auto" resumes where there is a whole state, "must" insists on one, "never" on an empty folder.
-
-    Returns:
-        The state to resume from, or None.
 
     Raises:
         UsageError: the folder holds something else, or flags changed that must not.
         CheckpointError: there is nothing to resume from.
     """
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
+    now = {**job, "flags": flags, "settings": settings}
     config = os.path.join(folder, CONFIG)
     if resume == "must" and not states:
         raise CheckpointError(f"--model_dir={folder}: --resume=must found no whole state below {folder}/checkpoints.")
     if states and resume == "never":
         raise UsageError(f"--model_dir={folder}: holds a run already. Use --resume=auto to go on, or another folder.")
     if os.path.isfile(config):
-        _compare(folder, read_json(config), job, flags, structural, bool(states))
+        _compare(folder, read_json(config), now, structural, bool(states))
     elif os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
+    if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
+        raise UsageError(
+            f"--model_dir={folder}: has {checkpoints.step_of(states[-1])} steps already, more than the "
+            f"{settings['num_train_steps']} that are asked for. Give more steps or epochs, or another --model_dir."
+        )
+    if (results := _finished(folder, settings["num_train_steps"])) is not None:
+        return Claim(states[-1], results)
+    state = checkpoints.newest(os.path.join(folder, "checkpoints"))
     os.makedirs(folder, exist_ok=True)
-    write_json(config, {**job, "flags": flags})
+    write_json(config, now)
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
     write_json(os.path.join(folder, "environment.json"), environment())
-    return states[-1] if states else None
+    return Claim(state, None)
 
 
-def _compare(folder: str, stored: dict, job: dict, flags: dict, structural, resuming: bool) -> None:
-    before = stored.get("flags", {})
-    changed = {n: (before.get(n), v) for n, v in flags.items() if n in before and before[n] != v}
-    changed |= {n: (stored.get(n), v) for n, v in job.items() if stored.get(n) != v}
-    if not resuming or not changed:
+def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
+    """The results of a run that has done all its steps and handed over its network."""
+    path = os.path.join(folder, RESULTS)
+    last = os.path.join(folder, "checkpoints", f"step_{num_steps:08d}")
+    if not os.path.isfile(path) or not os.path.isdir(last) or not os.path.isdir(os.path.join(folder, "backbone")):
+        return None
+    stored = read_json(path)
+    return stored["results"] if stored["num_train_steps"] == num_steps else None
+
+
+def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str, float]) -> None:
+    """Writes results.json, the last file of a run: what stands in `backbone/`, and what it scored."""
+    write_json(
+        os.path.join(folder, RESULTS), {"num_train_steps": num_steps, "kept_step": kept_step, "results": results}
+    )
+
+
+def say_finished(folder: str, more: str) -> None:
+    """Tells that a command has nothing left to do; `more` is the flag that would give it more steps."""
+    say(
+        f"Already finished: the network is in {folder}/backbone, its scores in {folder}/model_card.md. To train it "
+        f"further raise {more}; to train anew choose another --model_dir."
+    )
+
+
+def _compare(folder: str, stored: dict, now: dict, structural, resuming: bool) -> None:
+    """Refuses what must not change on the way, and says what else did."""
+    if not resuming:
         return
-
-    def listed(names):
-        return "; ".join(f"{n}: {changed[n][0]!r} then, {changed[n][1]!r} now" for n in names)
-
-    fatal = sorted(n for n in changed if n in structural or n in job)
+    before, after = ({**run.get("flags", {}), **run.get("settings", {})} for run in (stored, now))
+    fatal = {n: (before[n], after[n]) for n in structural if n in before and before[n] != after[n]}
+    fatal |= _differences(*({n: run.get(n) for n in now if n not in ("flags", "settings")} for run in (stored, now)))
     if fatal:
         raise UsageError(
-            f"--model_dir={folder}: this run was begun with other settings ({listed(fatal)}). Give the old ones to "
+            f"--model_dir={folder}: this run was begun with other settings ({_listed(fatal)}). Give the old ones to "
             "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
         )
-    print(f"Resuming with changed flags: {listed(sorted(changed))}.")
+    changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
+    if changed:
+        say(f"Resuming with changed flags: {_listed(changed)}.")
+
+
+def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:
+    """{dotted name: (value before, value after)} of what differs in nested dictionaries."""
+    found = {}
+    for name in sorted(set(before) | set(after)):
+        pair = before.get(name), after.get(name)
+        if all(isinstance(value, dict) for value in pair):
+            found |= _differences(*pair, f"{prefix}{name}.")
+        elif pair[0] != pair[1]:
+            found[f"{prefix}{name}"] = pair
+    return found
+
+
+def _listed(changed: dict[str, tuple]) -> str:
+    """The first differences, each value cut to a length that can be read."""
+    names = sorted(changed)
+    parts = [f"{n}: {changed[n][0]!r:.60} then, {changed[n][1]!r:.60} now" for n in names[:MOST_NAMED]]
+    return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def environment() -> dict:
@@ -90,22 +155,23 @@ def environment() -> dict:
     }
 
 
-def write_data(folder: str, vocabulary: Vocabulary, tokenizer: dict, manifest_folder: str | None) -> None:
+def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -> None:
     """Copies what the run needs to know of its data: vocabulary, tokenizer settings, manifest."""
-    with open(os.path.join(folder, VOCABULARY), "w", encoding="utf-8") as file:
-        file.write(vocabulary.text())
-    write_json(os.path.join(folder, TOKENIZER), tokenizer)
+    for name, contents in tokenizer.files().items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(contents)
+    write_json(os.path.join(folder, TOKENIZER), tokenizer.describe())
     if manifest_folder is not None:
         shutil.copyfile(os.path.join(manifest_folder, MANIFEST), os.path.join(folder, "data_manifest.json"))
 
 
-def write_backbone(folder: str, backbone, objective, vocabulary: Vocabulary, tokenizer: dict) -> str:
+def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer) -> str:
     """Writes `backbone/`, the model folder that is handed over, in one piece. Returns its path."""
     path = os.path.join(folder, "backbone")
     for leftover in (f"{path}.partial", f"{path}.old"):
         shutil.rmtree(leftover, ignore_errors=True)
     os.makedirs(f"{path}.partial")
-    write_model(f"{path}.partial", backbone, objective, vocabulary.text(), tokenizer)
+    write_model(f"{path}.partial", backbone, objective, tokenizer.files(), tokenizer.describe())
     if os.path.isdir(path):
         os.replace(path, f"{path}.old")
     os.replace(f"{path}.partial", path)

@@ -13,6 +13,7 @@ class SumEmbedding(keras.layers.Layer):
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
         segment_ids: int (B, L).
+        position_ids: int (B, L), where rows hold several examples; by default 0, 1, 2, ...
 
     Returns:
         (B, L, D)
@@ -35,14 +36,15 @@ class SumEmbedding(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
-    def call(self, token_ids, segment_ids, training=None):
+    def call(self, token_ids, segment_ids, position_ids=None, training=None):
         length = token_ids.shape[1]
-        if length is not None and length > self.max_sequence_length:
+        if position_ids is None and length is not None and length > self.max_sequence_length:
             raise ValueError(
                 "The input is longer than the table of position embeddings. "
                 f"Received: length={length}, max_sequence_length={self.max_sequence_length}."
             )
-        positions = ops.arange(ops.shape(token_ids)[1], dtype="int32")  # (L,)
+        if position_ids is None:
+            position_ids = ops.expand_dims(ops.arange(ops.shape(token_ids)[1], dtype="int32"), 0)  # (1, L)
         x = self.token(token_ids) + self.segment(segment_ids)  # (B, L, D)
-        x = x + ops.expand_dims(self.position(positions), 0)
+        x = x + self.position(position_ids)
         return self.dropout(self.norm(x), training=training)

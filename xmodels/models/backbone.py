@@ -42,7 +42,7 @@ class ModelConfig:
         )
         if unknown or missing:
             raise CheckpointError(
-                f"{source}: not a {cls.__name__}. Unknown keys: {unknown or 'none'}; missing keys: {missing or 'none'}."
+                f"{source}: not a {cls.__name__}. Unknown keys: {_first(unknown)}; missing keys: {_first(missing)}."
             )
         for name, value in values.items():
             wanted = fields[name].type
@@ -57,6 +57,11 @@ class ModelConfig:
         return cls(**values)
 
 
+def _first(names: list[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 class Backbone(keras.Model):
     """A network that is rebuilt from its configuration alone.
 
@@ -65,6 +70,7 @@ class Backbone(keras.Model):
     """
 
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
+    packs: ClassVar[bool] = False  # does it read rows of several examples, as `ops.packing` makes them?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
 
     def __init__(self, config: ModelConfig, **kwargs):

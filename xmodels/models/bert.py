@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import masks
@@ -31,13 +32,16 @@ class Bert(Backbone):
 
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
+            Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
         attention_mask: bool, broadcastable to (B, H, L, L); by default every token sees every real token.
 
     Returns:
-        `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state.
+        `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
+        rows of several examples (B, K, D), of the first token of each.
     """
 
     config_class = BertConfig
+    packs = True
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
 
     def __init__(self, config: BertConfig, **kwargs):
@@ -54,12 +58,18 @@ class Bert(Backbone):
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
     def call(self, features, attention_mask=None, training=None):
-        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, L, D)
-        if attention_mask is None:
+        positions, pack_ids = features.get("position_ids"), features.get("pack_ids")
+        x = self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)  # (B, L, D)
+        if attention_mask is None and pack_ids is not None:
+            attention_mask = masks.blocks(pack_ids)  # (B, 1, L, L)
+        elif attention_mask is None:
             attention_mask = masks.padding(features["padding_mask"])  # (B, 1, 1, L)
         for block in self.blocks:
             x = block(x, attention_mask=attention_mask, training=training)
-        return {"sequence_output": x, "pooled_output": self.pooler(x[:, 0])}
+        first = x[:, 0]  # (B, D)
+        if pack_ids is not None:
+            first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
+        return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""

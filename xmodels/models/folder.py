@@ -1,4 +1,5 @@
-"""The folder in which a network is handed over: config.json, weights.safetensors, vocab.txt, tokenizer_config.json.
+"""The folder in which a network is handed over: config.json, weights.safetensors, vocab.txt, tokenizer_config.json,
+and for a classifier labels.json.
 
 Weights are named `backbone.…` for the network and `objective.…` for the heads it was trained with, by the attributes
 that lead to them (`named_weights`), so every Keras backend reads the same file.
@@ -8,7 +9,7 @@ import importlib
 import importlib.util
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from safetensors import SafetensorError
@@ -18,6 +19,7 @@ from data_pipelines.errors import CheckpointError
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
+LABELS = "labels.json"  # of a classifier
 
 
 def read_json(path: str) -> dict:
@@ -99,13 +101,23 @@ def model_name(backbone: Backbone) -> str:
 
 
 def write_model(
-    path: str, backbone: Backbone, heads=None, vocabulary_text: str | None = None, tokenizer: dict | None = None
+    path: str,
+    backbone: Backbone,
+    heads=None,
+    vocabulary: str | Mapping[str, bytes] | None = None,
+    tokenizer: dict | None = None,
 ) -> None:
-    """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist."""
+    """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist.
+
+    Args:
+        vocabulary: the text of `vocab.txt`, or the files of a tokenizer, name -> contents.
+        tokenizer: what the tokenizer says of itself.
+    """
     values = values_of("backbone", backbone)
     if heads is not None:
         values |= values_of(heads.prefix, heads)
-    write_values(path, model_name(backbone), backbone.config, values, vocabulary_text, tokenizer)
+    labels = getattr(heads, "label_names", None)
+    write_values(path, model_name(backbone), backbone.config, values, vocabulary, tokenizer, labels)
 
 
 def write_values(
@@ -113,20 +125,38 @@ def write_values(
     model: str,
     config: ModelConfig,
     values: Mapping[str, np.ndarray],
-    vocabulary_text: str | None = None,
+    vocabulary: str | Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
+    labels: Sequence[str] | None = None,
 ) -> None:
     """Writes named weights into the folder `path`, which must exist, without building the network."""
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
     files = {CONFIG: json.dumps({"model": model, "config": config.to_json()}, indent=2) + "\n"}
-    if vocabulary_text is not None:
-        files[VOCABULARY] = vocabulary_text
+    if isinstance(vocabulary, str):
+        files[VOCABULARY] = vocabulary
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
+    if labels is not None:
+        files[LABELS] = json.dumps({"labels": list(labels)}, indent=2, ensure_ascii=False) + "\n"
     for name, text in files.items():
         with open(os.path.join(path, name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
+    if isinstance(vocabulary, Mapping):
+        for name, contents in vocabulary.items():
+            with open(os.path.join(path, name), "wb") as file:
+                file.write(contents)
+
+
+def read_labels(path: str) -> tuple[str, ...] | None:
+    """The names of the classes in a model folder, in the order of their ids; None where it names none."""
+    source = os.path.join(path, LABELS)
+    if not os.path.isfile(source):
+        return None
+    labels = read_json(source).get("labels")
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise CheckpointError(f"{source}: expected `labels`, a list of strings.")
+    return tuple(labels)
 
 
 def read_config(path: str):

@@ -19,7 +19,13 @@ MODEL, NEEDS_WORDS = Bert, True
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
     """The paper's first phase: LAMB, batch 2,560 at length 128, peak 1e-4 after 10 % of 100,000 steps."""
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    corrupt = mask_whole_words(vocabulary[MASK], len(vocabulary), records.masking_rate, records.num_predictions)
+    corrupt = mask_whole_words(
+        vocabulary[MASK],
+        len(vocabulary),
+        records.masking_rate,
+        records.num_predictions,
+        replace_unit=records.replace_unit,
+    )
     return Recipe(
         backbone=lambda: Bert(config),
         objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 from data_pipelines.errors import CheckpointError
 from data_pipelines.records import file_sha256, write_json
 from xmodels.models.folder import assign, read_json, read_weights, values_of
+from xmodels.training.progress import say
 
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
 
@@ -28,12 +29,41 @@ class State:
         consumed: examples seen by all hosts.
         seed: the run's seed.
         best: the best value of the selection metric so far, where there is one.
+        best_step: the step that reached it.
+        cursor: where reading stands, of batches that are grouped by length or packed.
+        first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
+        lost: the names of damaged shards that are left out.
     """
 
     step: int
     consumed: int
     seed: int
     best: float | None = None
+    best_step: int | None = None
+    cursor: tuple[int, int, int] | None = None
+    first_epoch: int = 0
+    first_consumed: int = 0
+    lost: tuple[str, ...] = ()
+
+    @property
+    def reading(self) -> dict:
+        """Where reading goes on; for `Batches.training`."""
+        return {
+            "consumed": self.consumed - self.first_consumed, "first_epoch": self.first_epoch,
+            "cursor": self.cursor and tuple(self.cursor),
+        }  # fmt: skip
+
+    def without(self, lost, num_examples: int) -> "State":
+        """The state from which reading goes on when other shards are missing than before: at the next epoch.
+
+        Args:
+            lost: the names of the shards that are left out now.
+            num_examples: an epoch so far.
+        """
+        epoch = self.cursor[0] if self.cursor else self.first_epoch + self.reading["consumed"] // num_examples
+        return dataclasses.replace(
+            self, cursor=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
+        )
 
 
 def _optimizer_variables(optimizer) -> dict:
@@ -72,19 +102,54 @@ def complete(folder: str) -> list[str]:
     return [path for path in paths if os.path.isfile(os.path.join(path, STATE))]
 
 
-def restore(path: str, learner) -> State:
-    """Puts a learner into a saved state.
+def step_of(path: str) -> int:
+    """The step of a state, by the name of its folder."""
+    return int(os.path.basename(path).removeprefix("step_"))
+
+
+def newest(folder: str) -> str | None:
+    """The newest state below `folder` whose files are as they were written; says which damaged ones it passes over.
 
     Raises:
-        CheckpointError: a file is damaged, or does not fit the network or the optimizer.
+        CheckpointError: there are states, and all of them are damaged.
     """
-    stored = read_json(os.path.join(path, STATE))
-    for name, wanted in stored.pop("sha256").items():
+    paths = complete(folder)
+    problems = []
+    for path in reversed(paths):
+        damaged = _damaged_file(path)
+        if damaged is None:
+            for problem in problems:
+                say(f"Warning: {problem}. Going on from the state before it, {path}.")
+            return path
+        problems.append(f"{damaged}: damaged (its SHA-256 is not that of {STATE})")
+    if problems:
+        raise CheckpointError(
+            f"{'; '.join(problems)}. No other state is left in {folder}: start anew in another --model_dir."
+        )
+    return None
+
+
+def _damaged_file(path: str) -> str | None:
+    """The first file of a state that is missing or not as it was written."""
+    try:
+        sums = read_json(os.path.join(path, STATE))["sha256"]
+    except (CheckpointError, KeyError):
+        return os.path.join(path, STATE)
+    for name, wanted in sums.items():
         source = os.path.join(path, name)
         if not os.path.isfile(source) or file_sha256(source) != wanted:
-            raise CheckpointError(
-                f"{source}: damaged (SHA-256 differs from {STATE}). Delete {path} to resume from the state before it."
-            )
+            return source
+    return None
+
+
+def restore(path: str, learner) -> State:
+    """Puts a learner into a saved state, which `newest` has found.
+
+    Raises:
+        CheckpointError: the state does not fit the network or the optimizer.
+    """
+    stored = read_json(os.path.join(path, STATE))
+    del stored["sha256"]
     weights = read_weights(os.path.join(path, WEIGHTS))
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)

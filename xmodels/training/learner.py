@@ -19,7 +19,7 @@ from xmodels.training.optimizers import exclude_from_decay
 SUM = tf.distribute.ReduceOp.SUM
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)  # TensorFlow's warnings print their functions' owner, with all its weights
 class Learner:
     """A network, its objective and an optimizer under one strategy.
 
@@ -48,6 +48,8 @@ class Learner:
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
         exclude_from_decay(self.optimizer, named_weights(self.backbone) | named_weights(self.objective))
         self.optimizer.build(self.variables)
+        # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
+        self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         self._gradients = tf.function(self._replica_gradients, jit_compile=self.jit_compile or None)
         self.train = tf.function(self._train, reduce_retracing=True)
         self.evaluate_batch = tf.function(self._evaluate_batch)
@@ -65,6 +67,9 @@ class Learner:
                 asked = tf.timestamp()
             with tf.control_dependencies([asked]):
                 batch = next(iterator)
+            if "cursor" in batch:
+                self.cursor.assign(self.strategy.experimental_local_results(batch["cursor"])[-1][-1])
+                batch = {name: value for name, value in batch.items() if name != "cursor"}
             with tf.control_dependencies(
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):

@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.dataset import Batches
-from data_pipelines.errors import NonFiniteError, ReportedError
+from data_pipelines.errors import NonFiniteError, ReportedError, UsageError
 from xmodels.training import checkpoints
 from xmodels.training.checkpoints import State
 from xmodels.training.learner import Learner
-from xmodels.training.progress import line, say
+from xmodels.training.progress import line, say, scores
 from xmodels.training.run_log import RunLog, memory_gib
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
@@ -42,6 +42,8 @@ class Loop:
         save_every, log_every, evaluate_every: in steps; 0 for never (a state is always saved at the end).
         evaluate: gives means on held-out data.
         select: the name of the evaluation metric whose best state is handed over; None for the last state.
+        on_data_loss: called when a record cannot be read; gives the batches and the state to go on with. By default the
+            error goes on.
         on_best: called when `select` reaches a new best value.
     """
 
@@ -56,6 +58,7 @@ class Loop:
     evaluate: Callable[[], dict[str, float]] | None = None
     select: str | None = None
     on_best: Callable[[], None] = lambda: None
+    on_data_loss: Callable[[State], tuple[Batches, State]] | None = None
 
     def run(self, state: State) -> State:
         """Trains from `state` to `num_steps` and saves the last state.
@@ -80,6 +83,8 @@ class Loop:
         self.signal = number
 
     def _run(self, state: State) -> State:
+        if state.lost:
+            self.log.note("lost", state.step, {"shards": list(state.lost)})
         iterator = iter(self._dataset(state))
         window, per_call = _Window(), 1
         folder = os.path.join(self.folder, "checkpoints")
@@ -87,11 +92,17 @@ class Loop:
         while state.step < self.num_steps:
             count = min(per_call, self._steps_to_event(state.step))
             clock = time.monotonic()
-            totals, waited = self.learner.train(iterator, tf.constant(count))
+            try:
+                totals, waited = self.learner.train(iterator, tf.constant(count))
+            except tf.errors.DataLossError:
+                if not self.on_data_loss:
+                    raise
+                self.batches, state = self.on_data_loss(self._after(state, self.learner.step - state.step))
+                self.log.note("lost", state.step, {"shards": list(state.lost)})
+                iterator = iter(self._dataset(state))
+                continue
             seconds = time.monotonic() - clock
-            state = dataclasses.replace(
-                state, step=state.step + count, consumed=state.consumed + count * self.batches.batch_size
-            )
+            state = self._after(state, count)
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
             window.add(totals.numpy(), float(waited), seconds, count)
@@ -106,13 +117,25 @@ class Loop:
                 raise Interrupted(self.signal, path)
         return state
 
+    def _after(self, state: State, steps: int) -> State:
+        cursor = tuple(self.learner.cursor.numpy().tolist()) if steps and self.batches.grouping else state.cursor
+        consumed = state.consumed + steps * self.batches.batch_size
+        return dataclasses.replace(state, step=state.step + steps, consumed=consumed, cursor=cursor)
+
     def _dataset(self, state: State):
         strategy = self.learner.strategy
         per_replica = self.batches.batch_size // strategy.num_replicas_in_sync
 
         def host_dataset(context):
-            hosts = context.num_input_pipelines
-            return self.batches.training(state.consumed // hosts, context.input_pipeline_id, hosts, per_replica)
+            if context.num_input_pipelines > 1 and self.batches.grouping:
+                raise UsageError(
+                    "--pack_rows and --length_buckets work on one host: its cursor is all that a state holds."
+                )
+            hosts, reading = context.num_input_pipelines, state.reading
+            reading["consumed"] //= hosts
+            return self.batches.training(
+                **reading, host=context.input_pipeline_id, num_hosts=hosts, per_batch=per_replica
+            )
 
         return strategy.distribute_datasets_from_function(host_dataset)
 
@@ -147,12 +170,13 @@ class Loop:
 
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()
-        say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in means.items()))
+        shown = scores(means, self.learner.loss_names).items()
+        say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
         self.log.write("evaluation", state.step, means)
         if self.select is None or (state.best is not None and means[self.select] <= state.best):
             return state
         self.on_best()
-        return dataclasses.replace(state, best=means[self.select])
+        return dataclasses.replace(state, best=means[self.select], best_step=state.step)
 
 
 def _due(step: int, every: int) -> bool:

@@ -37,6 +37,12 @@ def line(step: int, num_steps: int, means: dict[str, float], losses: list[str], 
     return " · ".join(parts)
 
 
+def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
+    """What an evaluation tells: losses and measures, without counts, and without the name of an only loss."""
+    left_out = {"real_tokens", "skipped", *(losses if len(losses) == 1 else ())}
+    return {name: value for name, value in means.items() if name not in left_out}
+
+
 def read_log(path: str) -> list[dict]:
     """The whole lines of a log.jsonl; a line cut by a kill is left out."""
     entries = []

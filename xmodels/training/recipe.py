@@ -18,12 +18,14 @@ class Records:
         num_predictions: P, the most tokens hidden in an example.
         masking_rate: the share of tokens to hide.
         static: the masks stand in the records already.
+        replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
     """
 
     sequence_length: int = 128
     num_predictions: int = 20
     masking_rate: float = 0.15
     static: bool = False
+    replace_unit: str = "token"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,5 +53,9 @@ class Recipe:
     clip_norm: float = 1.0
 
     def override(self, **values: Any) -> "Recipe":
-        """The recipe with other numbers; None keeps the paper's."""
-        return dataclasses.replace(self, **{name: value for name, value in values.items() if value is not None})
+        """The recipe with other numbers; None keeps the paper's. Of another number of steps the warm-up keeps its share."""
+        given = {name: value for name, value in values.items() if value is not None}
+        if "num_steps" in given:
+            share = self.num_warmup_steps / self.num_steps
+            given.setdefault("num_warmup_steps", round(share * given["num_steps"]))
+        return dataclasses.replace(self, **given)

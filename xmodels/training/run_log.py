@@ -29,10 +29,14 @@ class RunLog:
             file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
         os.replace(f"{self.path}.partial", self.path)
 
-    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
-        """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
+    def note(self, kind: str, step: int, values: dict) -> None:
+        """Adds an entry that holds more than numbers, to log.jsonl only."""
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+
+    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
+        self.note(kind, step, values)
         with self.writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)

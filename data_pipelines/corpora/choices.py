@@ -1,0 +1,123 @@
+"""Reads multiple-choice questions: JSON lines, C3 and DREAM JSON, ChID idiom clozes, CSV and TSV with an answer key."""
+
+import csv
+import dataclasses
+import string
+from collections.abc import Iterator
+from typing import Any
+
+from data_pipelines.corpora.labelled import first_of, kind_of, opened, read_json, read_json_lines
+from data_pipelines.errors import DataError, UsageError
+
+BLANK = "#idiom#"  # ChID
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceQuestion:
+    """A question with its choices.
+
+    Attributes:
+        context: what the question is about; empty where there is nothing.
+        question: where it holds `#idiom#`, the choices fill this blank.
+        answer: as the file says it: a position from 0, a letter, or the text of a choice.
+        place: file and line, or file and path inside its JSON.
+    """
+
+    context: str
+    question: str
+    choices: list[str]
+    answer: Any
+    place: str
+    id: str | None = None
+
+    def answer_index(self) -> int | None:
+        """Which choice is the answer: a number counts from 0, a letter from A; else by the text. None: it is none."""
+        answer = self.answer
+        if isinstance(answer, str):
+            if self.choices.count(answer) == 1:
+                return self.choices.index(answer)
+            stripped = answer.strip()
+            if len(stripped) == 1 and stripped.upper() in string.ascii_uppercase:
+                answer = string.ascii_uppercase.index(stripped.upper())
+            elif stripped.isdigit():
+                answer = int(stripped)
+        fits = isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(self.choices)
+        return answer if fits else None
+
+
+def read_choices(path: str) -> Iterator[ChoiceQuestion]:
+    """All questions of a file: `.jsonl`, `.json` (C3, DREAM, or JSON lines), `.csv`, `.tsv`, each also with .gz.
+
+    Raises:
+        DataError: not laid out as any of them; names the line or the place in the JSON.
+        UsageError: the kind is unknown.
+    """
+    kind = kind_of(path)
+    if kind in (".csv", ".tsv"):
+        yield from _read_separated(path, kind)
+    elif kind == ".json" and _is_list(path):
+        yield from _read_c3(path)
+    elif kind in (".json", ".jsonl"):
+        yield from _read_lines(path)
+    else:
+        raise UsageError(f"{path}: unknown kind of file {kind or '(no ending)'!r}. Known: .jsonl, .json, .csv, .tsv.")
+
+
+def _is_list(path: str) -> bool:
+    with opened(path) as file:
+        return file.read(4096).lstrip().startswith("[")
+
+
+def _read_lines(path: str) -> Iterator[ChoiceQuestion]:
+    for number, value in read_json_lines(path):
+        place = f"{path}, line {number}"
+        choices = first_of(value, ("choices", "choice", "candidates", "options"), place)
+        if not isinstance(choices, list):
+            raise DataError(f"{place}: expected a list of choices, found {type(choices).__name__}.")
+        question = first_of(value, ("question", "content", "query"), place)
+        answer = first_of(value, ("answer", "label"), place)
+        name = value.get("id")
+        yield ChoiceQuestion(
+            str(value.get("context", value.get("passage", ""))), str(question), [str(c) for c in choices], answer, place,
+            None if name is None else str(name),
+        )  # fmt: skip
+
+
+def _read_c3(path: str) -> Iterator[ChoiceQuestion]:
+    """[[lines of the passage], [{question, choice, answer}], id], as C3 and DREAM are."""
+    for i, item in enumerate(read_json(path)):
+        where = f"{path}, [{i}]"
+        if not (isinstance(item, list) and len(item) >= 2 and all(isinstance(part, list) for part in item[:2])):
+            raise DataError(f"{where}: expected [[lines], [questions], id], as C3 and DREAM have it.")
+        for q, asked in enumerate(item[1]):
+            place = f"{where}[1][{q}]"
+            if not isinstance(asked, dict):
+                raise DataError(f"{place}: expected an object with question, choice and answer.")
+            question, choices = first_of(asked, ("question",), place), first_of(asked, ("choice",), place)
+            name = f"{item[2]}-{q}" if len(item) > 2 else None
+            lines = "\n".join(map(str, item[0]))
+            answer = str(first_of(asked, ("answer",), place))
+            yield ChoiceQuestion(lines, str(question), [str(c) for c in choices], answer, place, name)
+
+
+def _read_separated(path: str, kind: str) -> Iterator[ChoiceQuestion]:
+    """No header: question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
+    with opened(path) as file:
+        options = {"delimiter": ","} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+        reader = csv.reader(file, **options)
+        try:
+            for fields in reader:
+                if not fields:
+                    continue
+                place = f"{path}, line {reader.line_num}"
+                if len(fields) < 4:
+                    raise DataError(
+                        f"{place}: {len(fields)} column(s), expected a question, two choices or more, and the answer."
+                    )
+                question, *choices, answer = fields
+                while choices and not choices[-1].strip():
+                    choices.pop()  # a question with fewer choices than the table has columns
+                key = int(answer) - 1 if answer.strip().isdigit() else answer
+                yield ChoiceQuestion("", question, choices, key, place)
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: {error}.") from None

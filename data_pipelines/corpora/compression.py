@@ -1,0 +1,71 @@
+"""Opens compressed files as streams; the ending of the name tells how."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from backports import zstd
+
+from data_pipelines.errors import DataError
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zst": zstd.ZstdFile}
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+_BROKEN = (EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError, gzip.BadGzipFile)
+SUFFIXES = tuple(_OPENERS)
+
+
+def stem(path: str) -> str:
+    """The name without the ending of the compression."""
+    return next((path[: -len(suffix)] for suffix in SUFFIXES if path.lower().endswith(suffix)), path)
+
+
+def is_compressed(path: str) -> bool:
+    return path.lower().endswith(SUFFIXES)
+
+
+@contextlib.contextmanager
+def open_stream(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Opens a file. Yields (its contents, the file itself, whose position shows how far the reading has come).
+
+    Raises:
+        DataError: the file is cut or damaged, or its compression is not the one that its name tells.
+    """
+    suffix = next((s for s in SUFFIXES if path.lower().endswith(s)), "")
+    with open(path, "rb") as file:
+        head = file.read(6)
+        file.seek(0)
+        found = next((s for magic, s in _MAGIC.items() if head.startswith(magic)), "")
+        if head and found != suffix:
+            holds = f"{found} compressed data" if found else "no compressed data"
+            named = f"its name ends in {suffix}" if suffix else f"its name does not end in {found}"
+            raise DataError(f"{path}: holds {holds}, but {named}. Rename the file after what it holds.")
+        if not head or not suffix:
+            yield file, file
+            return
+        try:
+            with _OPENERS[suffix](file) as unpacked:
+                yield io.BufferedReader(unpacked, 1 << 18), file
+        except _BROKEN as error:
+            raise DataError(
+                f"{path}: the compressed data is cut or damaged ({error}). Fetch the file again; `{_check(suffix)}` "
+                "checks it."
+            ) from None
+        except OSError as error:
+            if error.errno is not None:  # the disk, not the data
+                raise
+            raise DataError(f"{path}: the compressed data is damaged ({error}). Fetch the file again.") from None
+
+
+def _check(suffix: str) -> str:
+    return {".gz": "gzip -t", ".bz2": "bzip2 -t", ".xz": "xz -t", ".zst": "zstd -t"}[suffix]
+
+
+def beginning(path: str, num_bytes: int) -> bytes:
+    """The first bytes of the contents."""
+    with open_stream(path) as (stream, _):
+        return stream.read(num_bytes)

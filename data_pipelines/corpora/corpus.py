@@ -1,0 +1,288 @@
+"""Finds the files of a corpus, decides how to read each, and cuts them into parts of about equal size.
+
+A part is read independently of the others, as a stream, and the parts hold each document once. Plain lines are cut at
+bytes, Parquet and tensorflow-datasets at rows. Of a compressed file or of CSV that is larger than a part, each of
+several parts reads all, and keeps every so many blocks.
+"""
+
+import bisect
+import dataclasses
+import itertools
+import os
+import re
+from array import array
+from collections.abc import Iterator
+
+from data_pipelines.corpora import dialogue, json_lines, parallel, parquet, plain_text, separated, tfds, wikiextractor
+from data_pipelines.corpora.compression import beginning, is_compressed, stem
+from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.files import expand_with_sizes, split_sources
+from data_pipelines.corpora.lines import Piece
+from data_pipelines.corpora.mixture import mix
+from data_pipelines.corpora.reading import FORMATS, Reading, Watch
+from data_pipelines.errors import DataError, UsageError
+
+READERS = {
+    "sentences": plain_text.read_sentences,
+    "text": plain_text.read_text,
+    "documents": plain_text.read_documents,
+    "jsonl": json_lines.read,
+    "tsv": separated.read_tsv,
+    "csv": separated.read_csv,
+    "parquet": parquet.read,
+    "wikiextractor": wikiextractor.read,
+    "wikiextractor_json": wikiextractor.read_json,
+    "dialogue": dialogue.read,
+    "parallel": parallel.read,
+    "tfds": tfds.read,
+}
+ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet"}
+MOST_SHARES = 16  # parts that read the same file whole, each for its share
+_LOOKED_AT = 16  # files whose beginnings are looked at before the work
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What one part holds of one source: the bytes [low, high) of its files, one behind the other.
+
+    Attributes:
+        begin: where the first of `paths` begins in the source.
+        room: size of a part; files below it that cannot be cut belong to one part as a whole.
+    """
+
+    paths: list[str]
+    targets: list[str] | None
+    sizes: array
+    format: str
+    begin: int
+    low: int
+    high: int
+    room: int
+
+    def pieces(self) -> Iterator[Piece]:
+        begin = self.begin
+        for index, (path, size) in enumerate(zip(self.paths, self.sizes, strict=True)):
+            kind = format_of(path, self.format)
+            start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
+            target = self.targets[index] if self.targets else None
+            if size <= self.room and not can_cut(path, kind, target):
+                here = self.low <= begin + size // 2 < self.high
+                start, end = (0, size) if here else (0, 0)
+            if start < end:
+                yield Piece(path, kind, start, end, size, target)
+            begin += size
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The files of one weight.
+
+    Attributes:
+        paths: sorted; without empty ones.
+        targets: the translations of `paths`, if they lie in files of their own.
+        format: for all files, or for those whose names do not tell.
+    """
+
+    weight: float
+    paths: list[str]
+    targets: list[str] | None
+    sizes: array
+    offsets: array
+    format: str
+
+    def share(self, part: int, num_parts: int) -> Share:
+        total = self.offsets[-1]
+        low, high = total * part // num_parts, total * (part + 1) // num_parts
+        first = max(0, bisect.bisect_right(self.offsets, low) - 1)
+        last = bisect.bisect_left(self.offsets, high)
+        targets = self.targets[first:last] if self.targets else None
+        begin = self.offsets[first]
+        room = total // num_parts
+        return Share(self.paths[first:last], targets, self.sizes[first:last], self.format, begin, low, high, room)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a corpus: all that a worker needs to read it."""
+
+    shares: list[Share]
+    weights: list[float]
+    reading: Reading
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(share.high - share.low for share in self.shares)
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """A mixture of sources; mostly one.
+
+    Attributes:
+        num_empty_files: files of no bytes, which were left out.
+    """
+
+    sources: list[Source]
+    reading: Reading
+    num_empty_files: int
+
+    @property
+    def language(self) -> str:
+        return self.reading.language
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(source.offsets[-1] for source in self.sources)
+
+    @property
+    def num_files(self) -> int:
+        return sum(len(source.paths) for source in self.sources)
+
+    @property
+    def layout(self) -> str:
+        """The formats of the files, such as "jsonl", or "jsonl+sentences"."""
+        return "+".join(sorted({format_of(path, source.format) for source in self.sources for path in source.paths}))
+
+    @property
+    def most_parts(self) -> int:
+        """More parts than this would only read the same files again and again."""
+        most = 0
+        for source in self.sources:
+            for index, path in enumerate(source.paths):
+                target = source.targets and source.targets[index]
+                if can_cut(path, format_of(path, source.format), target):
+                    return 1 << 30
+                most += MOST_SHARES
+        return most
+
+    def cut(self, num_parts: int) -> list[Part]:
+        """Parts of about equal size. In each, every source has its share."""
+        return [self.part(index, num_parts) for index in range(num_parts)]
+
+    def part(self, index: int, num_parts: int) -> Part:
+        shares = [source.share(index, num_parts) for source in self.sources]
+        return Part(shares, [source.weight for source in self.sources], self.reading)
+
+    def whole(self) -> Part:
+        return self.part(0, 1)
+
+
+def read_documents(part: Part, watch: Watch | None = None) -> Iterator[Document]:
+    """The documents of a part, in order.
+
+    Raises:
+        DataError: bad text, a damaged file, a missing field; names the file and the line.
+    """
+    watch = watch or Watch()
+    if len(part.shares) == 1:
+        return _read_share(part.shares[0], part.reading, watch)
+
+    def opener(share: Share):
+        return lambda first: _read_share(share, part.reading, watch if first else Watch())
+
+    return mix([opener(share) for share in part.shares], part.weights, part.reading.when_exhausted, watch.counts)
+
+
+def _read_share(share: Share, reading: Reading, watch: Watch) -> Iterator[Document]:
+    for piece in share.pieces():
+        yield from READERS[piece.format](piece, reading, watch)
+
+
+def format_of(path: str, given: str) -> str:
+    """How to read a file: as the ending of its name says, if it says so, while `given` begins with "auto:"."""
+    if not given.startswith("auto:"):
+        return given
+    if path.startswith(tfds.PREFIX):
+        return "tfds"
+    return ENDINGS.get(os.path.splitext(stem(path))[1].lower(), given[5:])
+
+
+def can_cut(path: str, kind: str, target: str | None) -> bool:
+    """Whether several parts can share a file without reading all of it."""
+    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and not is_compressed(path))
+
+
+def open_corpus(
+    patterns: str, language: str, layout: str = "auto", reading: Reading | None = None, target_file: str | None = None
+) -> Corpus:
+    """Finds the files and decides how to read them.
+
+    Args:
+        patterns: comma-separated names or globs, `tfds:NAME` or `tfds:FOLDER`; or each with a weight, `*.txt:0.7`.
+        language: "en" or "zh".
+        layout: one of `FORMATS`; "auto" goes by the endings of the names, then by the beginning of the first file with
+            text.
+        reading: further choices; its language is replaced by `language`.
+        target_file: names or globs of as many files with the translations.
+
+    Raises:
+        DataError: no file matches, or none holds any text.
+        UsageError: the choices contradict one another.
+    """
+    reading = dataclasses.replace(reading or Reading(), language=language)
+    reading.check()
+    if layout not in FORMATS:
+        raise UsageError(f"--input_format={layout}: unknown. Known: {', '.join(FORMATS)}.")
+    if target_file and layout == "auto":
+        layout = "parallel"
+    sources = split_sources(patterns)
+    if target_file and (layout != "parallel" or len(sources) > 1):
+        raise UsageError("--target_file goes with --input_format=parallel and --input_file without weights.")
+    opened, num_empty = [], 0
+    for pattern, weight in sources:
+        source, empty = _open_source(pattern, weight, layout, reading, target_file)
+        opened.append(source)
+        num_empty += empty
+    return Corpus(opened, reading, num_empty)
+
+
+def _open_source(pattern, weight, layout, reading, target_file) -> tuple[Source, int]:
+    sets = [part.strip() for part in pattern.split(",") if part.strip().startswith(tfds.PREFIX)]
+    rest = ",".join(part for part in pattern.split(",") if not part.strip().startswith(tfds.PREFIX))
+    if sets and layout != "auto":
+        raise UsageError(f"{sets[0]}: leave out --input_format={layout}; a prepared data set knows its own.")
+    paths, sizes = expand_with_sizes(rest) if rest.strip() else ([], array("q"))
+    targets = None
+    if target_file:
+        targets = expand_with_sizes(target_file, "--target_file")[0]
+        if len(targets) != len(paths):
+            raise UsageError(f"--target_file: {len(targets)} file(s) for {len(paths)} of --input_file; give as many.")
+    paths = [*paths, *sets]
+    sizes = sizes + array("q", (tfds.size(name) for name in sets))
+    full = [index for index, size in enumerate(sizes) if size]
+    num_empty = len(paths) - len(full)
+    if num_empty and not targets:
+        paths, sizes = [paths[index] for index in full], array("q", (sizes[index] for index in full))
+    offsets = array("q", itertools.accumulate(sizes, initial=0))
+    kind = _guess(paths, layout, reading)
+    if kind is None:
+        raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
+    return Source(weight, paths, targets, sizes, offsets, kind), num_empty
+
+
+def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
+    """How to read the files, as `format_of` understands it; None without any text."""
+    plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
+    for path in plain[:_LOOKED_AT]:
+        head = beginning(path, 4096)
+        if layout != "parquet" and head.count(b"\0") * 10 > len(head):
+            raise DataError(
+                f"{path}: not plain text (binary, or UTF-16: then `iconv -f UTF-16 -t UTF-8` converts it). Parquet "
+                "files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
+            )
+    if layout not in ("auto", "wikiextractor"):
+        return layout if paths else None
+    if len(plain) < len(paths) and not plain:
+        return "auto:sentences"
+    samples = (beginning(path, 1 << 17).removeprefix(b"\xef\xbb\xbf") for path in plain)
+    sample = next((s for s in samples if s.strip()), None)
+    if sample is None:
+        return "auto:sentences" if len(plain) < len(paths) else None
+    text = sample.decode("utf-8", errors="ignore")
+    if layout == "wikiextractor":
+        return "wikiextractor_json" if text.lstrip().startswith("{") else "wikiextractor"
+    if text.lstrip().startswith("<doc id="):
+        return "auto:wikiextractor"
+    if re.match(r'\s*\{\s*"', text):
+        return "auto:jsonl"
+    return f"auto:{plain_text.guess_layout(text, reading.language)}"

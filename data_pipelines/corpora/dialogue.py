@@ -1,0 +1,63 @@
+"""Dialogues: a document for each, a "sentence" for each turn.
+
+Three ways to write them are told apart by the first line of a file: one turn a line with blank lines between dialogues;
+one dialogue a line with its turns parted by tabs or `__eou__` (as in DailyDialog); JSON lines with a list of turns.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from data_pipelines.corpora.compression import beginning
+from data_pipelines.corpora.documents import Document, limited
+from data_pipelines.corpora.json_lines import field, parse
+from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
+from data_pipelines.corpora.plain_text import read_sentences
+from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.errors import DataError
+
+LIST_NAMES = ("turns", "messages", "dialogue", "dialog", "conversation", "conversations", "utterances")
+TURN_NAMES = ("text", "message", "content", "value", "utterance", "sentence")
+SPEAKER_NAMES = ("speaker", "role", "from")
+END_OF_TURN = "__eou__"
+
+
+def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+    """The turns of each dialogue in order.
+
+    Raises:
+        DataError: JSON without turns; names the file and the line.
+    """
+    head = beginning(piece.path, 1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
+    separator = END_OF_TURN if END_OF_TURN in first else "\t"
+    if first[:1] not in ("{", "[") and separator not in first:
+        yield from read_sentences(piece, reading, watch)
+        return
+    lines = Lines(piece, "line", reading, watch, LONGEST_RECORD)
+    for line in lines:
+        if line:
+            turns = _turns(parse(line, lines), reading, lines) if first[:1] in ("{", "[") else line.split(separator)
+            yield from limited([turn.strip() for turn in turns if turn.strip()], lines.source)
+
+
+def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
+    """The texts of the turns; what one speaker says in a row is one turn, so that speakers alternate."""
+    if isinstance(value, dict):
+        value = field(value, reading.text_field, LIST_NAMES, lambda: lines.place)
+    if not isinstance(value, list):
+        raise DataError(f"{lines.place}: expected a list of turns, found {type(value).__name__}.")
+    turns: list[str] = []
+    before = None
+    for turn in value:
+        speaker = None
+        if isinstance(turn, dict):
+            speaker = next((turn[name] for name in SPEAKER_NAMES if name in turn), None)
+            turn = field(turn, None, TURN_NAMES, lambda: lines.place)
+        if not isinstance(turn, str):
+            raise DataError(f"{lines.place}: a turn holds {type(turn).__name__}, expected text.")
+        if speaker is not None and speaker == before and turns:
+            turns[-1] += ("" if reading.language == "zh" else " ") + turn
+        else:
+            turns.append(turn)
+        before = speaker
+    return turns

@@ -1,0 +1,89 @@
+"""JSON lines: each line an object with the text of a document in one of its fields."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from data_pipelines.corpora.documents import Document, from_text
+from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
+from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.tables import TEXT_NAMES
+from data_pipelines.errors import DataError
+
+
+def parse(line: str, lines: Lines) -> Any:
+    """The value of a line. Raises a DataError that names the line."""
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        hint = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it." if line[:1] == "[" else ""
+        detail = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
+        raise DataError(f"{lines.place}: not JSON ({detail}).{hint}") from None
+
+
+def objects(lines: Lines) -> Iterator[dict]:
+    """The objects on the lines that are not blank."""
+    for line in lines:
+        if line:
+            value = parse(line, lines)
+            if not isinstance(value, dict):
+                raise DataError(f"{lines.place}: expected a JSON object with fields, found {type(value).__name__}.")
+            yield value
+
+
+def field(record: dict, name: str | None, usual: tuple[str, ...], place, flag: str = "--text_field") -> Any:
+    """A field by its name or by the path of a field inside fields, `meta.text`; without a name, the first usual one.
+
+    Args:
+        place: gives the file and the line, for the message.
+
+    Raises:
+        DataError: no such field.
+    """
+    if name is None:
+        name = next((n for n in usual if n in record), None)
+        if name is not None:
+            return record[name]
+    elif name in record:
+        return record[name]
+    else:
+        value: Any = record
+        for part in name.split("."):
+            value = value.get(part, _MISSING) if isinstance(value, dict) else _MISSING
+        if value is not _MISSING:
+            return value
+    wanted = repr(name) if name is not None else f"named {', '.join(usual[:-1])} or {usual[-1]}"
+    raise DataError(
+        f"{place()}: no field {wanted}. Found: {', '.join(map(str, record))[:200]}. Name it with {flag}; a field inside "
+        "another is written meta.text."
+    )
+
+
+_MISSING = object()
+
+
+def text_of(value: Any, place, watch: Watch) -> str:
+    """The text in a field; null counts as an empty document.
+
+    Raises:
+        DataError: the field holds something else.
+    """
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"{place()}: the field holds {type(value).__name__}, expected text. Choose it by --text_field.")
+    if not (value and value.strip()):
+        watch.counts["empty_documents"] += 1
+    return value or ""
+
+
+def read(piece: Piece, reading: Reading, watch: Watch, drop_title: bool = False) -> Iterator[Document]:
+    """A document for each line; line breaks in its text part paragraphs.
+
+    Args:
+        drop_title: leave out the first line of a text where it is the field `title`.
+    """
+    lines = Lines(piece, "line", reading, watch, LONGEST_RECORD)
+    for record in objects(lines):
+        text = text_of(field(record, reading.text_field, TEXT_NAMES, lambda: lines.place), lambda: lines.place, watch)
+        if drop_title and record.get("title"):
+            text = text.removeprefix(f"{record['title']}\n")
+        yield from from_text(text, reading.split, lines.source)

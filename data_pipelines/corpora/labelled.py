@@ -1,0 +1,88 @@
+"""What the readers of labelled data share: one example before tokenization, and how its files are opened."""
+
+import contextlib
+import dataclasses
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from data_pipelines.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class RawExample:
+    """One example as its file has it.
+
+    Attributes:
+        place: file and line, or file and path inside its JSON, for messages.
+        value: what a task encodes; plain lists, dicts, strings and numbers, as it is kept in JSON for the workers.
+        id: what the file calls it; None where it has no name.
+        problem: why it cannot be used, with what to change; None where it can.
+    """
+
+    place: str
+    value: dict[str, Any]
+    id: str | None = None
+    problem: str | None = None
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """A text file, also gzipped; what goes wrong while reading becomes a DataError that names the file."""
+    if not os.path.isfile(path):
+        raise DataError(f"{path}: no such file.")
+    try:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({error}).") from None
+
+
+def kind_of(path: str) -> str:
+    """The ending of a name that tells how to read it, such as `.json`; without `.gz`."""
+    return os.path.splitext(path.removesuffix(".gz"))[1].lower()
+
+
+def read_json(path: str) -> Any:
+    """A whole JSON file. Raises a DataError with the line where it is not JSON."""
+    with opened(path) as file:
+        try:
+            return json.load(file)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
+
+
+def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
+    """The objects of a JSON lines file with their line numbers."""
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise DataError(f"{path}, line {number}: not JSON ({error.msg}, column {error.colno}).") from None
+            if not isinstance(value, dict):
+                raise DataError(
+                    f"{path}, line {number}: expected a JSON object with fields, found {type(value).__name__}."
+                )
+            yield number, value
+
+
+def first_of(value: dict, names: tuple[str, ...], place: str) -> Any:
+    """The first field of an object that has one of these names.
+
+    Raises:
+        DataError: it has none of them.
+    """
+    for name in names:
+        if name in value:
+            return value[name]
+    raise DataError(f"{place}: no field {' or '.join(map(repr, names))}. Found: {', '.join(map(str, value))[:200]}.")

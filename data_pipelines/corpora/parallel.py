@@ -1,0 +1,50 @@
+"""Parallel text: a document of two "sentences", a text and its translation; from two files or two columns."""
+
+import itertools
+from collections.abc import Iterator
+
+from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
+from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.separated import BLOCK, tsv_rows
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.errors import DataError
+
+
+def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+    """The pairs of which neither side is empty.
+
+    Raises:
+        DataError: the two files have different numbers of lines.
+    """
+    pairs = _columns(piece, reading, watch) if piece.target is None else _files(piece, reading, watch)
+    for text, translation, source in pairs:
+        if text and translation:
+            yield Document([text, translation], source)
+        else:
+            watch.counts["empty_documents"] += 1
+
+
+def _columns(piece: Piece, reading: Reading, watch: Watch) -> Iterator[tuple[str, str, str]]:
+    """From TSV: by default the first two columns of a table without a header line."""
+    columns = Columns(reading.text_field or "0", reading.target_field or "1")
+    lines = Lines(piece, "line", reading, watch, strip="\r\n")
+    for row in tsv_rows(lines, columns):
+        yield row.texts[0].strip(), row.texts[1].strip(), lines.source
+
+
+def _files(piece: Piece, reading: Reading, watch: Watch) -> Iterator[tuple[str, str, str]]:
+    """From two files that are read side by side, whole even for a share: only counting tells which lines belong."""
+    other = Piece(piece.target, piece.format, 0, ENDLESS, ENDLESS)
+    lines = Lines(piece, "file", reading, watch, dropped="")
+    translations = Lines(other, "file", reading, Watch(counts=watch.counts), dropped="")
+    number = 0
+    for number, (text, translation) in enumerate(itertools.zip_longest(lines, translations)):
+        if text is None or translation is None:
+            longer, shorter = (piece.target, piece.path) if text is None else (piece.path, piece.target)
+            raise DataError(
+                f"{longer} has more lines than {shorter}, which ends after {number:,}; line by line they must belong "
+                "together."
+            )
+        if piece.is_whole or piece.holds(number >> BLOCK):
+            yield text, translation, lines.source

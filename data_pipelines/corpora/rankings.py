@@ -1,0 +1,59 @@
+"""Reads queries with candidates: tables of (query, candidate, label) whose rows stand together, or JSON lines."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+from data_pipelines.corpora.labelled import first_of, kind_of, read_json_lines
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class RankedList:
+    """One query, its candidates, and how relevant each is, as the file writes it."""
+
+    query: str
+    candidates: list[str]
+    labels: list[str]
+    place: str
+    id: str | None = None
+
+
+def read_rankings(path: str, columns: Columns) -> Iterator[RankedList]:
+    """All lists of a file. In a table, rows in a row with equal queries make a list.
+
+    JSON lines hold `query`, and either `candidates` with `labels`, or `positives` (relevance 1) and `negatives` (0).
+
+    Raises:
+        DataError: not laid out so; names the line.
+    """
+    if kind_of(path) not in (".jsonl", ".json"):
+        for query, group in itertools.groupby(read_table(path, columns), key=lambda row: row.texts[0]):
+            rows = list(group)
+            if len(rows[0].texts) < 2:
+                raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
+            yield RankedList(
+                query, [row.texts[1] for row in rows], [row.label for row in rows], f"{path}, line {rows[0].line}"
+            )
+        return
+    for number, value in read_json_lines(path):
+        place = f"{path}, line {number}"
+        query = first_of(value, ("query", "question"), place)
+        if "candidates" in value:
+            candidates, labels = value["candidates"], first_of(value, ("labels", "label"), place)
+        else:
+            positives = first_of(value, ("positives", "positive", "candidates"), place)
+            negatives = first_of(value, ("negatives", "negative"), place)
+            candidates = [*positives, *negatives]
+            labels = [1] * len(positives) + [0] * len(negatives)
+        if not (isinstance(candidates, list) and isinstance(labels, list) and len(candidates) == len(labels)):
+            raise DataError(f"{place}: expected a list of candidates and a label for each of them.")
+        name = value.get("id")
+        yield RankedList(
+            str(query),
+            [str(c) for c in candidates],
+            [str(x) for x in labels],
+            place,
+            None if name is None else str(name),
+        )

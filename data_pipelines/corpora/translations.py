@@ -1,0 +1,37 @@
+"""Reads text and its translation: two files whose lines belong together, or two columns of a table."""
+
+import itertools
+from collections.abc import Iterator
+
+from data_pipelines.corpora.labelled import opened
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import DataError
+
+
+def read_translations(path: str, columns: Columns, target: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """(source, translation, place) of each line.
+
+    Args:
+        target: a second file, line by line the translation of the first. None: both are columns of the table `path`.
+
+    Raises:
+        DataError: the files differ in their number of lines, or the table has no second column.
+    """
+    if target is None:
+        for row in read_table(path, columns, with_labels=False):
+            if len(row.texts) < 2:
+                raise DataError(
+                    f"{path}: has no column of translations. Name it with --text_pair_column, or a second file with "
+                    "--target_file."
+                )
+            yield *row.texts, f"{path}, line {row.line}"
+        return
+    with opened(path) as first, opened(target) as second:
+        for number, (a, b) in enumerate(itertools.zip_longest(first, second), 1):
+            if a is None or b is None:
+                short, long = (path, target) if a is None else (target, path)
+                raise DataError(
+                    f"{short}: ends after line {number - 1}, while {long} goes on. Line by line one must be the "
+                    "translation of the other."
+                )
+            yield a.strip(), b.strip(), f"{path}, line {number}"

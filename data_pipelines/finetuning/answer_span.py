@@ -1,0 +1,159 @@
+"""Questions whose answer is a span of a text (Devlin et al., 2018, sections 4.2 and 4.3).
+
+A text that is too long is read in windows, each a record of its own; the answer is given as tokens.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.squad import Question, read_squad
+from data_pipelines.errors import UsageError
+from data_pipelines.features import Feature
+from data_pipelines.finetuning.task import Row, Task, count_tokens
+from data_pipelines.stages.windows import most_context, windows
+from data_pipelines.text.framing import room_for_text
+
+
+def find_answer(question: Question) -> tuple[tuple[int, int] | None, bool]:
+    """The characters (first, end) of the first answer that stands in the context, and whether it had to be moved.
+
+    An answer that does not stand where the file says is looked for elsewhere, and the nearest place is taken.
+    """
+    context = question.context
+    for text, start in question.answers:
+        stripped = text.strip()
+        if not stripped:
+            continue
+        lead = len(text) - len(text.lstrip())
+        if start is not None and context[start + lead : start + lead + len(stripped)] == stripped and start >= 0:
+            return (start + lead, start + lead + len(stripped)), False
+    for text, start in question.answers:
+        stripped = text.strip()
+        places = _places(context, stripped) if stripped else []
+        if places:
+            first = min(places, key=lambda place: abs(place - (start or 0)))
+            return (first, first + len(stripped)), start is not None
+    return None, False
+
+
+def _places(context: str, text: str) -> list[int]:
+    places, place = [], context.find(text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(text, place + 1)
+    return places
+
+
+def answer_tokens(spans: np.ndarray, first: int, end: int) -> tuple[int, int] | None:
+    """The first and the last token that share characters with the span [first, end); None if none does.
+
+    Args:
+        spans: (L, 2), the characters of each token.
+    """
+    shared = np.flatnonzero((spans[:, 1] > first) & (spans[:, 0] < end) & (spans[:, 1] > spans[:, 0]))
+    return (int(shared[0]), int(shared[-1])) if len(shared) else None
+
+
+class AnswerSpan(Task):
+    """SQuAD and CMRC files; each question makes one record a window."""
+
+    name = "answer_span"
+
+    def check(self):
+        settings = self.settings
+        room = room_for_text(2, settings.max_seq_length) - settings.max_query_length
+        if room < 1:
+            raise UsageError(
+                f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
+                f"{settings.max_seq_length}. Raise the one or lower the other."
+            )
+        if settings.doc_stride > room:
+            raise UsageError(
+                f"--doc_stride={settings.doc_stride}: windows of {room} tokens (--max_seq_length less the question and 3) "
+                "would lie apart, and answers between them be lost. Lower it; half a window is usual."
+            )
+
+    def examples(self, path):
+        for question in read_squad(path):
+            span, moved = find_answer(question)
+            value = {
+                "question": question.question, "context": question.context, "id": question.id, "moved": moved,
+                "answer": None if question.is_impossible else span,
+            }  # fmt: skip
+            yield RawExample(question.place, value, question.id, self._problem(question, span))
+
+    def _problem(self, question: Question, span) -> str | None:
+        if not question.question.strip() or not question.context.strip():
+            return "empty text: write the question and the context, or take the question out"
+        if question.is_impossible:
+            return None
+        if not question.answers:
+            return "no answer: give `answers`, or mark the question with `is_impossible`: true"
+        if span is None:
+            text, start = question.answers[0]
+            where = "" if start is None else f" (at character {start} stands {question.context[start:][:20]!r})"
+            return f"answer not in the context: {text[:40]!r}{where}. Correct text and answer_start"
+        return None
+
+    def features(self, size):
+        return {
+            "token_ids": Feature((None,)),
+            "segment_lengths": Feature((2,)),
+            "start_positions": Feature(()),
+            "end_positions": Feature(()),
+            "has_answer": Feature(()),
+            "char_starts": Feature((None,)),
+            "char_ends": Feature((None,)),
+            "most_context": Feature((None,)),
+            "example_ids": Feature(()),
+        }
+
+    def encode(self, indices, values, tokenizer, size, counts):
+        questions = tokenizer.encode_batch([value["question"] for value in values])
+        contexts = tokenizer.encode_batch([value["context"] for value in values])
+        for index, value, question, context in zip(indices, values, questions, contexts, strict=True):
+            counts["questions"] += 1
+            counts["moved_answers"] += value["moved"]
+            counts["cut_questions"] += len(question.ids) > self.settings.max_query_length
+            ids = question.ids[: self.settings.max_query_length]
+            made = list(self._windows(ids, context, value, counts))
+            counts["long_contexts"] += len(made) > 1
+            for row in made:
+                count_tokens(row["token_ids"], tokenizer, counts)
+                counts["example_tokens"] += len(row["token_ids"]) + 3
+                yield {**row, "example_ids": [index]}
+
+    def _windows(self, question: list[int], context, value, counts) -> Iterator[Row]:
+        spans = np.array(context.spans, np.int64).reshape(-1, 2)
+        found = None
+        if value["answer"] is None:
+            counts["without_answer"] += 1
+        else:
+            first, end = value["answer"]
+            found = answer_tokens(spans, first, end)
+            if found is None:
+                counts["answers_without_tokens"] += 1
+            elif (spans[found[0], 0], spans[found[1], 1]) != (first, end):
+                counts["answers_inside_tokens"] += 1
+        room = room_for_text(2, self.settings.max_seq_length) - len(question)
+        places = windows(len(spans), room, self.settings.doc_stride)
+        seen = False
+        for (start, length), most in zip(places, most_context(places, len(spans)), strict=True):
+            holds = found is not None and start <= found[0] and found[1] < start + length
+            seen |= holds
+            counts["windows_with_answer"] += holds
+            first, last = (place - start + len(question) for place in found) if holds else (0, 0)
+            nothing = [0] * len(question)
+            yield {
+                "token_ids": question + context.ids[start : start + length],
+                "segment_lengths": [len(question), length],
+                "start_positions": [first],
+                "end_positions": [last],
+                "has_answer": [int(holds)],
+                "char_starts": [*nothing, *spans[start : start + length, 0]],
+                "char_ends": [*nothing, *spans[start : start + length, 1]],
+                "most_context": [*nothing, *most],
+            }
+        counts["answers_in_no_window"] += found is not None and not seen

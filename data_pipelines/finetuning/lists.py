@@ -1,0 +1,167 @@
+"""Texts to choose from or to rank, each framed with what it answers; a record holds all of them, (N, L).
+
+Multiple choice as in Radford et al., 2018, section 3.3: context, then question and choice as the second text.
+"""
+
+import random
+
+import numpy as np
+
+from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
+from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.rankings import RankedList, read_rankings
+from data_pipelines.features import Feature
+from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
+from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.joining import gap
+
+
+class Lists(Task):
+    """Many second texts for one first text."""
+
+    def features(self, size):
+        return {
+            "token_ids": Feature((size, self.settings.max_seq_length)),
+            "segment_lengths": Feature((size, 2)),
+            "example_ids": Feature(()),
+        }
+
+    def rows(self, pairs: list[tuple[str, str]], size: int, tokenizer, counts) -> tuple[Row, bool]:
+        """Pairs of texts as the rows of a record, padded with empty rows up to `size`; and whether any was cut."""
+        length = self.settings.max_seq_length
+        token_ids, lengths = np.zeros((size, length), np.int64), np.zeros((size, 2), np.int64)
+        firsts, seconds = (tokenizer.encode_batch(column) for column in zip(*pairs, strict=True))
+        any_cut = False
+        for row, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
+            a, b, is_cut = cut(first, second, room_for_text(2, length), counts)
+            any_cut |= is_cut
+            token_ids[row, : len(a) + len(b)] = a + b
+            lengths[row] = len(a), len(b)
+            counts["texts"] += 1
+            count_tokens(a + b, tokenizer, counts)
+            counts["example_tokens"] += len(a) + len(b) + 3
+        return {"token_ids": token_ids, "segment_lengths": lengths}, any_cut
+
+
+class Choose(Lists):
+    """One of several choices is right."""
+
+    name = "choose"
+
+    def examples(self, path):
+        for asked in read_choices(path):
+            answer = asked.answer_index()
+            value = {"pairs": list(_pairs(asked)), "answer": answer}
+            yield RawExample(asked.place, value, asked.id, self._problem(asked, answer))
+
+    def _problem(self, asked: ChoiceQuestion, answer: int | None) -> str | None:
+        if len(asked.choices) < 2:
+            return f"too few choices: {len(asked.choices)}, expected at least 2"
+        if any(not choice.strip() for choice in asked.choices):
+            return "empty text: a choice says nothing"
+        if answer is None:
+            return (
+                f"answer is no choice: {str(asked.answer)[:40]!r} for {len(asked.choices)} choices; expected a position from "
+                "0, a letter, or the text of one"
+            )
+        if 0 < self.settings.num_choices < len(asked.choices):
+            return f"too many choices: {len(asked.choices)}. Raise --num_choices"
+        return None
+
+    def labels_of(self, value):
+        return (str(value["answer"]),)
+
+    def size_of(self, value):
+        return len(value["pairs"])
+
+    def features(self, size):
+        return {**super().features(size), "labels": Feature(()), "choice_weights": Feature((size,), "float32")}
+
+    def encode(self, indices, values, tokenizer, size, counts):
+        for index, value in zip(indices, values, strict=True):
+            row, is_cut = self.rows(value["pairs"], size, tokenizer, counts)
+            counts["cut_examples"] += is_cut
+            if is_cut and self.leaves_out_long:
+                counts["left_out_long"] += 1
+                continue
+            weights = np.arange(size) < len(value["pairs"])
+            yield {**row, "labels": [value["answer"]], "choice_weights": weights, "example_ids": [index]}
+
+
+def _pairs(asked: ChoiceQuestion):
+    for choice in asked.choices:
+        if BLANK in asked.question:
+            first, second = asked.question.replace(BLANK, choice), choice
+        elif asked.context:
+            first, second = asked.context, asked.question + gap(asked.question, choice) + choice
+        else:
+            first, second = asked.question, choice
+        yield first, second
+
+
+class Rank(Lists):
+    """Candidates of a query with their relevance."""
+
+    name = "rank"
+
+    def examples(self, path):
+        for ranked in read_rankings(path, self.settings.columns()):
+            problem = self._problem(ranked)
+            value = {"query": ranked.query, "candidates": ranked.candidates, "labels": ranked.labels}
+            yield RawExample(ranked.place, value, ranked.id, problem)
+
+    def _problem(self, ranked: RankedList) -> str | None:
+        if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):
+            return "empty text: the query or a candidate says nothing"
+        if not ranked.candidates:
+            return "no candidates: give at least one"
+        for label in ranked.labels:
+            if not label.replace(".", "", 1).isdigit():
+                return f"no relevance: {label!r}, expected a number from 0 (not relevant). Name it with --label_column"
+        return None
+
+    def labels_of(self, value):
+        return value["labels"]
+
+    def size_of(self, value):
+        return len(value["candidates"])
+
+    def features(self, size):
+        return {
+            **super().features(size),
+            "labels": Feature((size,), "float32"),
+            "label_weights": Feature((size,), "float32"),
+            "candidate_ids": Feature((size,)),
+        }
+
+    def encode(self, indices, values, tokenizer, size, counts):
+        for index, value in zip(indices, values, strict=True):
+            counts["lists"] += 1
+            counts["lists_without_relevant"] += not any(float(label) for label in value["labels"])
+            for places in self._records(index, value["labels"], size):
+                pairs = [(value["query"], value["candidates"][place]) for place in places]
+                row, is_cut = self.rows(pairs, size, tokenizer, counts)
+                counts["cut_examples"] += is_cut
+                if is_cut and self.leaves_out_long:
+                    counts["left_out_long"] += 1
+                    continue
+                nothing = [0] * (size - len(places))
+                labels = [float(value["labels"][place]) for place in places]
+                yield {
+                    **row,
+                    "labels": labels + nothing,
+                    "label_weights": [1] * len(places) + nothing,
+                    "candidate_ids": places + nothing,
+                    "example_ids": [index],
+                }
+
+    def _records(self, index: int, labels: list[str], size: int) -> list[list[int]]:
+        """The places of the candidates of each record of a list."""
+        places = list(range(len(labels)))
+        if len(places) <= size:
+            return [places]
+        if self.settings.long_lists == "split":
+            return [places[first : first + size] for first in range(0, len(places), size)]
+        rng = random.Random(f"{self.settings.random_seed} {index}")
+        order = sorted(places, key=lambda place: (-float(labels[place]), rng.random()))
+        return [sorted(order[:size])]

@@ -1,0 +1,145 @@
+"""What a kind of labelled data must say, so that `finetuning_data` can make records of it."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.features import Feature
+from data_pipelines.records import Columns as RecordColumns
+from data_pipelines.text.framing import shorten
+from data_pipelines.text.tokenizer import Pieces, Tokenizer
+from data_pipelines.text.vocabulary import UNKNOWN
+
+Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Everything that shapes the records; the fields are the flags of `create_finetuning_data`."""
+
+    task: str
+    input_file: str
+    vocab_file: str
+    tokenizer: str = "auto"
+    do_lower_case: bool | None = None
+    target_file: str | None = None
+    text_column: str | None = None
+    text_pair_column: str | None = None
+    label_column: str | None = None
+    labels: str | None = None
+    labels_from: str | None = None
+    tag_scheme: str = "bio"
+    max_seq_length: int = 128
+    on_long_text: str | None = None
+    max_query_length: int = 64
+    doc_stride: int = 128
+    num_choices: int = 0
+    list_size: int = 0
+    long_lists: str = "split"
+    on_bad_example: str = "fail"
+    num_shards: int = 0
+    random_seed: int = 12345
+
+    def columns(self) -> Columns:
+        return Columns(self.text_column, self.text_pair_column, self.label_column)
+
+
+class Task:
+    """One kind of labelled data.
+
+    Args:
+        settings: the flags.
+        labels: the names of the labels where they are known; None finds them in the data.
+    """
+
+    name: str
+    long_text = "cut"  # what happens to it unless the flag says otherwise
+    names_labels = False  # whether labels are names that get ids
+
+    def __init__(self, settings: Settings, labels: list[str] | None = None):
+        self.settings = settings
+        self.labels = labels
+
+    def check(self) -> None:
+        """Raises a UsageError where the settings cannot work for this task."""
+
+    def examples(self, path: str) -> Iterator[RawExample]:
+        """All examples of a file, also those with a problem."""
+        raise NotImplementedError
+
+    def labels_of(self, value: dict[str, Any]) -> Iterable[str]:
+        """The labels of one example, to be counted; empty for tasks without."""
+        return ()
+
+    def sort_labels(self, names: Iterable[str]) -> list[str]:
+        """The labels in the order of their ids."""
+        return sorted(names)
+
+    def size_of(self, value: dict[str, Any]) -> int:
+        """How many texts the example chooses or ranks; the largest one gives the records their shape."""
+        return 0
+
+    def text_of(self, value: dict[str, Any]) -> str | None:
+        """What makes two examples the same text, where that is worth a count."""
+        return None
+
+    def features(self, size: int) -> dict[str, Feature]:
+        """What a record holds.
+
+        Args:
+            size: choices or candidates a record.
+        """
+        raise NotImplementedError
+
+    def encode(
+        self, indices: list[int], values: list[dict[str, Any]], tokenizer: Tokenizer, size: int, counts: Counter
+    ) -> Iterator[Row]:
+        """The records of some examples.
+
+        Args:
+            indices: the place of each example in the input.
+            counts: what is seen is added here: examples, tokens, unknown_tokens, cut, left_out_long, and more by task.
+        """
+        raise NotImplementedError
+
+    def refuses(self, label: str) -> str | None:
+        """The problem with a label, if there is one."""
+        if self.labels is None or label in self.labels:
+            return None
+        return f"unknown label: {label!r}. Known: {', '.join(self.labels[:20])}. Correct it, or change --labels"
+
+    @property
+    def leaves_out_long(self) -> bool:
+        return (self.settings.on_long_text or self.long_text) == "drop"
+
+
+def cut(first: Pieces, second: Pieces | None, room: int, counts: Counter) -> tuple[list[int], list[int], bool]:
+    """The ids of one or two texts, shortened to `room` pieces in all, and whether anything was cut."""
+    a, b = first.ids, [] if second is None else second.ids
+    keep = shorten(len(a), len(b), room)
+    is_cut = keep != (len(a), len(b))
+    counts["cut"] += is_cut
+    counts["cut_tokens"] += len(a) + len(b) - sum(keep)
+    return a[: keep[0]], b[: keep[1]], is_cut
+
+
+def count_tokens(ids: Sequence[int], tokenizer: Tokenizer, counts: Counter) -> None:
+    counts["tokens"] += len(ids)
+    unknown = tokenizer.vocabulary.roles.get(UNKNOWN)
+    if unknown is not None:
+        counts["unknown_tokens"] += ids.count(unknown)
+
+
+def columns_of(rows: list[Row], features: Mapping[str, Feature]) -> RecordColumns:
+    """Records as `encode_examples` wants them: the values of all side by side, and the length of each."""
+    columns = {}
+    for name, feature in features.items():
+        dtype = np.float32 if feature.dtype == "float32" else np.int64
+        values = [np.asarray(row[name], dtype).ravel() for row in rows]
+        columns[name] = np.concatenate(values), np.array([len(v) for v in values])
+    return columns

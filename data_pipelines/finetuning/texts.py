@@ -1,0 +1,101 @@
+"""Labels and scores of single texts and of pairs: classification, similarity (Devlin et al., 2018, section 4.1)."""
+
+import math
+
+from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.tables import Row, read_table
+from data_pipelines.errors import DataError
+from data_pipelines.features import Feature
+from data_pipelines.finetuning.task import Task, count_tokens, cut
+from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.labels import sort_labels
+
+
+class Classify(Task):
+    """A label for a text or a pair of texts, from a table."""
+
+    name = "classify"
+    names_labels = True
+    label_feature = Feature(())
+    num_texts: int | None = None  # that of the first row
+
+    def texts_a_row(self, row: Row) -> int:
+        if self.num_texts is None:
+            self.num_texts = len(row.texts)
+        return self.num_texts
+
+    def examples(self, path):
+        for row in read_table(path, self.settings.columns()):
+            if len(row.texts) != self.texts_a_row(row):
+                raise DataError(
+                    f"{path}, line {row.line}: {len(row.texts)} text(s) in a row, the files before have "
+                    f"{self.num_texts}. Make records of each kind in a folder of their own."
+                )
+            empty = any(not text.strip() for text in row.texts)
+            problem = "empty text: write it, or take the row out" if empty else self.label_problem(row.label)
+            value = {"texts": list(row.texts), "label": row.label}
+            yield RawExample(f"{path}, line {row.line}", value, problem=problem)
+
+    def label_problem(self, label: str) -> str | None:
+        return self.refuses(label)
+
+    def labels_of(self, value):
+        return (value["label"],)
+
+    def sort_labels(self, names):
+        return sort_labels(names)
+
+    def size_of(self, value):
+        return len(value["texts"])
+
+    def text_of(self, value):
+        return "\t".join(value["texts"])
+
+    def features(self, size):
+        return {
+            "token_ids": Feature((None,)),
+            "segment_lengths": Feature((2,)),
+            "labels": self.label_feature,
+            "example_ids": Feature(()),
+        }
+
+    def encode(self, indices, values, tokenizer, size, counts):
+        room = room_for_text(size, self.settings.max_seq_length)
+        columns = [tokenizer.encode_batch(column) for column in zip(*(v["texts"] for v in values), strict=True)]
+        for index, value, *pieces in zip(indices, values, *columns, strict=True):
+            first, second, is_cut = cut(pieces[0], pieces[1] if size > 1 else None, room, counts)
+            if is_cut and self.leaves_out_long:
+                counts["left_out_long"] += 1
+                continue
+            count_tokens(first + second, tokenizer, counts)
+            counts["example_tokens"] += len(first) + len(second) + size + 1
+            yield {
+                "token_ids": first + second,
+                "segment_lengths": [len(first), len(second)],
+                "labels": [self.label_of(value["label"])],
+                "example_ids": [index],
+            }
+
+    def label_of(self, label: str) -> int | float:
+        return self.labels.index(label)
+
+
+class Regress(Classify):
+    """A number for a text or a pair of texts, such as how similar they are."""
+
+    name = "regress"
+    names_labels = False
+    label_feature = Feature((), "float32")
+
+    def label_problem(self, label):
+        try:
+            fits = math.isfinite(float(label))
+        except ValueError:
+            fits = False
+        return None if fits else f"no number: {label!r}. Is the label column the right one? Name it with --label_column"
+
+    def labels_of(self, value):
+        return ()
+
+    def label_of(self, label):
+        return float(label)

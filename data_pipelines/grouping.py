@@ -1,0 +1,179 @@
+"""Which examples share a batch, so that little of it is padding: buckets by length, or several examples in a row.
+
+Both work on one window of shuffled examples after another and are pure functions of it. All examples of a window leave
+with it, none twice; a batch's `cursor` (epoch, window, groups done in it) is all that resuming needs.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.packing import pack_rows
+
+ALONG_TOKENS = ("token_ids", "segment_ids", "padding_mask", "word_start")
+
+
+class Grouping(Protocol):
+    """How windows become batches."""
+
+    def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
+        """Lengths (N,) of a window's examples -> int64 (G, W), their places in groups; -1 where a group has room."""
+
+    def batches(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, per_batch: int) -> tf.data.Dataset:
+        """Prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Buckets:
+    """A batch holds examples of one bucket of lengths, and is as long as that bucket.
+
+    What a bucket leaves over is taken into the next longer one; of each window the last batch is filled up with rows of
+    zero weight. So there are as many shapes as buckets, and every example comes once an epoch.
+
+    Attributes:
+        lengths: of the buckets, rising; the last holds the longest example.
+    """
+
+    lengths: tuple[int, ...]
+
+    def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
+        bucket = tf.searchsorted(tf.constant(self.lengths, lengths.dtype), lengths)
+        order = tf.cast(tf.argsort(bucket, stable=True), tf.int64)
+        return tf.reshape(tf.pad(order, [[0, -tf.size(order) % batch_size]], constant_values=-1), [-1, batch_size])
+
+    def batches(self, stream, prepare, batch_size, per_batch):
+        def batch(cursor, index, item):
+            held = index >= 0
+            index, item = tf.boolean_mask(index, held), tf.boolean_mask(item, held)
+            features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
+            longest = tf.reduce_max(tf.reduce_sum(tf.cast(features["padding_mask"], tf.int32), axis=1))
+            width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest[None])[0])
+            features = {n: v[:, :width] if n in ALONG_TOKENS else v for n, v in features.items()}
+            return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
+
+        stream = stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        if per_batch != batch_size:  # replicas share a batch, so that they compute the same length at a time
+            stream = stream.map(
+                lambda features: {
+                    n: tf.reshape(v, [-1, per_batch, *_free(v.shape[1:], v)]) for n, v in features.items()
+                }
+            ).unbatch()
+        return stream.prefetch(tf.data.AUTOTUNE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """A row holds several examples, which do not see one another (see `ops.packing`).
+
+    Best fit over a window, longest examples first: padding is what no shorter example could fill.
+
+    Attributes:
+        length: tokens of a row.
+        most: examples in a row at most.
+        num_predictions: hidden tokens in a row at most; see `slots`.
+    """
+
+    length: int
+    most: int
+    num_predictions: int
+
+    def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
+        rows = tf.numpy_function(lambda x: pack(x, self.length, self.most), [lengths], tf.int64, stateful=False)
+        return tf.ensure_shape(rows, [None, self.most])
+
+    def batches(self, stream, prepare, batch_size, per_batch):
+        op = pack_rows(self.length, self.most, self.num_predictions)
+
+        def batch(cursor, index, item):
+            held = index >= 0  # (B, K)
+            row = tf.where(held)[:, 0]
+            features = prepare(tf.gather(cursor[:, 0], row), tf.boolean_mask(index, held), tf.boolean_mask(item, held))
+            return {**op(features, row, per_batch), "cursor": cursor}
+
+        stream = stream.batch(per_batch, drop_remainder=True)
+        return stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def slots(length: int, most: int, rate: float, num_predictions: int) -> int:
+    """How many hidden tokens a row needs room for, where each example hides max(1, round(rate * its length)) at most."""
+    return min(most * num_predictions, int(rate * length) + most)
+
+
+def pack(lengths: np.ndarray, row_length: int, most: int) -> np.ndarray:
+    """Best fit, longest first: each example goes into the fullest row that still has room, else into a new one.
+
+    Returns:
+        int64 (rows, most): the places of the examples, -1 where a row holds fewer.
+    """
+    rows: list[list[int]] = []
+    open_rows: list[list[int]] = [[] for _ in range(row_length + 1)]  # by the room left
+    rooms = 0  # bit r is set where a row with room r is open
+    for place in np.argsort(-lengths, kind="stable").tolist():
+        length = int(lengths[place])
+        fitting = rooms >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row = open_rows[room].pop()
+            if not open_rows[room]:
+                rooms &= ~(1 << room)
+        else:
+            room, row = row_length, len(rows)
+            rows.append([])
+        rows[row].append(place)
+        left = room - length
+        if left and len(rows[row]) < most:
+            open_rows[left].append(row)
+            rooms |= 1 << left
+    table = np.full((len(rows), most), -1, np.int64)
+    for row, places in enumerate(rows):
+        table[row, : len(places)] = places
+    return table
+
+
+def padding_share(lengths: np.ndarray, grouping: Grouping | None, width: int, batch_size: int) -> float:
+    """The share of padding if these examples were a window, batched as they come to `width`, or grouped."""
+    real = int(lengths.sum())
+    if grouping is None:
+        return 1 - real / (len(lengths) * width)
+    groups = grouping.groups(tf.constant(lengths, tf.int64), batch_size).numpy()
+    if isinstance(grouping, Rows):
+        return 1 - real / (len(groups) * grouping.length)
+    longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
+    widths = np.array(grouping.lengths)[np.searchsorted(grouping.lengths, longest)]
+    return 1 - real / int((widths * batch_size).sum())
+
+
+def buckets(text: str, lengths: np.ndarray, width: int) -> Buckets:
+    """Buckets of a flag: `auto` for the quarters of the lengths, or numbers parted by commas. The last is `width`.
+
+    Raises:
+        UsageError: the text is neither.
+    """
+    if text == "auto":
+        bounds = {int(-(-np.quantile(lengths, share) // 8) * 8) for share in (0.25, 0.5, 0.75, 0.9)}
+    else:
+        try:
+            bounds = {int(part) for part in text.split(",")}
+        except ValueError:
+            bounds = {0}
+        if min(bounds) < 1:
+            raise UsageError(f"--length_buckets={text}: give auto, or lengths such as 32,64,128.")
+    return Buckets((*sorted(bound for bound in bounds if bound < width), width))
+
+
+def fixed(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
+    """Fills a batch up with zeros, so that the number of rows is static and the added ones have no weight."""
+    filled = {}
+    for name, value in features.items():
+        missing = batch_size - tf.shape(value)[0]
+        value = tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
+        filled[name] = tf.ensure_shape(value, [batch_size, *value.shape[1:]])
+    return filled
+
+
+def _free(shape, value):
+    return [tf.shape(value)[axis + 1] if size is None else size for axis, size in enumerate(shape)]

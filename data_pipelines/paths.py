@@ -1,0 +1,28 @@
+"""Says where a path lies on another machine, which nothing here can read or write."""
+
+import re
+
+from data_pipelines.errors import UsageError
+
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+)://")
+_MOUNTS = {"gs": "gcsfuse", "s3": "mount-s3 or s3fs", "hdfs": "its NFS gateway or fuse-dfs", "az": "blobfuse2"}
+
+
+def check_local(**values: str | None) -> None:
+    """Checks the values of flags that name files, alone or in comma-separated lists.
+
+    Raises:
+        UsageError: one is an address such as gs://bucket/folder; says how to reach it.
+    """
+    for name, value in values.items():
+        for path in (value or "").split(","):
+            if found := _SCHEME.match(path):
+                scheme = found[1].lower()
+                if scheme == "file":
+                    how = f"Leave out {found[0].strip()}."
+                else:
+                    how = (
+                        f"Mount it as a folder ({_MOUNTS.get(scheme, 'rclone mount')}) or copy it to a disk (fsspec, "
+                        "rclone), and name that path."
+                    )
+                raise UsageError(f"--{name}={path.strip()}: remote paths are not supported. {how}")

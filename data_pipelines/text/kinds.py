@@ -1,0 +1,157 @@
+"""The kinds of tokenizers by name, and how files tell which one made them."""
+
+import json
+import os
+
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
+from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
+from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
+from data_pipelines.text.tokenizer import CONFIG, Tokenizer
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+
+KINDS = {
+    kind.kind: kind
+    for kind in (
+        WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, CharacterTokenizer, WordTokenizer,
+    )
+}  # fmt: skip
+FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
+ASSETS = (*FILES, "merges.txt")  # all names that `Tokenizer.files` uses
+
+
+def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
+    """The tokenizer of a vocabulary.
+
+    Args:
+        path: a `vocab.txt`, `vocab.json` (its merges beside it) or `*.model`; or a folder that holds one of these,
+            and perhaps `tokenizer_config.json` with the settings.
+        kind: one of `KINDS`; `auto` goes by the settings, or else by the file: word pieces in `.txt`, BPE in `.json`
+            (over bytes unless pieces end in `</w>`), SentencePiece in `.model`.
+        do_lower_case: None as the settings say, or as is usual for the kind.
+
+    Raises:
+        UsageError: the kind is unknown, or another than the file holds.
+        DataError: a file is missing or damaged.
+    """
+    settings: dict = {}
+    if os.path.isdir(path):
+        settings = read_config(os.path.join(path, CONFIG))
+        path = file_in(path)
+    stored = settings.pop("tokenizer", None)
+    if kind == "auto":
+        kind = stored or kind_of_file(path)
+    elif stored and kind != stored:
+        raise UsageError(f"--tokenizer={kind}: {os.path.dirname(path)} holds a vocabulary of --tokenizer={stored}.")
+    if kind not in KINDS:
+        raise UsageError(f"--tokenizer={kind}: unknown. Known: {', '.join(KINDS)}.")
+    check_form(path, kind)
+    if do_lower_case is not None:
+        settings["do_lower_case"] = do_lower_case
+    return KINDS[kind].read(path, **settings)
+
+
+def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
+    """The tokenizer of a folder of records or a model, as `describe` has described it.
+
+    Args:
+        described: the settings; None reads them from `tokenizer_config.json`.
+
+    Raises:
+        DataError: files are missing or damaged, or the settings are not ours.
+    """
+    described = read_config(os.path.join(folder, CONFIG)) if described is None else checked(described, folder)
+    kind = described.pop("tokenizer", None)
+    if kind is None:
+        raise DataError(f'{os.path.join(folder, CONFIG)}: expected "tokenizer": one of {", ".join(KINDS)}.')
+    return KINDS[kind].read(file_in(folder), **described)
+
+
+def read_config(path: str) -> dict:
+    """What `tokenizer_config.json` says that we know; empty where there is none. Hugging Face's other keys are left out.
+
+    Raises:
+        DataError: not a JSON object, or a value is of the wrong type.
+    """
+    if not os.path.isfile(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: not valid JSON ({error}).") from None
+    return checked(value, path)
+
+
+OPTIONS = {
+    "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
+    "part_digits": bool, "num_sentinels": int, "segmenter": str,
+}  # fmt: skip
+CHOICES = {  # never a segmenter that runs code named in a file
+    "segmenter": ("none", "jieba", "presegmented"),
+    "words": ("punctuation", "blanks"),
+}
+OPTIONS_OF = {
+    "wordpiece": ("max_word_characters",),
+    "byte_bpe": ("add_prefix_space",),
+    "bpe": ("words",),
+    "sentencepiece": ("keep_accents", "clean", "part_digits", "num_sentinels"),
+    "characters": (),
+    "words": ("segmenter",),
+}
+
+
+def checked(value, source: str) -> dict:
+    """The settings of a tokenizer, known and of the right types."""
+    if not isinstance(value, dict):
+        raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")
+    kind = value.get("tokenizer")
+    if kind is not None and kind not in KINDS:
+        raise DataError(f'{source}: "tokenizer": {kind!r} is unknown. Known: {", ".join(KINDS)}.')
+    types = {"do_lower_case": bool, **{name: OPTIONS[name] for name in OPTIONS_OF.get(kind, ())}}
+    found = {name: value[name] for name in types if value.get(name) is not None}
+    for name, wanted in types.items():
+        if name in found and type(found[name]) is not wanted:
+            raise DataError(f"{source}: `{name}` must be of type {wanted.__name__}. Found: {found[name]!r}.")
+        if name in found and found[name] not in CHOICES.get(name, (found[name],)):
+            raise DataError(f"{source}: `{name}` must be one of {', '.join(CHOICES[name])}. Found: {found[name]!r}.")
+        if wanted is int and found.get(name, 1) < (name == "max_word_characters"):
+            raise DataError(f"{source}: `{name}` is too small. Found: {found[name]}.")
+    return {"tokenizer": kind, **found} if kind else found
+
+
+def file_in(folder: str) -> str:
+    """The vocabulary file that a folder holds."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = [name for name in FILES if name in names] or [name for name in names if name.endswith(".model")]
+    if len(found) != 1:
+        raise DataError(
+            f"{folder}: expected one of {', '.join(FILES)}, found {', '.join(found) or 'none'}. Name the file itself."
+        )
+    return os.path.join(folder, found[0])
+
+
+def kind_of_file(path: str) -> str:
+    """The kind that a file looks like."""
+    if path.endswith(".model"):
+        return "sentencepiece"
+    if not path.endswith(".json"):
+        return "wordpiece"
+    if not os.path.isfile(path):
+        return "byte_bpe"  # whose reader says that it is missing
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return "bpe" if END_OF_WORD + '"' in file.read() else "byte_bpe"
+
+
+FORMS = {"byte_bpe": ".json", "bpe": ".json", "sentencepiece": ".model"}  # others: text
+
+
+def check_form(path: str, kind: str, flag: str = "vocab_file") -> None:
+    """Raises a UsageError where a file cannot hold a vocabulary of that kind."""
+    form = FORMS.get(kind, ".txt")
+    wrong = not path.endswith(form) if kind in FORMS else path.endswith((".json", ".model"))
+    if wrong:
+        raise UsageError(
+            f"--{flag}={path}: a vocabulary of --tokenizer={kind} is a file *{form}"
+            f"{' with its merges beside it' if form == '.json' else ''}, or a folder with one."
+        )

@@ -1,0 +1,152 @@
+"""The plainest vocabularies: one entry for each character, or for each word."""
+
+import unicodedata
+from collections.abc import Sequence
+
+import tokenizers
+from tokenizers import Regex, models, normalizers, pre_tokenizers
+
+from data_pipelines.text import words
+from data_pipelines.text.tokenizer import Pieces, Tokenizer, is_ideograph
+from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
+
+SPACE = "▁"  # the entry of characters that stands for blanks
+
+
+class CharacterTokenizer(Tokenizer):
+    """One piece for each character; blanks are one piece `▁`, and none at the ends of a text.
+
+    Words begin where BERT's tokenizer parts them: at blanks, punctuation and ideographs.
+
+    Args:
+        vocabulary: a `vocab.txt` of characters. Without an entry `▁`, blanks have no piece.
+        do_lower_case: lower-case and strip accents.
+    """
+
+    kind = "characters"
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
+        self.vocabulary, self.do_lower_case = vocabulary, do_lower_case
+        self.blanks = SPACE in vocabulary
+        unknown = vocabulary.tokens[vocabulary[UNKNOWN]]
+        self.backend = tokenizers.Tokenizer(models.WordLevel(vocabulary.ids, unk_token=unknown))
+        self.backend.normalizer = character_normalizer(do_lower_case)
+        self.backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+
+    @classmethod
+    def read(cls, path: str, **options) -> "CharacterTokenizer":
+        """Opens a `vocab.txt`."""
+        return cls(Vocabulary.read(path), **options)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of many texts; several threads share the work."""
+        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
+        return [self._pieces(text, encoding) for text, encoding in zip(texts, encodings, strict=True)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The characters, with blanks where `▁` stands."""
+        return "".join(self.vocabulary.tokens[i] for i in self.without_special(ids)).replace(SPACE, " ")
+
+    def _pieces(self, text: str, encoding) -> Pieces:
+        ids, spans, starts, previous_end, inside = [], [], [], 0, False
+        for i, (first, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            blank = text[first].isspace()
+            if blank and not self.blanks:
+                inside = False
+                continue
+            alone = blank or stands_alone(text[first])
+            # Several pieces of one character, as the parts of a Korean syllable, stay together.
+            starts.append(int((alone or not inside) and first >= previous_end))
+            ids.append(i)
+            spans.append((first, end))
+            inside, previous_end = not alone, end
+        return Pieces(ids, spans, starts)
+
+
+class WordTokenizer(Tokenizer):
+    """One piece for each word; words that the vocabulary lacks become the unknown token.
+
+    Words are parted at blanks and punctuation, or where a segmenter says, which Chinese text needs unless it is
+    segmented already.
+
+    Args:
+        vocabulary: a `vocab.txt` of words.
+        do_lower_case: lower-case and strip accents.
+        segmenter: `none`, `jieba` or `presegmented`; see `data_pipelines.text.words`.
+    """
+
+    kind = "words"
+
+    def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True, segmenter: str = "none"):
+        self.vocabulary, self.do_lower_case, self.segmenter = vocabulary, do_lower_case, segmenter
+        self.splitter = WordSplitter(do_lower_case, segmenter)
+
+    @classmethod
+    def read(cls, path: str, **options) -> "WordTokenizer":
+        """Opens a `vocab.txt`."""
+        return cls(Vocabulary.read(path), **options)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of many texts."""
+        unknown, ids = self.vocabulary[UNKNOWN], self.vocabulary.ids
+        found = []
+        for text in texts:
+            parts = self.splitter(text)
+            pieces = [ids.get(word, unknown) for word, _ in parts]
+            found.append(Pieces(pieces, [span for _, span in parts], [1] * len(parts)))
+        return found
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The words, parted by blanks."""
+        return " ".join(self.vocabulary.tokens[i] for i in self.without_special(ids))
+
+    def options(self) -> dict:
+        return {"segmenter": self.segmenter}
+
+
+class WordSplitter:
+    """Text -> normalised words with their spans."""
+
+    def __init__(self, do_lower_case: bool, segmenter: str = "none"):
+        self.backend = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+        self.backend.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case, handle_chinese_chars=False)
+        self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.normalize = self.backend.normalizer.normalize_str
+        self.segment = words.segmenter(segmenter)
+
+    def __call__(self, text: str) -> list[tuple[str, tuple[int, int]]]:
+        if self.segment is not None:
+            spans = word_spans(self.segment(text))
+        else:
+            spans = self.backend.encode(text, add_special_tokens=False).offsets
+        parts = [(self.normalize(text[first:end]).strip(), (first, end)) for first, end in spans]
+        return [(word, span) for word, span in parts if word]
+
+
+def word_spans(numbers: list[int]) -> list[tuple[int, int]]:
+    """Spans of equal numbers."""
+    cuts = [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
+    return list(zip([0, *cuts], [*cuts, len(numbers)], strict=True)) if numbers else []
+
+
+def stands_alone(character: str) -> bool:
+    """Whether BERT makes a character a word of its own."""
+    return is_ideograph(character) or is_punctuation(character)
+
+
+def is_punctuation(character: str) -> bool:
+    """BERT's notion: every ASCII sign, and what Unicode calls punctuation."""
+    if character.isascii():
+        return not (character.isalnum() or character.isspace())
+    return unicodedata.category(character)[0] == "P"
+
+
+def character_normalizer(do_lower_case: bool):
+    """Cleans as BERT does, and writes runs of blanks as one `▁`."""
+    return normalizers.Sequence(
+        [
+            normalizers.BertNormalizer(lowercase=do_lower_case, handle_chinese_chars=False),
+            normalizers.Strip(),
+            normalizers.Replace(Regex(r"\s+"), SPACE),
+        ]
+    )

@@ -1,0 +1,111 @@
+"""What every tokenizer gives: ids, the characters that each covers, and where words begin."""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Sequence
+
+from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
+
+CONFIG = "tokenizer_config.json"  # in a vocabulary folder, records and model folders: what `describe` says
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """The pieces of one text.
+
+    Attributes:
+        ids: vocabulary ids.
+        spans: for each piece the first and one past the last character of the original text that it covers. Blanks
+            that a piece begins with do not count, unless it is nothing but blanks. Pieces that share a character,
+            as bytes do, all cover it; a piece that stands for nothing in the text has an empty span.
+        word_start: 1 where a piece opens a word, 0 where it continues one.
+    """
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+    word_start: list[int]
+
+
+class Tokenizer:
+    """Turns text into ids of a vocabulary, and back.
+
+    Attributes:
+        kind: the name that `--tokenizer` and manifests use.
+        vocabulary: the tokens in id order, and which are special.
+        do_lower_case: whether text is lower-cased.
+        chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
+            what was tokenized once need not be tokenized again.
+    """
+
+    kind: str
+    vocabulary: Vocabulary
+    do_lower_case: bool
+    chunks: re.Pattern | None = None
+
+    def encode(self, text: str) -> Pieces:
+        """The pieces of one text, without special tokens around it."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of many texts."""
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of some ids, without special tokens; what normalising dropped is gone."""
+        raise NotImplementedError
+
+    def options(self) -> dict:
+        """The settings beside `do_lower_case`, as the constructor takes them."""
+        return {}
+
+    def files(self) -> dict[str, bytes]:
+        """The files, name -> contents, that must travel with records and models."""
+        return {"vocab.txt": self.vocabulary.text().encode()}
+
+    def describe(self) -> dict:
+        """What a manifest or a run folder must remember to tokenize alike."""
+        return {"tokenizer": self.kind, "do_lower_case": self.do_lower_case, **self.options()}
+
+    @property
+    def sha256(self) -> str:
+        """Identifies the contents of the files."""
+        files = self.files()
+        if len(files) == 1:
+            return hashlib.sha256(*files.values()).hexdigest()
+        return hashlib.sha256(b"".join(b"%s %d\n%s" % (n.encode(), len(c), c) for n, c in files.items())).hexdigest()
+
+    def without_special(self, ids: Sequence[int]) -> list[int]:
+        """The ids but for special tokens; an unknown one stays, as text stood there."""
+        special = set(self.vocabulary.special_ids) - {self.vocabulary.roles.get(UNKNOWN)}
+        return [int(i) for i in ids if int(i) not in special]
+
+
+def trim(text: str, first: int, end: int) -> tuple[int, int]:
+    """A span without the blanks at its front; one that is all blanks stays."""
+    start = first
+    while start < end and text[start].isspace():
+        start += 1
+    return (first, end) if start == end else (start, end)
+
+
+def is_ideograph(character: str) -> bool:
+    """Whether a character is a word of its own until a segmenter says otherwise: the blocks that BERT parts."""
+    code = ord(character)
+    return code >= 0x3400 and (
+        0x4E00 <= code <= 0x9FFF
+        or code <= 0x4DBF
+        or 0xF900 <= code <= 0xFAFF
+        or 0x20000 <= code <= 0x2CEAF
+        or 0x2F800 <= code <= 0x2FA1F
+    )
+
+
+def parts_ideographs(text: str, first: int, previous_end: int) -> bool:
+    """Whether a piece at `first` opens a word because an ideograph stands there or right before.
+
+    False for a piece that begins inside a character, as bytes do.
+    """
+    if first < previous_end or first >= len(text):
+        return False
+    return is_ideograph(text[first]) or (first > 0 and is_ideograph(text[first - 1]))

@@ -1,0 +1,108 @@
+"""Cleaning takes out what is no prose, leaves prose alone, and counts."""
+
+import collections
+import pathlib
+
+import pytest
+
+from data_pipelines.corpora.documents import Document
+from data_pipelines.errors import UsageError
+from data_pipelines.pretraining_data import Settings, create
+from data_pipelines.stages.clean import CLEANERS, chosen, clean, report
+from data_pipelines.text.markup import strip_html, strip_wiki
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    "html, text",
+    [
+        ('<p class="a">Foo &amp; bar<br/>baz <b>bold</b>ly</p>', "Foo & bar\nbaz boldly"),
+        ("<style>p {}</style><script>if (a<b) x();</script>seen<!-- not seen -->", "seen"),
+        ("<!DOCTYPE html><html><head><title>T</title></head><body>今天&#12290;&nbsp;好</body></html>", "今天。\xa0好"),
+        ("a < b & c > d, AT&T, x<y and <unk>", "a < b & c > d, AT&T, x<y and <unk>"),
+        ("<table><tr><td>1</td><td>2</td></tr></table>", "1\n\n2"),
+        ("<script/>seen</div>", "seen"),
+    ],
+)
+def test_html_becomes_its_visible_text(html, text):
+    assert strip_html(html).strip() == text
+
+
+@pytest.mark.parametrize(
+    "wiki, text",
+    [
+        ("{{Infobox|a={{b}}}}'''Foo''' is a [[bar|baz]] of [[qux]]s.<ref name=x>cite</ref>", "Foo is a baz of quxs."),
+        ("See [http://x.org the page]. <!-- no -->__NOTOC__", "See the page."),
+        ("== History ==\n* one\n# two", "History\none\ntwo"),
+        ("[[File:a.jpg|thumb|A [[cap]] tion]]text[[Category:Foo]][[de:Foo]][[文件:乙.jpg]]", "text"),
+        ("{| class=x\n| cell\n|}\nafter", "after"),
+        ("-{zh-hant:電腦; zh-hans:计算机;}-和-{了}-", "计算机和了"),
+        ("no markup: a - {b} = 'c'", "no markup: a - {b} = 'c'"),
+    ],
+)
+def test_wiki_markup_becomes_its_prose(wiki, text):
+    assert strip_wiki(wiki).strip() == text
+
+
+@pytest.mark.parametrize(
+    "name, before, after",
+    [
+        ("width", "ＡＢｃ１２３％，。！（Ａ）\u3000甲", "ABc123%，。！（A） 甲"),
+        ("control", "a\u200bb\x00c\u3000 \t d\ufeff\ue000\ufffd\xade", "abc de"),
+        ("traditional_to_simplified", "漢語，頭髮與發展，乾淨，乾隆", "汉语，头发与发展，干净，乾隆"),
+    ],
+)
+def test_each_cleaner_changes_what_its_name_says(name, before, after):
+    cleaner = CLEANERS[name]()
+    assert cleaner(before) == after
+    assert cleaner(after) == after
+
+
+def test_markup_over_several_sentences_is_seen_whole_and_everything_is_counted():
+    counts = collections.Counter()
+    documents = [
+        Document(["Before. <script>var a;", "var b;</script> After<br>Line &#65313;", "x"], "1"),
+        Document(["<p></p>"], "2"),
+        Document(["Tiny."], "3"),
+        Document(["Nothing to clean here."], "4"),
+    ]
+    kept = list(clean("width,html", 3, 10, counts)(iter(documents)))
+    assert [d.sentences for d in kept] == [["Before.  After", "Line A"], ["Nothing to clean here."]]
+    assert kept[1] is documents[3]
+    assert counts == {
+        "cleaned_by_html": 2, "cleaned_by_width": 1, "characters_before_cleaning": 63 + 7 + 5 + 22,
+        "characters_after_cleaning": 21 + 5 + 22, "short_sentences_dropped": 1, "short_documents_dropped": 1,
+        "emptied_documents_dropped": 1,
+    }  # fmt: skip
+    assert "short documents 1" in report(counts)[1]
+
+
+def test_without_cleaners_nothing_is_touched_or_counted():
+    counts = collections.Counter()
+    documents = [Document(["<p> "], "1")]
+    assert list(clean("", 0, 0, counts)(documents)) == documents and not counts
+
+
+def test_cleaners_work_in_their_own_order_and_unknown_ones_list_the_known():
+    assert chosen("control, html") == ["html", "control"]
+    with pytest.raises(UsageError, match="--clean=htm: unknown. Known: wiki, html"):
+        chosen("htm,width")
+
+
+def test_the_manifest_says_how_the_text_was_cleaned(tmp_path, zh_vocabulary):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("<p>漢語，有趣。</p>\n我們學習漢語。\n好\n\n" * 30, encoding="utf-8")
+    settings = Settings(
+        str(corpus),
+        zh_vocabulary,
+        "zh",
+        clean="traditional_to_simplified,html",
+        min_sentence_chars=2,
+        max_seq_length=32,
+    )
+    manifest = create(settings, str(tmp_path / "records"))
+    assert manifest.settings["clean"] == "html,traditional_to_simplified"
+    assert manifest.settings["clean_versions"].keys() == {"traditional_to_simplified"}
+    assert manifest.statistics["cleaned_by_html"] == manifest.statistics["short_sentences_dropped"] == 30
+    assert manifest.statistics["sentences"] == 60

@@ -1,0 +1,303 @@
+"""Less padding: buckets by length and rows of several examples lose nothing, resume exactly, and change no answer."""
+
+import dataclasses
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines import dataset, records
+from data_pipelines.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.errors import UsageError
+from data_pipelines.features import Feature
+from data_pipelines.grouping import Buckets, Rows, buckets, pack, padding_share, slots
+from data_pipelines.ops.compose import compose
+from data_pipelines.ops.corruption import mask_whole_words
+from data_pipelines.ops.framing import frame_pair
+from data_pipelines.ops.packing import pack_rows
+from data_pipelines.records import Manifest, ShardWriter, encode_example
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.models.backbone import Backbone
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.folder import read_weights
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+
+LENGTH = 24
+VOCABULARY = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(300))], "test")
+
+
+def write_records(folder, counts=(40, 23, 37), seed=0):
+    """Pairs of random lengths; the first id of an example tells it from all others."""
+    rng, shards, number = np.random.default_rng(seed), [], 5
+    for i, count in enumerate(counts):
+        with ShardWriter(str(folder / f"records-{i}.tfrecord")) as writer:
+            for _ in range(count):
+                first, second = int(rng.integers(1, 12)), int(rng.integers(0, 10))
+                ids = [number, *rng.integers(5, 305, first + second - 1).tolist()]
+                example = {"token_ids": ids, "word_start": [1] * len(ids), "segment_lengths": [first, second]}
+                writer.write(encode_example({**example, "next_sentence_labels": [number % 2]}))
+                number += 1
+        shards.append(writer.shard())
+    names = {"token_ids": (None,), "word_start": (None,), "segment_lengths": (2,), "next_sentence_labels": ()}
+    settings = {"max_sequence_length": LENGTH, "vocabulary_sha256": VOCABULARY.sha256}
+    Manifest({name: Feature(shape) for name, shape in names.items()}, shards, settings, {}).write(str(folder))
+    return RecordSource(str(folder))
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    for module in (dataset, records):
+        monkeypatch.setattr(module, "CHUNK", 8)
+    monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 32)
+    return write_records(tmp_path)
+
+
+MASK = mask_whole_words(VOCABULARY["[MASK]"], 305, num_predictions=4)
+ROWS = Rows(LENGTH, 6, slots(LENGTH, 6, 0.15, 4))
+BUCKETS = Buckets((8, 16, LENGTH))
+
+
+def batches_of(source, grouping, batch_size=6, mask=None):
+    frame = frame_pair(VOCABULARY, LENGTH)
+
+    def unmasked(features):
+        zeros = tf.zeros([tf.shape(features["token_ids"])[0], 4], tf.int32)
+        return {**features, "mask_positions": zeros, "labels": zeros, "label_weights": tf.cast(zeros, tf.float32)}
+
+    keep = (
+        "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
+        "example_weights",
+    )  # fmt: skip
+    return Batches(source, compose(frame, mask or unmasked), batch_size, 5, keep, grouping)
+
+
+def names_of(batch):
+    """The first ids of the examples of a batch: they stand behind [CLS]."""
+    row, place = np.nonzero((batch["token_ids"] == VOCABULARY["[CLS]"]) & batch["padding_mask"])
+    return np.array(batch["token_ids"])[row, place + 1].tolist()
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(np.array_equal(first[n], second[n]) for n in first)
+
+
+def epochs_of(batches, count, **kwargs):
+    """The names in each of the first epochs, by the cursor of their batch or row."""
+    found = [[] for _ in range(count)]
+    for batch in batches.training(**kwargs):
+        for row, (epoch, _, _) in enumerate(batch["cursor"].numpy().tolist()):
+            if epoch == count:
+                return found
+            found[epoch] += names_of({n: v[row : row + 1].numpy() for n, v in batch.items()})
+
+
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+def test_every_example_comes_exactly_once_an_epoch(source, grouping):
+    epochs = epochs_of(batches_of(source, grouping), 3)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(5, 105))
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+@pytest.mark.parametrize("hosts", [2])
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
+    seen = []
+    for host in range(hosts):
+        epochs = epochs_of(batches_of(source, grouping), 2, host=host, num_hosts=hosts)
+        assert sorted(epochs[0]) == sorted(epochs[1])
+        seen += epochs[0]
+    assert sorted(seen) == list(range(5, 105))
+
+
+@pytest.mark.parametrize("per_batch", [6, 3])
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+def test_reading_resumes_bitwise_from_any_cursor(source, grouping, per_batch):
+    batches = batches_of(source, grouping, mask=MASK)
+    whole = list(batches.training(per_batch=per_batch).take(60))
+    for done in (2, 8, 50):
+        cursor = tuple(whole[done - 1]["cursor"][-1].numpy().tolist())
+        rest = list(batches.training(consumed=1, per_batch=per_batch, cursor=cursor).take(10))
+        assert all(same(a, b) for a, b in zip(rest, whole[done:], strict=False))
+
+
+def test_batches_of_buckets_have_few_shapes_and_keep_to_their_bucket(source):
+    shapes, full = set(), 0
+    for batch in batches_of(source, BUCKETS).training().take(60):
+        longest, width = batch["padding_mask"].numpy().sum(axis=1).max(), batch["token_ids"].shape[1]
+        assert width == min(b for b in BUCKETS.lengths if b >= longest)
+        weights = batch["example_weights"].numpy()
+        assert (weights == batch["padding_mask"].numpy().any(axis=1)).all()
+        shapes.add(width)
+        full += weights.all()
+    assert shapes == set(BUCKETS.lengths) and full > 40
+
+
+def test_replicas_get_the_halves_of_one_batch(source):
+    batches = batches_of(source, BUCKETS)
+    halves = list(batches.training(per_batch=3).take(20))
+    for i, batch in enumerate(batches.training().take(10)):
+        joined = {n: np.concatenate([halves[2 * i][n], halves[2 * i + 1][n]]) for n in batch}
+        assert same(joined, {n: v.numpy() for n, v in batch.items()})
+
+
+def test_arrays_are_bucketed_too():
+    lengths = np.random.default_rng(0).integers(2, 33, 101)
+    mask = np.arange(32)[None] < lengths[:, None]
+    ids = np.where(mask, np.arange(101)[:, None] + 1, 0)
+    source = ArraySource({"token_ids": ids, "padding_mask": mask}, "arrays")
+    grouping = buckets("auto", lengths, 32)
+    found, computed = [], 0
+    for batch in Batches(source, lambda features: features, 8, 1, grouping=grouping).training().take(13):
+        found += batch["token_ids"].numpy()[:, 0].tolist()
+        computed += batch["token_ids"].shape[0] * batch["token_ids"].shape[1]
+    assert sorted(found) == [0] * 3 + list(range(1, 102))  # three rows fill up the last batch
+    before, after = (padding_share(lengths, g, 32, 8) for g in (None, grouping))
+    assert before == pytest.approx(1 - lengths.mean() / 32)
+    assert after == pytest.approx(1 - lengths.sum() / computed) and after < 0.7 * before
+
+
+def test_buckets_of_a_flag():
+    lengths = np.array([3, 9, 30, 60])
+    assert buckets("64,32,256", lengths, 128) == Buckets((32, 64, 128))
+    assert buckets("auto", lengths, 128).lengths[-1] == 128
+    for wrong in ("32,x", "0,8", ""):
+        with pytest.raises(UsageError, match="--length_buckets"):
+            buckets(wrong, lengths, 128)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_packing_puts_every_example_into_one_row_that_holds_it(seed):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(3, 65, 500)
+    rows = pack(lengths, 64, 8)
+    placed = rows[rows >= 0]
+    assert sorted(placed.tolist()) == list(range(500))
+    assert (np.where(rows >= 0, lengths[rows], 0).sum(axis=1) <= 64).all()
+    assert (pack(lengths, 64, 8) == rows).all()
+    assert (np.diff(np.where(rows >= 0, 0, 1), axis=1) >= 0).all()  # a row is filled from the left
+    # Half of these are longer than half a row of 64, so little fits beside them; in longer rows nearly nothing is lost.
+    assert padding_share(lengths, Rows(128, 16, 9), 64, 8) < 0.03 < 0.4 < padding_share(lengths, None, 64, 8)
+
+
+def test_rows_hold_several_examples_and_little_padding(source):
+    real = total = 0
+    rows = Rows(2 * LENGTH, 12, slots(2 * LENGTH, 12, 0.15, 4))
+    for batch in batches_of(source, rows).training().take(20):
+        real += batch["padding_mask"].numpy().sum()
+        total += batch["padding_mask"].numpy().size
+        assert batch["token_ids"].shape == (6, 2 * LENGTH) and batch["next_sentence_labels"].shape == (6, 12)
+    assert real / total > 0.85  # a window of 32 examples fills nine rows, and the last one only in part
+
+
+@pytest.fixture
+def network():
+    keras.utils.set_random_seed(0)
+    config = BertConfig(
+        vocabulary_size=305, hidden_dim=32, num_layers=2, num_heads=4, intermediate_dim=64, max_sequence_length=LENGTH,
+        initializer_stddev=0.2,
+    )  # fmt: skip
+    return Bert(config).initialize(), config
+
+
+def packed_and_alone(source):
+    """The same masked examples one in a row, and packed in this order."""
+    alone = next(iter(batches_of(source, None, 40, MASK).training()))
+    lengths = tf.reduce_sum(tf.cast(alone["padding_mask"], tf.int64), axis=1).numpy()
+    rows = pack(lengths, 2 * LENGTH, 7)
+    order = rows[rows >= 0]
+    alone = {name: tf.gather(value, order) for name, value in alone.items()}
+    op = pack_rows(2 * LENGTH, 7, slots(2 * LENGTH, 7, 0.15, 4))
+    return alone, op(alone, tf.constant(np.nonzero(rows >= 0)[0]), len(rows)), rows
+
+
+def test_packed_rows_give_the_outputs_of_the_same_examples_alone(source, network):
+    """Rows are longer than the table of positions, which start anew in each example."""
+    backbone, _ = network
+    alone, packed, rows = packed_and_alone(source)
+    one, many = backbone(alone), backbone(packed)
+    np.testing.assert_allclose(
+        np.array(many["sequence_output"])[packed["padding_mask"].numpy()],
+        np.array(one["sequence_output"])[alone["padding_mask"].numpy()], atol=1e-5,
+    )  # fmt: skip
+    np.testing.assert_allclose(np.array(many["pooled_output"])[rows >= 0], np.array(one["pooled_output"]), atol=1e-5)
+    assert (rows >= 0).sum(axis=1).max() > 2
+
+
+def test_packed_rows_give_the_losses_of_the_same_examples_alone(source, network):
+    backbone, config = network
+    alone, packed, _ = packed_and_alone(source)
+    for objective in (MaskedLM(config), NextSentence(config)):
+        results = [objective.score(backbone(batch), batch, backbone) for batch in (alone, packed)]
+        for kind in range(2):
+            for name, (total, weight) in results[0][kind].items():
+                np.testing.assert_allclose(float(results[1][kind][name][0]), float(total), rtol=1e-5)
+                assert float(results[1][kind][name][1]) == float(weight) > 30
+
+
+def test_no_hidden_token_is_lost_where_rows_are_full(source):
+    alone, packed, _ = packed_and_alone(source)
+    assert packed["label_weights"].numpy().sum() == alone["label_weights"].numpy().sum()
+    used = packed["label_weights"].numpy() > 0
+    assert sorted(packed["labels"].numpy()[used]) == sorted(alone["labels"].numpy()[alone["label_weights"].numpy() > 0])
+
+
+@pytest.fixture
+def options(records, small_config, tmp_path):
+    return Options(
+        system="bert", model_dir=str(tmp_path / "run"), data_dir=records, model_config_file=small_config,
+        num_train_steps=6, train_batch_size=4, learning_rate=1e-3, num_warmup_steps=1, optimizer="bert_adamw",
+        save_checkpoints_steps=3, log_steps=3, eval_steps=1,
+    )  # fmt: skip
+
+
+def weights(run):
+    return read_weights(os.path.join(run, "backbone", "weights.safetensors"))
+
+
+def difference(first, second):
+    return max(np.abs(a - b).max() for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
+
+
+def no_dropout(options, tmp_path):
+    path = tmp_path / "no_dropout.json"
+    with open(options.model_config_file) as file:
+        path.write_text(file.read().replace('_prob": 0.1', '_prob": 0.0'))
+    return dataclasses.replace(options, model_config_file=str(path))
+
+
+@pytest.mark.parametrize("flags", [{"pack_rows": True, "pack_row_length": 64}, {"length_buckets": "24"}], ids=str)
+def test_grouped_training_resumes_bitwise_and_two_replicas_equal_one(options, tmp_path, flags, capfd):
+    options = no_dropout(dataclasses.replace(options, **flags), tmp_path)
+    pretrain(options)
+    assert "padding" in capfd.readouterr().out
+    halved = dataclasses.replace(options, model_dir=str(tmp_path / "halved"))
+    pretrain(halved)
+    for gone in ("checkpoints/step_00000006", "backbone"):
+        os.rename(os.path.join(halved.model_dir, gone), tmp_path / os.path.basename(gone))
+    pretrain(dataclasses.replace(halved, resume="must"))
+    assert difference(options.model_dir, halved.model_dir) == 0.0
+    two = dataclasses.replace(
+        options, model_dir=str(tmp_path / "two"), distribution_strategy="mirrored", jit_compile=True
+    )
+    pretrain(two)
+    assert difference(options.model_dir, two.model_dir) < 1e-6
+
+
+def test_packing_says_what_it_cannot_do(options, static_records, zh_vocabulary, monkeypatch):
+    wrong = [
+        ({"pack_rows": True, "length_buckets": "auto"}, "choose one"),
+        ({"pack_rows": True, "pack_row_length": 16}, "shorter than the examples"),
+        ({"pack_rows": True, "data_dir": None, "input_file": os.path.join(static_records, "*.tfrecord"),
+          "vocab_file": zh_vocabulary}, "do not say how many tokens"),
+    ]  # fmt: skip
+    for changes, message in wrong:
+        with pytest.raises(UsageError, match=message):
+            pretrain(dataclasses.replace(options, **changes))
+    monkeypatch.setattr(Bert, "packs", Backbone.packs)
+    with pytest.raises(UsageError, match="does not read rows of several examples"):
+        pretrain(dataclasses.replace(options, pack_rows=True))

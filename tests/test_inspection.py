@@ -1,0 +1,64 @@
+"""`inspect_data` shows what every objective does to real sentences."""
+
+import numpy as np
+import pytest
+
+from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.errors import DataError
+from data_pipelines.inspection import inspect, setting_of
+from data_pipelines.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
+from data_pipelines.text.vocabulary import Vocabulary
+from launch import inspect_data
+
+UNITS = ("phrases", "entities")
+
+
+@pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name not in UNITS])
+def test_an_objective_is_shown_on_records(objective, records, capsys):
+    inspect(records, 2, 64, objective, "token", seed=0, check=False)
+    shown = capsys.readouterr().out
+    says = {show_masked: "tokens hidden", show_sides: "writes: ", show_order: "none sees itself"}
+    assert shown.count(says[OBJECTIVES[objective].show]) >= 2
+    assert ("masking of 64 examples" in shown) == OBJECTIVES[objective].counts
+    if objective == "span_corruption":
+        assert "<extra_id_0>" in shown
+
+
+@pytest.mark.parametrize("objective", UNITS)
+def test_records_without_the_units_are_refused_in_one_line(objective, records):
+    with pytest.raises(DataError, match="needs the feature `(phrase|entity)_start`"):
+        inspect(records, 2, 64, objective, "token", seed=0, check=False)
+
+
+def test_static_records_show_their_own_masks(static_records, capsys):
+    inspect(static_records, 1, 64, "spans", "token", seed=0, check=False)
+    assert "their own" in capsys.readouterr().out
+
+
+def test_the_flag_lists_every_objective():
+    assert list(OBJECTIVES) == inspect_data.OBJECTIVES
+
+
+def test_text_is_coloured_for_a_terminal_only(records):
+    source = RecordSource(records)
+    setting = setting_of(source.manifest, Vocabulary.read(f"{records}/vocab.txt"))
+    for name in ("spans", "mass", "permutation_lm"):
+        op, tokens = prepare(name, setting)
+        batch = next(iter(Batches(source, op, 8).once(1)))
+        example = {key: value[0].numpy() for key, value in batch.items()}
+        plain, coloured = (OBJECTIVES[name].show(example, tokens, colours) for colours in (False, True))
+        assert "\033" not in plain and GREEN in coloured
+        assert (RED in coloured) or name == "permutation_lm"
+
+
+def test_phrases_are_hidden_where_records_mark_them(records):
+    source = RecordSource(records)
+    setting = setting_of(source.manifest, Vocabulary.read(f"{records}/vocab.txt"))
+    setting = setting.__class__(**{**vars(setting), "features": (*setting.features, "phrase_start")})
+    op, _ = prepare("phrases", setting)
+
+    def with_phrases(features):
+        return op({**features, "phrase_start": features["word_start"]})
+
+    batch = next(iter(Batches(source, with_phrases, 64).once(1)))
+    assert np.sum(batch["label_weights"]) > 64

@@ -1,0 +1,215 @@
+"""The records that a pretraining reads: opened, checked against the flags and the system, and told from others.
+
+`options` are the `Options` of `xmodels.jobs.pretrain`.
+"""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+from data_pipelines.classic_records import classic_source
+from data_pipelines.corpora.files import expand
+from data_pipelines.dataset import RecordSource
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.features import check
+from data_pipelines.grouping import Grouping, Rows, buckets, padding_share, slots
+from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.training.progress import say
+from xmodels.training.recipe import Records
+
+SAMPLE = 20_000  # examples whose lengths decide how batches are formed
+SETTINGS = (  # what the manifest says of the records and a resumed run must find again
+    "vocabulary_sha256", "max_sequence_length", "masking", "masked_lm_prob", "language", "segmenter",
+    "do_whole_word_mask", "do_lower_case", "packing",
+)  # fmt: skip
+
+
+def open_records(options) -> tuple[RecordSource, Tokenizer]:
+    """The records and the tokenizer that made them."""
+    if bool(options.data_dir) == bool(options.input_file):
+        raise UsageError("Give either --data_dir (records of ours) or --input_file (records of Google's script).")
+    if options.input_file:
+        if not options.vocab_file:
+            raise UsageError(
+                "--input_file needs --vocab_file: records of Google's script do not name their vocabulary."
+            )
+        tokenizer = open_tokenizer(options.vocab_file)
+        return classic_source(expand(options.input_file), len(tokenizer.vocabulary)), tokenizer
+    source = RecordSource(options.data_dir, leave_out_damaged=options.on_corrupt_shard == "skip")
+    if source.lost:
+        say(f"Warning: {lost_text(source)}. {'; '.join(source.lost.values())}.")
+    settings = source.manifest.settings
+    if "task" in settings:
+        raise UsageError(
+            f"--data_dir={options.data_dir}: holds labelled records for {settings['task']}, not text to pretrain on. Make "
+            "some with `xmodels create_pretraining_data`."
+        )
+    described = settings["tokenizer"]
+    if options.vocab_file:
+        tokenizer = open_tokenizer(options.vocab_file, described["tokenizer"], described["do_lower_case"])
+    else:
+        tokenizer = read_tokenizer(options.data_dir, described)
+    if tokenizer.sha256 != settings["vocabulary_sha256"]:
+        if options.vocab_file:
+            found, advice = f"--vocab_file={options.vocab_file}", "Leave the flag out, or make records anew"
+        else:
+            found, advice = (
+                f"{options.data_dir}/{next(iter(tokenizer.files()))} was changed",
+                "Put the old file back, or make records anew",
+            )
+        raise DataError(
+            f"{found}: {len(tokenizer.vocabulary)} pieces, but the records in {options.data_dir} were made with another vocabulary "
+            f"of {settings['vocabulary_size']}. {advice}."
+        )
+    return source, tokenizer
+
+
+def record_sizes(options, source: RecordSource) -> Records:
+    """Lengths and masking of the records. Raises a UsageError where a flag contradicts them."""
+    settings = source.manifest.settings
+    length = settings["max_sequence_length"]
+    if options.max_seq_length not in (None, length):
+        raise UsageError(
+            f"--max_seq_length={options.max_seq_length}: the records were made for {length}. Leave the flag out, or "
+            f"run create_pretraining_data with --max_seq_length={options.max_seq_length}."
+        )
+    static = settings["masking"] == "static"
+    if static:
+        slots = source.features["masked_lm_ids"].shape[0]
+        if options.max_predictions_per_seq not in (None, slots):
+            raise UsageError(f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}.")
+        return Records(length, slots, static=True)
+    slots = options.max_predictions_per_seq or settings["max_predictions_per_seq"]
+    return Records(length, slots, settings["masked_lm_prob"], replace_unit=options.wwm_replace_unit)
+
+
+def check_words(options, source: RecordSource, system) -> None:
+    """Raises a DataError where a system hides whole words and the records cannot tell words."""
+    settings = source.manifest.settings
+    if system.NEEDS_WORDS and settings.get("language") == "zh" and settings.get("segmenter") == "none":
+        raise DataError(
+            f"--system={options.system} hides whole words, but the records in {options.data_dir} hold none: they were "
+            "made with --segmenter=none. Make them again with --do_whole_word_mask --segmenter=jieba."
+        )
+    if not system.NEEDS_WORDS:
+        return
+    if settings["masking"] == "static" and not settings.get("do_whole_word_mask"):
+        if "do_whole_word_mask" in settings:
+            raise DataError(
+                f"--system={options.system} hides whole words, but the masks in {options.data_dir} hide single tokens. "
+                "Make the records again with --do_whole_word_mask, or use --system=bert."
+            )
+        say("Warning: records of Google's script do not say whether whole words are hidden in them; they should be.")
+    elif source.manifest.statistics.get("long_words") == 0:
+        say("Warning: no word of these records has more than one token, so hiding whole words hides single tokens.")
+
+
+def check_features(options, source: RecordSource, objective) -> None:
+    """Raises a DataError where the records lack what the objective learns from."""
+    missing = {name for name in objective.reads if name not in source.features}
+    packing = source.manifest.settings.get("packing")
+    fitting = [name for name, p in PACKINGS.items() if missing and missing <= set(p.labels)]
+    if packing and fitting:
+        raise DataError(
+            f"{source.name}: --system={options.system} learns from {', '.join(sorted(missing))}, which the records lack: "
+            f"they were made with --packing={packing}. Make them with --packing={' or '.join(fitting)}."
+        )
+    if packing in PACKINGS and not PACKINGS[packing].fits_static_masks:
+        raise DataError(
+            f"{source.name}: made with --packing={packing}, which --system={options.system} cannot frame: it reads one or two "
+            "segments. Make the records with --packing=segment_pair, full_sentences or doc_sentences."
+        )
+    check(source.features, objective.reads, source.name)
+
+
+def identity(source: RecordSource) -> dict:
+    """What tells these records from others, wherever they lie. Records of Google's script are told by their sizes."""
+    shards = [(shard.examples, shard.bytes, shard.sha256) for shard in source.manifest.shards]
+    return {
+        **{name: source.manifest.settings.get(name) for name in SETTINGS},
+        "examples": source.manifest.num_examples,
+        "contents_sha256": hashlib.sha256(repr(shards).encode()).hexdigest()[:16],
+    }
+
+
+def lost_text(source: RecordSource) -> str:
+    """What is left out, counted and named."""
+    names = set(source.lost)
+    count = sum(shard.examples for shard in source.manifest.shards if shard.name in names)
+    return (
+        f"{len(names)} of {len(source.manifest.shards)} shards left out, {count:,} of "
+        f"{source.manifest.num_examples:,} examples: {', '.join(sorted(names))}"
+    )
+
+
+def without_damage(options, source: RecordSource, state) -> tuple[RecordSource, object]:
+    """The records without shards that cannot be read any more, and the state from which reading goes on.
+
+    Raises:
+        DataError: no shard differs from the manifest, so leaving one out would not help.
+    """
+    found = RecordSource(options.data_dir, source.manifest, leave_out_damaged=True)
+    if set(found.lost) == set(state.lost):
+        raise DataError(
+            f"{options.data_dir}: a record cannot be read, though all other shards are as they were written."
+        )
+    say(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
+    return found, adapt(state, found)
+
+
+def adapt(state, source: RecordSource):
+    """The state, if need be with reading begun anew, because other shards are left out than when it was written."""
+    if set(state.lost) == set(source.lost):
+        return state
+    if not state.consumed:
+        return dataclasses.replace(state, lost=tuple(sorted(source.lost)))
+    before = sum(shard.examples for shard in source.manifest.shards if shard.name not in state.lost)
+    return state.without(source.lost, before)
+
+
+def choose_grouping(options, source: RecordSource, records: Records, backbone, batch_size: int) -> Grouping | None:
+    """How examples share batches; says how much of these is padding.
+
+    Raises:
+        UsageError: the flags contradict each other, or the network does not read rows of several examples.
+    """
+    if not options.pack_rows and not options.length_buckets:
+        return None
+    if options.pack_rows and options.length_buckets:
+        raise UsageError("--pack_rows and --length_buckets both fight padding; choose one. Packing leaves less.")
+    sample = next(source.in_order().map(lambda index, item: item).batch(SAMPLE).as_numpy_iterator())
+    lengths = np.asarray(source.lengths(sample))
+    length = records.sequence_length
+    if options.length_buckets:
+        grouping = buckets(options.length_buckets, lengths, length)
+        name = f"Length buckets {', '.join(map(str, grouping.lengths))}"
+    else:
+        grouping = _rows(options, source, records, backbone, lengths)
+        name = f"Rows of {grouping.length} with up to {grouping.most} examples"
+    before, after = (padding_share(lengths, g, length, batch_size) for g in (None, grouping))
+    say(f"{name}: padding {before:.1%} -> {after:.1%} (of {len(lengths):,} examples).")
+    if options.pack_rows and after > 0.05:
+        say(
+            f"Most examples are too long to share a row of {grouping.length}; try --pack_row_length={2 * grouping.length}."
+        )
+    return grouping
+
+
+def _rows(options, source: RecordSource, records: Records, backbone, lengths: np.ndarray) -> Rows:
+    if not backbone.packs:
+        raise UsageError(
+            f"--pack_rows: the network of --system={options.system} does not read rows of several examples."
+        )
+    length = options.pack_row_length or records.sequence_length
+    if length < records.sequence_length:
+        raise UsageError(f"--pack_row_length={length}: shorter than the examples, {records.sequence_length} tokens.")
+    rate = source.manifest.settings.get("masked_lm_prob")
+    if rate is None:
+        raise UsageError(
+            "--pack_rows: records of Google's script do not say how many tokens they hide; use --data_dir."
+        )
+    most = max(2, int(np.ceil(2 * length / lengths.mean())))
+    return Rows(length, most, slots(length, most, rate, records.num_predictions))

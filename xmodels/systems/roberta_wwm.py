@@ -1,0 +1,39 @@
+"""RoBERTa-wwm-ext (Cui et al., 2019, arXiv 1906.08101, journal version in IEEE/ACM TASLP 2021).
+
+A BERT, not a RoBERTa: its network, vocabulary and token types are BERT's. From RoBERTa it takes that there is no next
+sentence prediction, and that every example is as long as it may be: make its records with --packing=full_sentences or
+doc_sentences.
+"""
+
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.corruption import mask_whole_words
+from data_pipelines.ops.framing import frame_pair
+from data_pipelines.text.vocabulary import MASK, Vocabulary
+from xmodels.models.bert import SIZES, Bert, BertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Bert, True
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
+    """The numbers of the base model: AdamW, batch 384 at length 512, peak 1e-4 after 10 % of 1,000,000 steps."""
+    config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    corrupt = mask_whole_words(
+        vocabulary[MASK],
+        len(vocabulary),
+        records.masking_rate,
+        records.num_predictions,
+        replace_unit=records.replace_unit,
+    )
+    return Recipe(
+        backbone=lambda: Bert(config),
+        objective=lambda: together(MaskedLM(config, None if records.static else corrupt)),
+        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
+        batch_size=384,
+        num_steps=1_000_000,
+        learning_rate=1e-4,
+        num_warmup_steps=100_000,
+        optimizer="adamw",
+    )
