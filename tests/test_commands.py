@@ -14,6 +14,7 @@ import pytest
 
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
+from tests.invocation import invoke
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 
@@ -21,16 +22,6 @@ SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 def rows(name):
     """The number of rows of a sample table."""
     return len((SAMPLES / f"{name}.tsv").read_text(encoding="utf-8").splitlines()) - 1
-
-
-def invoke(verb, *arguments, **flags):
-    """Runs a verb in this process; returns its exit code."""
-    module = importlib.import_module(f"launch.{verb}")
-    module = importlib.reload(module)  # flags keep their values, and each call is a new command
-    try:
-        return module.COMMAND.main(module.run, [*arguments, *(f"--{name}={value}" for name, value in flags.items())])
-    except SystemExit as stop:
-        return stop.code
 
 
 @pytest.fixture(scope="module")

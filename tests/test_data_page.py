@@ -3,7 +3,6 @@
 import bz2
 import errno
 import gzip
-import importlib
 import json
 import os
 import pathlib
@@ -24,6 +23,7 @@ from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.pretraining_data import Settings, create
 from data_pipelines.records import Manifest, ShardWriter
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.invocation import invoke
 
 ROOT = pathlib.Path(__file__).parent.parent
 ROWS = [
@@ -65,7 +65,7 @@ def corpora(tmp_path_factory):
         (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
     pyarrow.parquet.write_table(pyarrow.table({"text": TEXTS}), folder / "articles.parquet")
 
-    class Articles(tfds.core.GeneratorBasedBuilder):
+    class Articles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         VERSION = tfds.core.Version("1.0.0")
 
         def _info(self):
@@ -80,11 +80,6 @@ def corpora(tmp_path_factory):
 
     Articles(data_dir=folder / "prepared").download_and_prepare()
     return folder
-
-
-def invoke(verb, *arguments):
-    module = importlib.reload(importlib.import_module(f"launch.{verb}"))
-    return module.COMMAND.main(module.run, list(arguments))
 
 
 def test_the_page_has_all_its_rows():

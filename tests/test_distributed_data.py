@@ -15,15 +15,10 @@ BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOT
 COMMANDS = [shlex.split(block[block.index("xmodels ") :].replace("\\\n", " "), comments=True) for block in BLOCKS]
 
 
-def command(verb):
-    """A fresh one, since flags keep their values."""
-    return importlib.reload(importlib.import_module(f"launch.{verb}")).COMMAND
-
-
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[-1][:40])
 def test_the_commands_of_the_page_are_understood(words):
     assert words[:2] == ["xmodels", "create_pretraining_data"]
-    parsed = command(words[1])
+    parsed = importlib.import_module(f"launch.{words[1]}").COMMAND
     parsed.parse(words[2:])
     check_local(**{name: value for name, value in parsed.options().items() if isinstance(value, str)})
     assert (parsed["num_tasks"] is not None) != (parsed["runner"] == "beam")
@@ -63,5 +58,5 @@ def test_local_paths_and_prepared_data_sets_pass():
     ],
 )
 def test_every_command_refuses_them_before_it_works(capsys, verb, flags):
-    assert command(verb).main(lambda: pytest.fail("worked"), flags) == 2
+    assert importlib.import_module(f"launch.{verb}").COMMAND.main(lambda: pytest.fail("worked"), flags) == 2
     assert "_dir=gs://bucket/r" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import importlib
 import json
 import pathlib
 import re
@@ -25,6 +24,7 @@ from data_pipelines.text.framing import shorten
 from data_pipelines.text.joining import join_words
 from data_pipelines.text.kinds import read_tokenizer
 from tests.conftest import SHARED
+from tests.invocation import invoke
 
 PIECES = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on mat dog ##s ran play ##ing un ##happy good bad , . ? who where what 1 2 3 "
@@ -564,25 +564,20 @@ def test_workers_need_no_tensorflow():
     assert subprocess.run([sys.executable, "-c", program], cwd=pathlib.Path(__file__).parent.parent).returncode == 0
 
 
-def invoke(**flags):
-    module = importlib.reload(importlib.import_module("launch.create_finetuning_data"))
-    try:
-        return module.COMMAND.main(module.run, [f"--{name}={value}" for name, value in flags.items()])
-    except SystemExit as stop:
-        return stop.code
-
-
 def test_the_command_says_what_the_records_hold(tmp_path, vocabulary, capsys):
     (tmp_path / "a.tsv").write_text("label\ttext\ngood\tcat\nbad\t\nbad\tdog\n", encoding="utf-8")
     flags = {"input_file": tmp_path / "a.tsv", "vocab_file": vocabulary, "output_dir": tmp_path / "records"}
-    assert invoke(task="classify", **flags) == 3
+    assert invoke("create_finetuning_data", task="classify", **flags) == 3
     assert "a.tsv, line 3: empty text" in capsys.readouterr().err
     assert not (tmp_path / "records").exists()  # the same line works once the file is corrected
-    assert invoke(task="classify", **flags, on_bad_example="drop") == 0
+    assert invoke("create_finetuning_data", task="classify", **flags, on_bad_example="drop") == 0
     shown = capsys.readouterr().out
     assert "2 records in 1 shard(s) from 2 examples" in shown and "left out: empty text 1 (33.33%)" in shown
-    assert invoke(task="classify", **flags) == 2 and "holds finished records" in capsys.readouterr().err
-    assert invoke(task="classify", **flags, resume=True, on_bad_example="drop") == 0
+    assert (
+        invoke("create_finetuning_data", task="classify", **flags) == 2
+        and "holds finished records" in capsys.readouterr().err
+    )
+    assert invoke("create_finetuning_data", task="classify", **flags, resume=True, on_bad_example="drop") == 0
 
 
 PAGE = (pathlib.Path(__file__).parent.parent / "docs/labelled_data.md").read_text(encoding="utf-8")
@@ -637,7 +632,9 @@ def test_rows_of_the_page_work_as_they_are_written(tmp_path, vocabulary, capsys,
     for name, text in {**PAGE_FILES, "squad.json": json.dumps(squad(("哪", [("北京", 6)])))}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     flags = dict(flag.removeprefix("--").split("=", 1) for flag in line.split(" "))
-    assert invoke(**flags, vocab_file=vocabulary, output_dir="records") == 0, capsys.readouterr().err
+    assert invoke("create_finetuning_data", **flags, vocab_file=vocabulary, output_dir="records") == 0, (
+        capsys.readouterr().err
+    )
     assert read("records") and f"for --task={flags['task']}" in capsys.readouterr().out
 
 
@@ -667,7 +664,7 @@ def test_the_page_names_every_feature_and_every_task():
 def test_files_that_cannot_be_read_are_named(tmp_path, vocabulary, capsys, task, name, data, message):
     (tmp_path / name).write_bytes(data)
     flags = {"input_file": tmp_path / name, "vocab_file": vocabulary, "output_dir": tmp_path / "records"}
-    assert invoke(task=task, max_query_length=8, doc_stride=8, **flags) in (2, 3)
+    assert invoke("create_finetuning_data", task=task, max_query_length=8, doc_stride=8, **flags) in (2, 3)
     assert message in capsys.readouterr().err
 
 

@@ -86,7 +86,7 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     ]  # fmt: skip
     assert len(set(titles)) == len(titles)
     for verb, *arguments in shown:
-        command = importlib.reload(importlib.import_module(f"launch.{verb}")).COMMAND
+        command = importlib.import_module(f"launch.{verb}").COMMAND
         command.parse(arguments)  # exits on an unknown flag
 
 
