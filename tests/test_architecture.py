@@ -18,6 +18,7 @@ DOORS = {
     "xmodels.layers": {"data_pipelines.features"},
     "xmodels.models": {"xmodels.layers", "data_pipelines.features", "data_pipelines.errors"},
     "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
+    "xmodels.decoding": {"xmodels.layers"},
     "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "data_pipelines.features"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
                          "xmodels.layers.dropout", "data_pipelines"},
@@ -29,7 +30,14 @@ DOORS = {
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.quiet"},
 }  # fmt: skip
-NO_TENSORFLOW = ("xmodels.layers", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "xmodels.conversion")
+NO_TENSORFLOW = (
+    "xmodels.layers",
+    "xmodels.models",
+    "xmodels.objectives",
+    "xmodels.tasks",
+    "xmodels.decoding",
+    "xmodels.conversion",
+)
 
 
 def room_of(path):

@@ -11,6 +11,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import formats, hugging_face, tensorflow1
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
+from xmodels.objectives.causal_lm import CausalLM
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.classify import Classify
@@ -73,7 +74,10 @@ def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
     folder.assign("backbone", backbone, loaded.values, loaded.model)
     batch = example_batch(config)
     found = backbone(batch)
-    states, pooled = found["sequence_output"], found["pooled_output"]
+    states, pooled = found["sequence_output"], found.get("pooled_output")
+    if pooled is None:  # a causal network: its table of tokens is its head
+        found["causal_lm_logits"] = CausalLM().logits(states, backbone)
+        return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
     num_classes = len(loaded.values.get("objective.classify.head.bias", (0,)))
     masked_lm, next_sentence, classify = MaskedLM(config), NextSentence(config), Classify(config, range(num_classes))
     logits = {
@@ -97,7 +101,7 @@ def example_batch(config) -> dict[str, np.ndarray]:
     real = positions < np.array([[length], [max(1, length - 4)]])  # (B, L)
     return {
         "token_ids": (token_ids * real).astype("int32"),
-        "segment_ids": (real & (positions >= length // 2) & (config.num_segments > 1)).astype("int32"),
+        "segment_ids": (real & (positions >= length // 2) & (getattr(config, "num_segments", 1) > 1)).astype("int32"),
         "padding_mask": real,
         "mask_positions": np.stack([positions, positions]).astype("int32"),
     }

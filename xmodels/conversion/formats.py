@@ -4,7 +4,8 @@ import dataclasses
 import importlib
 import math
 import pkgutil
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ class Format:
     """The names of one kind of checkpoint.
 
     Attributes:
-        variables: our name -> (their name, their axes); `{layer}` counts the layers.
+        variables: our name -> (their name, their axes); `{layer}` counts the layers, and a name that ends in `[1/3]` is
+            the second third of the last axis of a tensor.
         settings: the key in their config.json -> our field.
         activations: their name -> ours. The first that fits is the one we write.
         fixed: keys of their config.json that may hold this value only.
         implied: our fields that their config.json cannot say, with the only value they can have.
+        activation_key: the key of the activation in their config.json.
+        complete: fills in what their config.json may leave out.
     """
 
     variables: Mapping[str, tuple[str, str]]
@@ -32,6 +36,8 @@ class Format:
     activations: Mapping[str, str]
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     implied: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    activation_key: str = "hidden_act"
+    complete: Callable[[dict], dict] = dict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +73,16 @@ def table_of(model: str):
     return importlib.import_module(f"{tables.__name__}.{model}")
 
 
+def table_for(model_type: str):
+    """The table of the network that Hugging Face's config.json calls `model_type`, and our name of it."""
+    known = sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
+    for model in known:
+        if table_of(model).HUGGING_FACE.fixed["model_type"] == model_type:
+            return table_of(model), model
+    types = ", ".join(table_of(model).HUGGING_FACE.fixed["model_type"] for model in known)
+    raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
+
+
 def in_every_layer(ours: str, theirs: str, rows: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     """Puts both prefixes before the names of one layer."""
     return {ours + name: (theirs + their_name, axes) for name, (their_name, axes) in rows.items()}
@@ -78,13 +94,15 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Mode
     Raises:
         CheckpointError: a value that our network cannot express, a missing key, or a number out of bounds.
     """
+    stored = form.complete(dict(stored))
     for key, only in form.fixed.items():
         if stored.get(key) not in (None, only):
             raise CheckpointError(f"{source}: cannot convert `{key}` = {stored[key]!r}; only {only!r} is supported.")
-    activation = stored.get("hidden_act", "gelu")
+    key = form.activation_key
+    activation = stored.get(key, next(iter(form.activations)))
     if not isinstance(activation, str) or activation not in form.activations:
         known = ", ".join(form.activations)
-        raise CheckpointError(f"{source}: cannot convert `hidden_act` = {activation!r}. Known: {known}.")
+        raise CheckpointError(f"{source}: cannot convert `{key}` = {activation!r}. Known: {known}.")
     values = {ours: stored[theirs] for theirs, ours in form.settings.items() if theirs in stored}
     required = [field.name for field in dataclasses.fields(config_class) if field.default is dataclasses.MISSING]
     missing = [theirs for theirs, ours in form.settings.items() if ours in required and theirs not in stored]
@@ -118,7 +136,12 @@ def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
             "close enough."
         )
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
-    return {**form.fixed, **settings, "hidden_act": activation}
+    written = {**form.fixed, **settings, form.activation_key: activation}
+    back = config_from(form, written, type(config), target).to_json()
+    lost = sorted(name for name in values if back[name] != values[name])
+    if lost:
+        raise CheckpointError(f"{target}: this format cannot say `{lost[0]}` = {values[lost[0]]!r}.")
+    return written
 
 
 def values_from(tensors: Mapping[str, np.ndarray], variables, table, config: ModelConfig, source: str):
@@ -145,6 +168,7 @@ def values_from(tensors: Mapping[str, np.ndarray], variables, table, config: Mod
     ]
     rows = [row for row in rows if not any(row[0].startswith(table.GROUPS[group]) for group in absent)]
     wanted = {theirs: _shape(axes, lengths) for _, _, theirs, axes in rows}
+    tensors = _cut(tensors, wanted)
     folder.report_misfits(wanted, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, source)
     values = {}
     for ours, our_axes, theirs, their_axes in rows:
@@ -157,9 +181,34 @@ def tensors_from(values: Mapping[str, np.ndarray], variables, table, config: Mod
     rows = [row for row in _rows(variables, table, config.num_layers) if row[0] in values]
     identity = [(ours, axes, ours, axes) for ours, axes, _, _ in rows]
     lengths = table.axis_lengths(config) | {"C": _classes(values, identity)}
-    return {
+    tensors = {
         theirs: _rearrange(values[ours], our_axes, their_axes, lengths) for ours, our_axes, theirs, their_axes in rows
     }
+    return _joined(tensors)
+
+
+PART = re.compile(r"(.+)\[(\d)/(\d)\]")  # "name[1/3]": the second third of a tensor's last axis
+
+
+def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
+    """The tensors, with those of which parts are wanted cut into these."""
+    tensors = dict(tensors)
+    for name in wanted:
+        part = PART.fullmatch(name)
+        if part and part[1] in tensors and tensors[part[1]].ndim and not tensors[part[1]].shape[-1] % int(part[3]):
+            tensors[name] = np.split(tensors[part[1]], int(part[3]), axis=-1)[int(part[2])]
+    for name in {part[1] for part in map(PART.fullmatch, tensors) if part}:
+        del tensors[name]
+    return tensors
+
+
+def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inverse of `_cut`."""
+    whole = {name: tensor for name, tensor in tensors.items() if not PART.fullmatch(name)}
+    for name in dict.fromkeys(part[1] for part in map(PART.fullmatch, tensors) if part):
+        parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
+        whole[name] = np.concatenate(parts, axis=-1)
+    return whole
 
 
 def loaded(tensors, variables, model: str, config: ModelConfig, source: str, labels=None, **kwargs) -> Loaded:

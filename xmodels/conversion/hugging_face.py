@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 
 import ml_dtypes  # noqa: F401  teaches numpy what bfloat16 is
 import numpy as np
@@ -24,8 +25,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
     """
     source = os.path.join(path, CONFIG)
     stored = read_json(source)
-    model = str(stored.get("model_type") or "bert")  # files of 2018 do not say
-    table = formats.table_of(model)
+    table, model = formats.table_for(str(stored.get("model_type") or "bert"))  # files of 2018 do not say
     config = formats.config_from(table.HUGGING_FACE, stored, table.CONFIG, source)
     tensors, source = _tensors(path, allow_pickle)
     tensors = _without_duplicates(_present_names(tensors, table, source), table, source)
@@ -171,13 +171,13 @@ def _unpickle(path: str) -> dict[str, np.ndarray]:
 
 def _present_names(tensors, table, source: str) -> dict[str, np.ndarray]:
     """Undoes what older versions and bare networks call differently."""
-    bare = not any(name.startswith("bert.") for name in tensors)
+    bare = not any(name.startswith(table.PREFIX) for name in tensors)
     renamed = {}
     for name, tensor in tensors.items():
         for old, new in table.OLD_ENDINGS.items():
             name = name.removesuffix(old) + new if name.endswith(old) else name
         if bare and name.split(".")[0] in table.BARE_PARTS:
-            name = f"bert.{name}"
+            name = f"{table.PREFIX}{name}"
         if name in renamed:
             raise CheckpointError(f"{source}: {name} is there twice, under an old and a new name.")
         renamed[name] = tensor
@@ -186,7 +186,7 @@ def _present_names(tensors, table, source: str) -> dict[str, np.ndarray]:
 
 def _without_duplicates(tensors, table, source: str) -> dict[str, np.ndarray]:
     """Drops buffers, and copies of tied tensors after a look at whether they are copies."""
-    tensors = {name: tensor for name, tensor in tensors.items() if name not in table.BUFFERS}
+    tensors = {name: tensor for name, tensor in tensors.items() if not _matches(name, table.BUFFERS)}
     for copy, original in table.TIED.items():
         if copy in tensors:
             tensor = tensors.pop(copy)
@@ -196,3 +196,7 @@ def _without_duplicates(tensors, table, source: str) -> dict[str, np.ndarray]:
                     "hold this checkpoint."
                 )
     return tensors
+
+
+def _matches(name: str, patterns) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)

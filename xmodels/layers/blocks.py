@@ -29,3 +29,36 @@ class PostNormBlock(keras.layers.Layer):
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
         changed = self.feedforward(x)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
+
+    def step(self, x, past, position, attention_mask):
+        """One step of decoding; arguments and results as of the mixer's `step`."""
+        mixed, past = self.mixer.step(x, past, position, attention_mask)
+        x = self.mixer_norm(x + mixed)
+        return self.feedforward_norm(x + self.feedforward(x)), past
+
+
+class PreNormBlock(keras.layers.Layer):
+    """Normalises what enters each residual branch (Xiong et al., 2020; GPT-2). The stack needs one norm more behind it.
+
+    Call arguments and results as of `PostNormBlock`.
+    """
+
+    def __init__(self, mixer, feedforward, dropout: float, epsilon: float = 1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.mixer = mixer
+        self.feedforward = feedforward
+        self.mixer_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="mixer_norm")
+        self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
+        self.dropout = Dropout(dropout)
+
+    def call(self, x, attention_mask=None, training=None):
+        mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
+        x = x + self.dropout(mixed, training=training)
+        changed = self.feedforward(self.feedforward_norm(x))
+        return x + self.dropout(changed, training=training)
+
+    def step(self, x, past, position, attention_mask):
+        """One step of decoding; arguments and results as of the mixer's `step`."""
+        mixed, past = self.mixer.step(self.mixer_norm(x), past, position, attention_mask)
+        x = x + mixed
+        return x + self.feedforward(self.feedforward_norm(x)), past

@@ -12,7 +12,7 @@ import keras
 _ACTIVE = []
 
 
-class _StepSeed(keras.random.SeedGenerator):
+class StepSeed(keras.random.SeedGenerator):
     """A seed that lives as long as one call of the network: two integers, of which draws advance the second."""
 
     def __init__(self, seed):
@@ -28,7 +28,7 @@ class _StepSeed(keras.random.SeedGenerator):
 @contextlib.contextmanager
 def dropout_seed(seed):
     """All dropout inside draws from `seed`, integers of shape (2,). Equal seeds give equal masks."""
-    _ACTIVE.append(_StepSeed(seed))
+    _ACTIVE.append(StepSeed(seed))
     try:
         yield
     finally:

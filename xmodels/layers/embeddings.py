@@ -37,14 +37,52 @@ class SumEmbedding(keras.layers.Layer):
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, segment_ids, position_ids=None, training=None):
-        length = token_ids.shape[1]
-        if position_ids is None and length is not None and length > self.max_sequence_length:
-            raise ValueError(
-                "The input is longer than the table of position embeddings. "
-                f"Received: length={length}, max_sequence_length={self.max_sequence_length}."
-            )
         if position_ids is None:
-            position_ids = ops.expand_dims(ops.arange(ops.shape(token_ids)[1], dtype="int32"), 0)  # (1, L)
+            position_ids = positions_of(token_ids, self.max_sequence_length)  # (1, L)
         x = self.token(token_ids) + self.segment(segment_ids)  # (B, L, D)
         x = x + self.position(position_ids)
         return self.dropout(self.norm(x), training=training)
+
+
+class TokenPositionEmbedding(keras.layers.Layer):
+    """token + learned position, then dropout (Radford et al., 2018, equation 2). No norm, no sqrt(D) scaling.
+
+    Call arguments:
+        token_ids: int (B, L).
+        position_ids: int (B, L) or (1, L); by default 0, 1, 2, ...
+
+    Returns:
+        (B, L, D)
+
+    Raises:
+        ValueError: the input is longer than the table of positions.
+    """
+
+    def __init__(self, config, position_stddev: float | None = None, **kwargs):
+        super().__init__(**kwargs)
+        self.max_sequence_length = config.max_sequence_length
+
+        def table(rows, stddev, name):
+            initializer = keras.initializers.RandomNormal(stddev=stddev)
+            return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
+
+        stddev = config.initializer_stddev
+        self.token = table(config.vocabulary_size, stddev, "token")
+        self.position = table(config.max_sequence_length, position_stddev or stddev, "position")
+        self.dropout = Dropout(config.dropout)
+
+    def call(self, token_ids, position_ids=None, training=None):
+        if position_ids is None:
+            position_ids = positions_of(token_ids, self.max_sequence_length)  # (1, L)
+        return self.dropout(self.token(token_ids) + self.position(position_ids), training=training)
+
+
+def positions_of(token_ids, most: int):
+    """0, 1, 2, ... for (B, L): int (1, L). Raises a ValueError where L is known and above `most`."""
+    length = token_ids.shape[1]
+    if length is not None and length > most:
+        raise ValueError(
+            "The input is longer than the table of position embeddings. "
+            f"Received: length={length}, max_sequence_length={most}."
+        )
+    return ops.expand_dims(ops.arange(ops.shape(token_ids)[1], dtype="int32"), 0)

@@ -32,5 +32,9 @@ class MaskedLMHead(keras.layers.Layer):
     def call(self, x, positions, token_embedding):
         x = ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)  # (B, P, D)
         x = self.norm(self.activation(self.dense(x)))
-        logits = ops.matmul(x, ops.transpose(ops.cast(token_embedding.embeddings, x.dtype)))  # (B, P, V)
-        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+        return tied_logits(x, token_embedding) + ops.cast(self.bias, "float32")  # (B, P, V)
+
+
+def tied_logits(x, token_embedding):
+    """x (..., D) times the transposed table of an embedding layer: float32 (..., V)."""
+    return ops.cast(ops.matmul(x, ops.transpose(ops.cast(token_embedding.embeddings, x.dtype))), "float32")

@@ -1,8 +1,48 @@
 """Weight initialisation shared by the Transformer family."""
 
+import dataclasses
+from collections.abc import Callable
+
 import keras
+
+Make = Callable[[], keras.initializers.Initializer]
 
 
 def truncated_normal(stddev: float = 0.02) -> keras.initializers.Initializer:
-    """Normal, cut at two standard deviations (BERT's `create_initializer`; GPT uses the same 0.02)."""
+    """Normal, cut at two standard deviations (BERT's `create_initializer`)."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
+
+
+@dataclasses.dataclass(frozen=True)
+class Initialization:
+    """How the kernels of a block begin.
+
+    Each kernel gets an initializer of its own: one of Keras' that is used twice gives equal kernels of equal shape.
+
+    Attributes:
+        inner: makes that of most kernels.
+        output: makes that of kernels whose result is added to the residual stream; None for `inner`.
+    """
+
+    inner: Make = truncated_normal
+    output: Make | None = None
+
+    def residual(self) -> keras.initializers.Initializer:
+        return (self.output or self.inner)()
+
+
+def bert(stddev: float = 0.02) -> Initialization:
+    """Normal, cut at two standard deviations, everywhere."""
+    return Initialization(lambda: truncated_normal(stddev))
+
+
+def gpt(stddev: float = 0.02) -> Initialization:
+    """Normal everywhere (Radford et al., 2018, section 4.1)."""
+    return Initialization(lambda: keras.initializers.RandomNormal(stddev=stddev))
+
+
+def gpt2(stddev: float, num_layers: int) -> Initialization:
+    """`gpt`, with residual projections scaled by 1 / sqrt(N), N = 2 `num_layers` residual sums (Radford et al., 2019,
+    section 2.3)."""
+    scaled = stddev / (2 * num_layers) ** 0.5
+    return dataclasses.replace(gpt(stddev), output=lambda: keras.initializers.RandomNormal(stddev=scaled))

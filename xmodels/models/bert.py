@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
+from xmodels.layers import initialization as initializations
 from xmodels.layers import masks
 from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.blocks import PostNormBlock
@@ -52,9 +53,9 @@ class Bert(Backbone):
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
 
     def make_block(self, config: BertConfig, index: int) -> keras.layers.Layer:
-        stddev = config.initializer_stddev
-        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, stddev)
-        feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, stddev)
+        initialization = initializations.bert(config.initializer_stddev)
+        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+        feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
     def call(self, features, attention_mask=None, training=None):

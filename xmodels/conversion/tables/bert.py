@@ -189,8 +189,11 @@ TENSORFLOW1 = Format(
 
 # What Hugging Face's files have held over the years.
 OLD_ENDINGS = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
-BARE_PARTS = ("embeddings", "encoder", "pooler")  # a `BertModel` alone writes its names without `bert.`
-BUFFERS = ("bert.embeddings.position_ids",)
+PREFIX, BARE_PARTS = (
+    "bert.",
+    ("embeddings", "encoder", "pooler"),
+)  # a `BertModel` alone writes its names without `bert.`
+BUFFERS = (r"bert\.embeddings\.position_ids",)
 TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",

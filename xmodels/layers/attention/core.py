@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.initialization import Initialization
 
 # Finite, so that a row without any visible key gives a uniform distribution and not NaN; small enough for float16.
 HIDDEN = -3e4
@@ -19,24 +19,24 @@ def head_dim_of(hidden_dim: int, num_heads: int) -> int:
     return hidden_dim // num_heads
 
 
-def split_heads(num_heads: int, head_dim: int, name: str, stddev: float = 0.02) -> keras.layers.EinsumDense:
+def split_heads(num_heads: int, head_dim: int, name: str, initialization: Initialization) -> keras.layers.EinsumDense:
     """A projection (B, L, D) -> (B, L, H, K)."""
     return keras.layers.EinsumDense(
         "bld,dhk->blhk",
         output_shape=(None, num_heads, head_dim),
         bias_axes="hk",
-        kernel_initializer=truncated_normal(stddev),
+        kernel_initializer=initialization.inner(),
         name=name,
     )
 
 
-def merge_heads(hidden_dim: int, stddev: float = 0.02, name: str = "merge") -> keras.layers.EinsumDense:
+def merge_heads(hidden_dim: int, initialization: Initialization, name: str = "merge") -> keras.layers.EinsumDense:
     """A projection (B, L, H, K) -> (B, L, D)."""
     return keras.layers.EinsumDense(
         "blhk,hkd->bld",
         output_shape=(None, hidden_dim),
         bias_axes="d",
-        kernel_initializer=truncated_normal(stddev),
+        kernel_initializer=initialization.residual(),
         name=name,
     )
 
@@ -74,3 +74,8 @@ def attend(query, key, value, attention_mask=None, dropout=None, training=None):
     if dropout is not None:
         probabilities = dropout(probabilities, training=training)
     return ops.einsum("bhls,bshk->blhk", probabilities, value)
+
+
+def write_at(past, present, position):
+    """Puts keys or values (B, L, H, K) into those of a text, (B, S, H, K), from `position` on. Has no gradient."""
+    return ops.slice_update(past, (0, position, 0, 0), ops.cast(present, past.dtype))

@@ -1,0 +1,242 @@
+"""GPT and GPT-2 compute what Hugging Face's do: states, logits, losses, gradients, sizes, and texts token by token."""
+
+import functools
+import json
+import math
+import pathlib
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+from safetensors.numpy import load_file, save_file
+
+from data_pipelines.errors import CheckpointError
+from xmodels.conversion import convert
+from xmodels.conversion.formats import table_of
+from xmodels.decoding.beam import beam_search, mean_penalty
+from xmodels.decoding.sampling import generate
+from xmodels.models import folder, gpt, gpt2
+from xmodels.models.backbone import named_weights
+from xmodels.objectives.causal_lm import CausalLM
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+CASES = {"gpt1/lm": "gpt", "gpt1/double_heads": "gpt", "gpt2/lm_cache_generate": "gpt2"}
+
+
+def golden(name):
+    """One case: its hyperparameters, and its weights, inputs and outputs as dictionaries."""
+    files = {part: dict(np.load(GOLDEN / name / f"{part}.npz")) for part in ("weights", "inputs", "outputs")}
+    numbers = json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"]
+    return types.SimpleNamespace(numbers=numbers, **files)
+
+
+def write_hugging_face(path, name):
+    """A folder as `transformers` writes it."""
+    case, form = golden(name), table_of(CASES[name]).HUGGING_FACE
+    path.mkdir()
+    kept = {n: value for n, value in case.weights.items() if n.startswith("transformer.")}
+    save_file(kept, path / "model.safetensors")
+    settings = {theirs: case.numbers[ours] for theirs, ours in form.settings.items() if ours in case.numbers}
+    settings |= {"model_type": form.fixed["model_type"], form.activation_key: next(iter(form.activations))}
+    (path / "config.json").write_text(json.dumps(settings))
+    return f"hf:{path}"
+
+
+@functools.cache
+def network(name):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as path:
+        loaded = convert.load(write_hugging_face(pathlib.Path(path) / "hf", name))
+    backbone = folder.model_class(loaded.model)(loaded.config).initialize()
+    folder.assign("backbone", backbone, loaded.values, name)
+    return backbone
+
+
+def close(found, expected, where=None):
+    found, expected = np.array(found), np.array(expected)
+    if where is not None:
+        found, expected = found[where], expected[where]
+    assert np.abs(found - expected).max() <= 1e-4 + 1e-4 * np.abs(expected).max()
+
+
+def features(inputs, **more):
+    rows = {n: inputs[n].reshape(-1, inputs[n].shape[-1]) for n in ("token_ids", "padding_mask")}
+    return {"token_ids": rows["token_ids"], "padding_mask": rows["padding_mask"].astype(bool), **more}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_and_logits(name):
+    case, backbone = golden(name), network(name)
+    batch = features(case.inputs)
+    real = batch["padding_mask"]
+    prefix = "no_segment/" if "no_segment/lm_logits" in case.outputs else ""
+    states = backbone.hidden_states(batch)
+    if not prefix:
+        for index, state in enumerate(states):
+            close(state, case.outputs[f"hidden_states/{index}"], real)
+    close(backbone(batch)["sequence_output"], states[-1])
+    logits = CausalLM().logits(states[-1], backbone)
+    expected = case.outputs[f"{prefix}lm_logits"]
+    close(logits, expected.reshape(-1, *expected.shape[-2:]), real)
+
+
+def shifted(inputs):
+    """labels[t] is the label of token t + 1, as the loss of the originals shifts."""
+    labels = np.pad(inputs["lm_labels"][:, 1:], ((0, 0), (0, 1)), constant_values=-100)
+    return {"labels": np.maximum(labels, 0).astype("int32"), "label_weights": (labels >= 0).astype("float32")}
+
+
+@pytest.mark.parametrize("name", ["gpt1/lm", "gpt2/lm_cache_generate"])
+def test_loss_and_gradient_norms(name):
+    case, backbone = golden(name), network(name)
+    batch = features(case.inputs, **shifted(case.inputs))
+    weights = named_weights(backbone)
+    with tf.GradientTape() as tape:
+        losses, _ = CausalLM().score(backbone(batch), batch, backbone)
+        loss = losses["causal_lm"][0] / losses["causal_lm"][1]
+    close(loss, case.outputs["loss"])
+    gradients = tape.gradient(loss, [v.value for v in weights.values()])
+    values = {f"backbone.{n}": np.array(tf.convert_to_tensor(g)) for n, g in zip(weights, gradients, strict=True)}
+    from xmodels.conversion.formats import tensors_from
+
+    table = table_of(CASES[name])
+    found = tensors_from(values, table.HUGGING_FACE.variables, table, backbone.config)
+    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
+    assert set(found) == set(expected)
+    for tensor, norm in expected.items():
+        assert np.linalg.norm(found[tensor]) == pytest.approx(norm, rel=1e-3, abs=1e-5), tensor
+
+
+def test_padding_on_the_left_is_invisible():
+    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    real = case.inputs["left_padding_mask"].astype(bool)
+    batch = {"token_ids": case.inputs["token_ids"], "padding_mask": real}
+    states = backbone({**batch, "position_ids": case.inputs["left_position_ids"]})["sequence_output"]
+    close(CausalLM().logits(states, backbone), case.outputs["left_padded/lm_logits"], real)
+
+
+def test_token_by_token_equals_the_whole_text():
+    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    token_ids = case.inputs["token_ids"]
+    past, parts = backbone.start(3, 16), []
+    for start, stop in ((0, 5), (5, 6), (6, 7), (7, 12)):
+        states, past = backbone.decode(token_ids[:, start:stop], past, start)
+        parts.append(states)
+    logits = CausalLM().logits(ops.concatenate(parts, axis=1), backbone)
+    close(logits, case.outputs["incremental/lm_logits"])
+    for layer, (keys, values) in enumerate(past):
+        close(ops.transpose(keys[:, :12], (0, 2, 1, 3)), case.outputs[f"cache/key/{layer}"])
+        close(ops.transpose(values[:, :12], (0, 2, 1, 3)), case.outputs[f"cache/value/{layer}"])
+
+
+@pytest.mark.parametrize("jit_compile", [None, True])
+def test_greedy_continuation(jit_compile):
+    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    prompts = tf.constant(case.inputs["prompt_ids"])
+    logits = functools.partial(CausalLM().logits, backbone=backbone)
+
+    @tf.function(jit_compile=jit_compile)
+    def continued(prompts, lengths):
+        return generate(backbone.decode, logits, backbone.start(3, 13), prompts, lengths, 13)
+
+    found, lengths = continued(prompts, tf.constant([5, 5, 5]))
+    np.testing.assert_array_equal(found, case.outputs["greedy_ids"])
+    assert lengths.numpy().tolist() == [13] * 3
+
+
+def test_beam_continuation():
+    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    prompts = case.inputs["prompt_ids"]
+    states, past = backbone.decode(prompts[:, :4], backbone.start(3, 13), 0)
+
+    def step(token_ids, position, state):
+        token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
+        states, state = backbone.decode(token, state, 4 + position)
+        return CausalLM().logits(states[:, 0], backbone), state
+
+    penalty = mean_penalty(1.0)
+    found, scores = beam_search(step, past, ops.convert_to_tensor(prompts[:, 4]), 3, 8, -1, penalty)
+    texts = np.concatenate([np.repeat(prompts[:, :4], 3, axis=0), np.array(found).reshape(9, 9)], axis=1)
+    np.testing.assert_array_equal(texts, case.outputs["beam3_ids"])
+    close(np.array(scores).ravel(), case.outputs["beam3_scores"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hugging_face_folders_come_back_as_they_were(tmp_path, name):
+    source = write_hugging_face(tmp_path / "theirs", name)
+    convert.save(convert.load(source), str(tmp_path / "ours"))
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'back'}")
+    before, after = (load_file(tmp_path / part / "model.safetensors") for part in ("theirs", "back"))
+    assert set(before) == set(after)
+    for tensor, value in before.items():
+        np.testing.assert_array_equal(value, after[tensor], err_msg=tensor)
+    assert max(convert.verify(source, str(tmp_path / "ours")).values()) < 1e-5
+
+
+def test_what_the_format_of_gpt_cannot_say_is_refused(tmp_path):
+    config = gpt.GptConfig(11, hidden_dim=8, num_layers=1, num_heads=2, intermediate_dim=8, max_sequence_length=8)
+    folder_path = tmp_path / "ours"
+    folder_path.mkdir()
+    folder.write_model(str(folder_path), gpt.Gpt(config).initialize())
+    with pytest.raises(CheckpointError, match="cannot say `intermediate_dim` = 8"):
+        convert.save(convert.load(str(folder_path)), f"hf:{tmp_path / 'theirs'}")
+
+
+@pytest.mark.parametrize(
+    ("module", "size", "vocabulary_size", "count"),
+    [
+        (gpt, "base", 40_478, 116_534_784),
+        (gpt2, "base", 50_257, 124_439_808),
+        (gpt2, "medium", 50_257, 354_823_168),
+        (gpt2, "large", 50_257, 774_030_080),
+        (gpt2, "xl", 50_257, 1_557_611_200),
+    ],
+)
+def test_published_sizes_have_the_published_number_of_parameters(module, size, vocabulary_size, count):
+    network_class = gpt.Gpt if module is gpt else gpt2.Gpt2
+    numbers = module.SIZES[size]
+    small = dict(numbers, num_layers=1, hidden_dim=numbers["num_heads"], intermediate_dim=4 * numbers["num_heads"])
+
+    def expected(v, d, layers, positions):
+        return v * d + positions * d + layers * (12 * d * d + 13 * d) + (2 * d if module is gpt2 else 0)
+
+    # The formula holds for a network that is small enough to build here, and for the published size.
+    built = network_class(network_class.config_class(99, **small)).initialize()
+    positions = numbers["max_sequence_length"]
+    assert built.count_params() == expected(99, small["hidden_dim"], 1, positions)
+    assert expected(vocabulary_size, numbers["hidden_dim"], numbers["num_layers"], positions) == count
+
+
+@pytest.mark.parametrize("module", [gpt, gpt2])
+def test_the_future_is_invisible(module):
+    network_class = gpt.Gpt if module is gpt else gpt2.Gpt2
+    config = network_class.config_class(50, 16, 2, 2, 32, max_sequence_length=8, dropout=0.0, attention_dropout=0.0)
+    backbone = network_class(config).initialize()
+    inputs = tf.Variable(tf.random.normal((1, 8, 16), seed=1))
+    mask = backbone.default_mask({"token_ids": np.zeros((1, 8)), "padding_mask": np.ones((1, 8), bool)})
+    with tf.GradientTape() as tape:
+        x = inputs
+        for block in backbone.blocks:
+            x = block(x, attention_mask=mask)
+        output = tf.reduce_sum(backbone.finish(x)[:, 3] * tf.random.normal((16,), seed=2))
+    gradient = tape.gradient(output, inputs).numpy()[0]
+    assert np.abs(gradient[4:]).max() == 0.0 and (np.abs(gradient[:4]).max(axis=1) > 0).all()
+
+
+def test_first_loss_and_residual_projections_of_a_new_network():
+    keras.utils.set_random_seed(3)
+    config = gpt2.Gpt2Config(5000, 64, 6, 4, 256, max_sequence_length=64)
+    backbone = gpt2.Gpt2(config).initialize()
+    for block in backbone.blocks:
+        for kernel in (block.mixer.merge.kernel, block.feedforward.contract.kernel):
+            assert np.std(np.array(kernel)) == pytest.approx(0.02 / math.sqrt(12), rel=0.1)
+        assert np.std(np.array(block.mixer.query.kernel)) == pytest.approx(0.02, rel=0.1)
+    assert np.std(np.array(backbone.embedding.position.embeddings)) == pytest.approx(0.01, rel=0.1)
+    token_ids = np.random.default_rng(0).integers(5000, size=(4, 33)).astype("int32")
+    batch = {"token_ids": token_ids[:, :-1], "padding_mask": np.ones((4, 32), bool), "labels": token_ids[:, 1:]}
+    losses, _ = CausalLM().score(backbone(batch), {**batch, "label_weights": np.ones((4, 32))}, backbone)
+    assert float(losses["causal_lm"][0] / losses["causal_lm"][1]) == pytest.approx(math.log(5000), abs=0.3)

@@ -1,0 +1,113 @@
+"""GPT-2 by the names of Hugging Face's `GPT2LMHeadModel`.
+
+Axes as in `tables/bert.py`. Its `Conv1D` kernels are [in, out], and that of the attention holds query, key and value side
+by side: `[0/3]` is the first third of the last axis.
+"""
+
+from xmodels.conversion.formats import Format, in_every_layer
+from xmodels.models.gpt2 import Gpt2Config
+
+CONFIG = Gpt2Config
+
+BLOCK_AXES = {
+    "mixer.query.kernel": "D H K",
+    "mixer.query.bias": "H K",
+    "mixer.key.kernel": "D H K",
+    "mixer.key.bias": "H K",
+    "mixer.value.kernel": "D H K",
+    "mixer.value.bias": "H K",
+    "mixer.merge.kernel": "H K D",
+    "mixer.merge.bias": "D",
+    "mixer_norm.gamma": "D",
+    "mixer_norm.beta": "D",
+    "feedforward.expand.kernel": "D F",
+    "feedforward.expand.bias": "F",
+    "feedforward.contract.kernel": "F D",
+    "feedforward.contract.bias": "D",
+    "feedforward_norm.gamma": "D",
+    "feedforward_norm.beta": "D",
+}
+
+AXES = {
+    "backbone.embedding.token.embeddings": "V D",
+    "backbone.embedding.position.embeddings": "L D",
+    **{f"backbone.blocks.{{layer}}.{name}": axes for name, axes in BLOCK_AXES.items()},
+    "backbone.norm.gamma": "D",
+    "backbone.norm.beta": "D",
+}
+
+BLOCK = {
+    "mixer.query.kernel": ("attn.c_attn.weight[0/3]", "D HK"),
+    "mixer.query.bias": ("attn.c_attn.bias[0/3]", "HK"),
+    "mixer.key.kernel": ("attn.c_attn.weight[1/3]", "D HK"),
+    "mixer.key.bias": ("attn.c_attn.bias[1/3]", "HK"),
+    "mixer.value.kernel": ("attn.c_attn.weight[2/3]", "D HK"),
+    "mixer.value.bias": ("attn.c_attn.bias[2/3]", "HK"),
+    "mixer.merge.kernel": ("attn.c_proj.weight", "HK D"),
+    "mixer.merge.bias": ("attn.c_proj.bias", "D"),
+    "mixer_norm.gamma": ("ln_1.weight", "D"),
+    "mixer_norm.beta": ("ln_1.bias", "D"),
+    "feedforward.expand.kernel": ("mlp.c_fc.weight", "D F"),
+    "feedforward.expand.bias": ("mlp.c_fc.bias", "F"),
+    "feedforward.contract.kernel": ("mlp.c_proj.weight", "F D"),
+    "feedforward.contract.bias": ("mlp.c_proj.bias", "D"),
+    "feedforward_norm.gamma": ("ln_2.weight", "D"),
+    "feedforward_norm.beta": ("ln_2.bias", "D"),
+}
+
+SETTINGS = {
+    "vocab_size": "vocabulary_size",
+    "n_embd": "hidden_dim",
+    "n_layer": "num_layers",
+    "n_head": "num_heads",
+    "n_positions": "max_sequence_length",
+    "n_inner": "intermediate_dim",
+    "embd_pdrop": "dropout",
+    "resid_pdrop": "dropout",
+    "attn_pdrop": "attention_dropout",
+    "layer_norm_epsilon": "layer_norm_epsilon",
+    "initializer_range": "initializer_stddev",
+}
+
+
+def axis_lengths(config) -> dict[str, int]:
+    """The length of every axis."""
+    return {
+        "D": config.hidden_dim,
+        "H": config.num_heads,
+        "K": config.hidden_dim // config.num_heads,
+        "F": config.intermediate_dim,
+        "V": config.vocabulary_size,
+        "L": config.max_sequence_length,
+    }
+
+
+def complete(stored: dict) -> dict:
+    """The inner width is four times the outer one where the file does not say."""
+    width = stored.get("n_embd")
+    inner = stored.get("n_inner") or (4 * width if isinstance(width, int) else None)
+    return {**stored, "n_inner": inner} if inner else stored
+
+
+GROUPS: dict[str, str] = {}  # the output matrix is the table of tokens, so nothing may be absent
+
+HUGGING_FACE = Format(
+    variables={
+        "backbone.embedding.token.embeddings": ("transformer.wte.weight", "V D"),
+        "backbone.embedding.position.embeddings": ("transformer.wpe.weight", "L D"),
+        "backbone.norm.gamma": ("transformer.ln_f.weight", "D"),
+        "backbone.norm.beta": ("transformer.ln_f.bias", "D"),
+    }
+    | in_every_layer("backbone.blocks.{layer}.", "transformer.h.{layer}.", BLOCK),
+    settings=SETTINGS,
+    activation_key="activation_function",
+    activations={"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"},
+    complete=complete,
+    fixed={"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True},
+)
+
+OLD_ENDINGS: dict[str, str] = {}
+PREFIX, BARE_PARTS = "transformer.", ("wte", "wpe", "h", "ln_f")  # a `GPT2Model` alone writes its names bare
+BUFFERS = (r"transformer\.h\.\d+\.attn\.(masked_)?bias",)  # of older files
+TIED = {"lm_head.weight": "transformer.wte.weight"}
+ARCHITECTURES = (("GPT2LMHeadModel", set()),)

@@ -1,0 +1,90 @@
+"""Ways to change the logits (B, V) of the next token before one is taken. They are applied in the order of a list.
+
+Each is a function of (logits, token_ids (B, T), position): the texts so far, of which the first `position` tokens count.
+"""
+
+import keras
+from keras import ops
+
+NEVER = -1e9
+
+
+def temperature(value: float):
+    """Divides by `value`: below 1 likely tokens grow likelier."""
+    return lambda logits, token_ids, position: logits / value
+
+
+def top_k(k: int):
+    """Keeps the k largest, and what equals the smallest of them (openai/gpt-2, `sample.py`)."""
+
+    def change(logits, token_ids, position):
+        smallest = ops.top_k(logits, min(k, logits.shape[-1]))[0][:, -1:]  # (B, 1)
+        return ops.where(logits < smallest, NEVER, logits)
+
+    return change
+
+
+def top_p(p: float):
+    """Keeps the most probable tokens until their sum reaches p, with the one that reaches it (Holtzman et al., 2020).
+
+    openai/gpt-2's code leaves that one out, so it keeps one token less.
+    """
+
+    def change(logits, token_ids, position):
+        ordered = ops.flip(ops.sort(logits, axis=-1), axis=-1)
+        probabilities = ops.softmax(ordered, axis=-1)
+        before = ops.cumsum(probabilities, axis=-1) - probabilities
+        smallest = ops.min(ops.where(before < p, ordered, float("inf")), axis=-1, keepdims=True)
+        return ops.where(logits < smallest, NEVER, logits)
+
+    return change
+
+
+def repetition_penalty(penalty: float):
+    """Makes tokens that stand in the text less likely: positive logits / penalty, negative * penalty (Keskar et al., 2019)."""
+
+    def change(logits, token_ids, position):
+        weaker = ops.where(logits > 0, logits / penalty, logits * penalty)
+        real = ops.arange(token_ids.shape[1]) < position  # (T,)
+        seen = _marked(token_ids, ops.cast(ops.broadcast_to(real, ops.shape(token_ids)), "float32"), logits.shape[-1])
+        return ops.where(seen, weaker, logits)
+
+    return change
+
+
+def no_repeated_ngrams(n: int):
+    """Forbids a token that would complete a run of n tokens which stands in the text already (Paulus et al., 2017)."""
+
+    def change(logits, token_ids, position):
+        length = token_ids.shape[1]
+        if length < n:
+            return logits
+        starts = length - n + 1
+        repeated = ops.broadcast_to(ops.arange(starts) + n <= position, (ops.shape(token_ids)[0], starts))
+        for offset in range(n - 1):  # the run before its last token equals the last n - 1 tokens of the text
+            last = ops.take(token_ids, ops.maximum(position - (n - 1) + offset, 0), axis=1)  # (B,)
+            here = ops.equal(token_ids[:, offset : offset + starts], ops.expand_dims(last, 1))
+            repeated = ops.logical_and(repeated, here)
+        forbidden = _marked(token_ids[:, n - 1 :], ops.cast(repeated, "float32"), logits.shape[-1])
+        return ops.where(forbidden, NEVER, logits)
+
+    return change
+
+
+def never(token_ids):
+    """Forbids these tokens, such as the one for padding."""
+
+    def change(logits, texts, position):
+        forbidden = ops.max(ops.one_hot(ops.convert_to_tensor(token_ids), logits.shape[-1]), axis=0)  # (V,)
+        return ops.where(forbidden > 0, NEVER, logits)
+
+    return change
+
+
+def _marked(token_ids, weights, vocabulary_size: int):
+    """bool (B, V): which tokens of (B, N) have a positive weight (B, N)."""
+    rows = ops.broadcast_to(ops.expand_dims(ops.arange(ops.shape(token_ids)[0]), 1), ops.shape(token_ids))
+    places = ops.cast(rows * vocabulary_size + ops.cast(token_ids, rows.dtype), "int32")
+    size = ops.shape(token_ids)[0] * vocabulary_size
+    counts = keras.ops.scatter(ops.reshape(places, (-1, 1)), ops.reshape(weights, (-1,)), (size,))
+    return ops.reshape(counts, (-1, vocabulary_size)) > 0

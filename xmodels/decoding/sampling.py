@@ -1,0 +1,83 @@
+"""Continues texts token by token: greedily, or by sampling.
+
+A model is told by two functions: `decode(token_ids (B, L), past, position) -> (states (B, L, D), past)`, the cost of
+which does not grow with the text but for attention, and `logits(states (..., D)) -> (..., V)`.
+"""
+
+from collections.abc import Callable, Sequence
+
+import keras
+from keras import ops
+
+from xmodels.layers.dropout import StepSeed
+
+
+def greedy(logits, position):
+    """The likeliest token: (B, V) -> int (B,)."""
+    return ops.cast(ops.argmax(logits, axis=-1), "int32")
+
+
+def sample(seed):
+    """A token drawn from the softmax of the logits, anew at each position.
+
+    Args:
+        seed: two integers. Equal seeds and logits give equal draws.
+    """
+
+    def pick(logits, position):
+        numbers = ops.cast(ops.convert_to_tensor(seed), "uint32")
+        here = StepSeed(ops.stack([numbers[0], numbers[1] + ops.cast(position, "uint32")]))
+        noise = keras.random.uniform(ops.shape(logits), minval=1e-20, maxval=1.0, seed=here)
+        gumbel = -ops.log(-ops.log(noise))  # the largest of logits + Gumbel noise is a draw from their softmax
+        return ops.cast(ops.argmax(logits + gumbel, axis=-1), "int32")
+
+    return pick
+
+
+def generate(
+    decode: Callable, logits: Callable, past, prompt_ids, prompt_lengths, max_length: int,
+    end_id: int | None = None, pad_id: int = 0, pick: Callable = greedy, filters: Sequence[Callable] = (),
+):  # fmt: skip
+    """Continues each prompt until its end token, or until `max_length` tokens in all.
+
+    Args:
+        past: what `decode` takes for texts of `max_length` tokens of which none is read yet.
+        prompt_ids: int (B, P), padded on the right; P at most `max_length`.
+        prompt_lengths: int (B,), at least 1.
+        end_id: ends a text; None for none.
+        pad_id: stands behind the end of a text.
+        pick: (logits (B, V), position) -> the next token, int (B,).
+        filters: of `decoding.filters`, applied before `pick`.
+
+    Returns:
+        int (B, max_length) texts with their prompts, and int (B,) their lengths, with the end token.
+    """
+    prompt_ids, prompt_lengths = ops.cast(prompt_ids, "int32"), ops.cast(prompt_lengths, "int32")
+    token_ids = ops.pad(prompt_ids, ((0, 0), (0, max_length - prompt_ids.shape[1])), constant_values=pad_id)
+    # All prompts are read at once, up to the longest. Where one is shorter, what follows it is read again, position by
+    # position, and replaces the keys and values of its padding, at which no position before has looked.
+    states, past = decode(prompt_ids, past, 0)  # (B, P, D)
+    first = ops.min(prompt_lengths)
+    state = ops.take(states, first - 1, axis=1)  # (B, D)
+    ended = ops.zeros_like(prompt_lengths, dtype="bool")
+
+    def going_on(position, token_ids, state, ended, lengths, past):
+        return ops.logical_and(position < max_length, ops.logical_not(ops.all(ended)))
+
+    def step(position, token_ids, state, ended, lengths, past):
+        scores = logits(state)  # (B, V)
+        for change in filters:
+            scores = change(scores, token_ids, position)
+        given = position < prompt_lengths  # (B,)
+        token = ops.where(ended, pad_id, pick(scores, position))
+        token = ops.where(given, ops.take(token_ids, position, axis=1), token)
+        token_ids = ops.slice_update(token_ids, (0, position), ops.expand_dims(token, 1))
+        lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
+        if end_id is not None:
+            ended = ops.logical_or(ended, ops.logical_and(ops.logical_not(given), ops.equal(token, end_id)))
+        states, past = decode(ops.expand_dims(token, 1), past, position)
+        return position + 1, token_ids, states[:, 0], ended, lengths, past
+
+    variables = (first, token_ids, state, ended, prompt_lengths, past)
+    _, token_ids, _, _, lengths, _ = ops.while_loop(going_on, step, variables, maximum_iterations=max_length)
+    return token_ids, lengths

@@ -1,0 +1,57 @@
+"""GPT-2: Language Models are Unsupervised Multitask Learners (Radford et al., 2019)."""
+
+import dataclasses
+
+import keras
+
+from xmodels.layers import initialization as initializations
+from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.blocks import PreNormBlock
+from xmodels.layers.embeddings import TokenPositionEmbedding
+from xmodels.layers.feedforward import FeedForward
+from xmodels.models.gpt import Gpt, GptConfig, size
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpt2Config(GptConfig):
+    """Positions start with half the deviation of tokens, as in the code of the authors."""
+
+    max_sequence_length: int = 1024
+    position_stddev: float = 0.01
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Gpt2(Gpt):
+    """GPT with pre-norm blocks, a norm behind the last, and residual projections that begin smaller (section 2.3).
+
+    Call arguments and results as of `Gpt`.
+    """
+
+    config_class = Gpt2Config
+
+    def __init__(self, config: Gpt2Config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
+
+    def make_embedding(self, config: Gpt2Config) -> keras.layers.Layer:
+        return TokenPositionEmbedding(config, config.position_stddev, name="embedding")
+
+    def make_block(self, config: Gpt2Config, index: int) -> keras.layers.Layer:
+        initialization = initializations.gpt2(config.initializer_stddev, config.num_layers)
+        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+        feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
+        return PreNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
+
+    def finish(self, x):
+        return self.norm(x)
+
+
+# Table 2, where the sizes are called 117M (which has 124 million parameters), 345M, 762M and 1542M.
+SIZES = {
+    "tiny": size(2, 128, 2, 1024),
+    "mini": size(4, 256, 4, 1024),
+    "base": size(12, 768, 12, 1024),
+    "medium": size(24, 1024, 16, 1024),
+    "large": size(36, 1280, 20, 1024),
+    "xl": size(48, 1600, 25, 1024),
+}

@@ -1,0 +1,24 @@
+"""Causal language modelling: name each token from those before it (Radford et al., 2018, equation 1)."""
+
+from data_pipelines.features import Feature
+from xmodels.layers.heads import tied_logits
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class CausalLM(Objective):
+    """The state at each position names the token that follows. The output matrix is the table of tokens, without bias.
+
+    The frame of the records writes `labels` and `label_weights`, (B, L) each: the next token, and 1 where there is one.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+
+    def score(self, outputs, batch, backbone):
+        logits = self.logits(outputs["sequence_output"], backbone)  # (B, L, V)
+        answer = batch["labels"], logits, batch["label_weights"]
+        return {"causal_lm": weighted_cross_entropy(*answer)}, {"causal_lm_accuracy": weighted_accuracy(*answer)}
+
+    def logits(self, states, backbone):
+        """(..., D) -> float32 (..., V)"""
+        return tied_logits(states, backbone.embedding.token)
