@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import convert, hugging_face
 from xmodels.conversion.tables import bert as table
+from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 
@@ -38,12 +39,14 @@ def random_checkpoint(heads=HEADS, **changes):
         for name, axes in names.items()
         if name.startswith("backbone.") or name.split(".")[1] in heads
     }
-    return convert.Loaded("bert", config, values, "".join(f"{token}\n" for token in TOKENS), True, frozenset(heads))
+    text = "".join(f"{token}\n" for token in TOKENS)
+    tokenizer = TokenizerFiles({"vocab.txt": text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True})
+    return convert.Loaded("bert", config, values, tokenizer, frozenset(heads))
 
 
 def assert_same(found, expected):
     assert found.config == expected.config and found.heads == expected.heads
-    assert found.vocabulary_text == expected.vocabulary_text
+    assert found.tokenizer.files == expected.tokenizer.files and found.tokenizer.kind == "wordpiece"
     assert found.values.keys() == expected.values.keys()
     for name, value in expected.values.items():
         assert found.values[name].dtype == np.float32
@@ -94,7 +97,7 @@ def test_round_trip_is_bitwise(tmp_path, kind, heads):
 def test_lower_casing_is_kept_where_the_format_says_it(tmp_path, kind, lower_case):
     convert.save(random_checkpoint(), f"{kind}{tmp_path}/theirs")
     found = convert.load(f"{kind}{tmp_path}/theirs")
-    assert found.do_lower_case is lower_case
+    assert found.tokenizer.do_lower_case is lower_case
     assert any("lower-cases" in warning for warning in found.warnings) == (lower_case is None)
 
 

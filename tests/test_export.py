@@ -52,7 +52,7 @@ def make_run(run, num_texts=1, labels=LABELS):
         variable.assign_add(rng.normal(0, 0.4, variable.shape))
     (run / "backbone").mkdir(parents=True)
     tokenizer = WordPieceTokenizer(vocabulary).describe()
-    folder.write_model(str(run / "backbone"), backbone, task, vocabulary.text(), tokenizer)
+    folder.write_model(str(run / "backbone"), backbone, task, {"vocab.txt": vocabulary.text().encode()}, tokenizer)
     write_task(str(run), task, num_texts, MAX_SEQUENCE_LENGTH)
     return run
 

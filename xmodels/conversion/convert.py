@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, tensorflow1
+from xmodels.conversion import formats, hugging_face, tensorflow1, vocabularies
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
 from xmodels.objectives.causal_lm import CausalLM
@@ -131,18 +131,15 @@ def _read_ours(path: str) -> Loaded:
         model,
         config,
         source,
-        vocabulary_text=hugging_face.read_text(os.path.join(path, folder.VOCABULARY)),
-        do_lower_case=hugging_face.lower_cases(os.path.join(path, folder.TOKENIZER)),
+        tokenizer=vocabularies.read_ours(path),
         labels=folder.read_labels(path),
     )
 
 
 def _write_ours(path: str, loaded: Loaded) -> None:
-    lower = loaded.do_lower_case
-    tokenizer = None if lower is None else {"tokenizer": "wordpiece", "do_lower_case": lower}
-    folder.write_values(
-        path, loaded.model, loaded.config, loaded.values, loaded.vocabulary_text, tokenizer, loaded.labels
-    )
+    tokenizer = loaded.tokenizer
+    files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
+    folder.write_values(path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels)
 
 
 @contextlib.contextmanager

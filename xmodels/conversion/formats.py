@@ -12,6 +12,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import tables
+from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
 
@@ -48,8 +49,7 @@ class Loaded:
         model: the file in `xmodels/models`, such as "bert".
         config: the configuration of that network.
         values: our flat names, `backbone.…` and `objective.…`, -> float32 arrays.
-        vocabulary_text: the contents of vocab.txt, if there is one.
-        do_lower_case: what the tokenizer's configuration says, if there is one.
+        tokenizer: the files of the vocabulary and what is known of them, if there are any.
         heads: the heads that `values` holds: "masked_lm", "next_sentence", "classify".
         labels: the names of the classes, where the checkpoint names them.
         warnings: what the reader should know, such as heads that are absent.
@@ -58,8 +58,7 @@ class Loaded:
     model: str
     config: ModelConfig
     values: dict[str, np.ndarray]
-    vocabulary_text: str | None = None
-    do_lower_case: bool | None = None
+    tokenizer: TokenizerFiles | None = None
     heads: frozenset[str] = frozenset()
     labels: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
@@ -211,7 +210,7 @@ def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return whole
 
 
-def loaded(tensors, variables, model: str, config: ModelConfig, source: str, labels=None, **kwargs) -> Loaded:
+def loaded(tensors, variables, model: str, config: ModelConfig, source: str, labels=None, tokenizer=None) -> Loaded:
     """Joins what a reader has found. A missing pooler gets initial values; other missing groups stay absent."""
     table = table_of(model)
     values, absent = values_from(tensors, variables, table, config, source)
@@ -224,9 +223,9 @@ def loaded(tensors, variables, model: str, config: ModelConfig, source: str, lab
             for name, axes in table.AXES.items()
             if name.startswith(table.GROUPS["pooler"])
         }
-    if kwargs.get("vocabulary_text") is None:
+    if tokenizer is None:
         warnings.append("There is no vocabulary; put a vocab.txt beside the converted checkpoint.")
-    elif kwargs.get("do_lower_case") is None:
+    elif tokenizer.unsure:
         warnings.append("Nothing says whether the tokenizer lower-cases; set `do_lower_case` in tokenizer_config.json.")
     heads = frozenset(group for group in table.GROUPS if group not in (*absent, "pooler"))
     classes = len(values.get("objective.classify.head.bias", ()))
@@ -234,7 +233,7 @@ def loaded(tensors, variables, model: str, config: ModelConfig, source: str, lab
         if classes:
             warnings.append(f"{source} has {classes} classes but names {len(labels)} labels; the names are left out.")
         labels = None
-    return Loaded(model, config, values, heads=heads, labels=labels, warnings=tuple(warnings), **kwargs)
+    return Loaded(model, config, values, tokenizer, heads, labels, tuple(warnings))
 
 
 def _rows(variables, table, num_layers: int) -> list[tuple[str, str, str, str]]:

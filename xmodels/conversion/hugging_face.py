@@ -1,4 +1,4 @@
-"""Folders of the `transformers` library: config.json, model.safetensors, vocab.txt, tokenizer_config.json."""
+"""Folders of the `transformers` library: config.json, model.safetensors, and a tokenizer."""
 
 import json
 import os
@@ -10,11 +10,12 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.vocabulary import PAD
 from xmodels.conversion import formats
-from xmodels.models.folder import CONFIG, TOKENIZER, VOCABULARY, read_json, read_weights, report_misfits
+from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
+from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-FAST_TOKENIZER = "tokenizer.json"
 
 
 def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
@@ -35,8 +36,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
         model,
         config,
         source,
-        vocabulary_text=_vocabulary_text(path),
-        do_lower_case=lower_cases(os.path.join(path, TOKENIZER)),
+        tokenizer=read_hugging_face(path),
         labels=_labels(stored),
     )
 
@@ -48,8 +48,7 @@ def write(path: str, loaded: formats.Loaded) -> None:
     architecture = next(name for name, heads in table.ARCHITECTURES if heads <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= formats.config_to(table.HUGGING_FACE, loaded.config, CONFIG)
-    tokens = [line.rstrip("\r") for line in (loaded.vocabulary_text or "").split("\n")]
-    settings["pad_token_id"] = tokens.index("[PAD]") if "[PAD]" in tokens else 0
+    settings["pad_token_id"] = loaded.tokenizer.open().vocabulary.roles.get(PAD, 0) if loaded.tokenizer else 0
     if "classify" in loaded.heads:
         classes = range(len(loaded.values["objective.classify.head.bias"]))
         labels = loaded.labels or [f"LABEL_{index}" for index in classes]
@@ -57,44 +56,13 @@ def write(path: str, loaded: formats.Loaded) -> None:
         settings["label2id"] = {label: index for index, label in enumerate(labels)}
     save_file(tensors, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
     write_json(os.path.join(path, CONFIG), settings)
-    write_text(os.path.join(path, VOCABULARY), loaded.vocabulary_text)
-    if loaded.do_lower_case is not None:
-        tokenizer = {
-            "tokenizer_class": "BertTokenizer",
-            "do_lower_case": loaded.do_lower_case,
-            "model_max_length": loaded.config.max_sequence_length,
-        }
-        write_json(os.path.join(path, TOKENIZER), tokenizer)
-
-
-def read_text(path: str) -> str | None:
-    """The text of a file with its line ends, or None if there is no such file."""
-    if not os.path.isfile(path):
-        return None
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path}: not valid UTF-8 at byte {error.start}.") from None
-
-
-def write_text(path: str, text: str | None) -> None:
-    """Writes `text` as it is; nothing if there is none."""
-    if text is not None:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+    if loaded.tokenizer:
+        write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length)
 
 
 def write_json(path: str, values: dict) -> None:
-    write_text(path, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
-
-
-def lower_cases(path: str) -> bool | None:
-    """`do_lower_case` of a tokenizer_config.json, or None if it does not say."""
-    value = read_json(path).get("do_lower_case") if os.path.isfile(path) else None
-    if value is not None and not isinstance(value, bool):
-        raise CheckpointError(f"{path}: `do_lower_case` must be true or false. Found: {value!r}.")
-    return value
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
 def _labels(stored: dict) -> tuple[str, ...] | None:
@@ -104,18 +72,6 @@ def _labels(stored: dict) -> tuple[str, ...] | None:
         return None
     labels = tuple(names[str(index)] for index in range(len(names)))
     return labels if all(isinstance(label, str) for label in labels) and len(set(labels)) == len(labels) else None
-
-
-def _vocabulary_text(path: str) -> str | None:
-    """vocab.txt, or the same tokens from the tokenizer.json that version 5 writes instead."""
-    text, fast = read_text(os.path.join(path, VOCABULARY)), os.path.join(path, FAST_TOKENIZER)
-    if text is not None or not os.path.isfile(fast):
-        return text
-    model = read_json(fast).get("model")
-    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordPiece" else None
-    if not isinstance(ids, dict) or list(range(len(ids))) != sorted(i for i in ids.values() if isinstance(i, int)):
-        raise CheckpointError(f"{fast}: expected a WordPiece vocabulary with the ids 0, 1, 2, …")
-    return "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
 
 
 def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]:

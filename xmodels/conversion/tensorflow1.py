@@ -7,8 +7,9 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import formats
-from xmodels.conversion.hugging_face import read_text, write_json, write_text
-from xmodels.models.folder import VOCABULARY, read_json
+from xmodels.conversion.hugging_face import write_json
+from xmodels.conversion.vocabularies import read_ours
+from xmodels.models.folder import TOKENIZER, read_json
 
 CHECKPOINT, CONFIG = "bert_model.ckpt", "bert_config.json"
 MODEL = "bert"
@@ -32,7 +33,7 @@ def read(path: str) -> formats.Loaded:
         MODEL,
         config,
         prefix,
-        vocabulary_text=read_text(os.path.join(folder, VOCABULARY)),
+        tokenizer=read_ours(folder),
     )
 
 
@@ -50,7 +51,10 @@ def write(path: str, loaded: formats.Loaded) -> None:
         tensors=[tf.constant(tensor) for tensor in tensors.values()],
     )
     write_json(os.path.join(path, CONFIG), settings)
-    write_text(os.path.join(path, VOCABULARY), loaded.vocabulary_text)
+    if loaded.tokenizer:
+        loaded.tokenizer.write(path)
+        if loaded.tokenizer.kind != "wordpiece":  # of which its files tell the kind
+            write_json(os.path.join(path, TOKENIZER), loaded.tokenizer.settings)
 
 
 def _prefix(path: str) -> str:

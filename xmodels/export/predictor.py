@@ -157,7 +157,7 @@ class Predictor:
         config, _ = folder.read_config(path)
         if len(tokenizer.vocabulary) != config.vocabulary_size:
             raise CheckpointError(
-                f"{path}: {folder.VOCABULARY} holds {len(tokenizer.vocabulary)} tokens, but the network has "
+                f"{path}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
                 f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
             )
         if description.max_sequence_length > config.max_sequence_length:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 
 import keras
 
@@ -10,10 +9,8 @@ from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.grouping import Buckets, buckets, padding_share
-from data_pipelines.text.kinds import open_tokenizer, read_config
-from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.text.wordpiece import WordPieceTokenizer
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
 from xmodels.jobs import run_folder
@@ -235,18 +232,14 @@ def _learner(
 
 
 def _tokenizer(options: Options, loaded) -> Tokenizer:
-    lower_case = options.do_lower_case if options.do_lower_case is not None else loaded.do_lower_case
-    folder = options.init_checkpoint
-    kind = read_config(os.path.join(folder, CONFIG)).get("tokenizer") if os.path.isdir(folder) else None
+    found = loaded.tokenizer
     if options.vocab_file:
-        tokenizer = open_tokenizer(options.vocab_file, kind or "auto", lower_case)
-    elif kind not in (None, "wordpiece"):
-        tokenizer = open_tokenizer(folder, do_lower_case=options.do_lower_case)
-    elif loaded.vocabulary_text is not None:
-        vocabulary = Vocabulary(loaded.vocabulary_text.splitlines(), folder)
-        tokenizer = WordPieceTokenizer(vocabulary, True if lower_case is None else lower_case)
+        lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
+        tokenizer = open_tokenizer(options.vocab_file, found.kind if found else "auto", lower_case)
+    elif found:
+        tokenizer = found.open(options.do_lower_case)
     else:
-        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocab.txt; name it with --vocab_file.")
+        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
     if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "

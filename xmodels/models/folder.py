@@ -104,13 +104,13 @@ def write_model(
     path: str,
     backbone: Backbone,
     heads=None,
-    vocabulary: str | Mapping[str, bytes] | None = None,
+    vocabulary: Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
 ) -> None:
     """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist.
 
     Args:
-        vocabulary: the text of `vocab.txt`, or the files of a tokenizer, name -> contents.
+        vocabulary: the files of a tokenizer, name -> contents.
         tokenizer: what the tokenizer says of itself.
     """
     values = values_of("backbone", backbone)
@@ -125,7 +125,7 @@ def write_values(
     model: str,
     config: ModelConfig,
     values: Mapping[str, np.ndarray],
-    vocabulary: str | Mapping[str, bytes] | None = None,
+    vocabulary: Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
     labels: Sequence[str] | None = None,
 ) -> None:
@@ -133,8 +133,6 @@ def write_values(
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
     files = {CONFIG: json.dumps({"model": model, "config": config.to_json()}, indent=2) + "\n"}
-    if isinstance(vocabulary, str):
-        files[VOCABULARY] = vocabulary
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
     if labels is not None:
@@ -142,10 +140,9 @@ def write_values(
     for name, text in files.items():
         with open(os.path.join(path, name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
-    if isinstance(vocabulary, Mapping):
-        for name, contents in vocabulary.items():
-            with open(os.path.join(path, name), "wb") as file:
-                file.write(contents)
+    for name, contents in (vocabulary or {}).items():
+        with open(os.path.join(path, name), "wb") as file:
+            file.write(contents)
 
 
 def read_labels(path: str) -> tuple[str, ...] | None:

@@ -1,0 +1,233 @@
+"""The tokenizer that travels with a checkpoint: its files, and what kind they are of.
+
+Ours say the kind in `tokenizer_config.json`. Folders of Hugging Face are recognised by their files: `vocab.txt` is word
+pieces, `vocab.json` with `merges.txt` BPE, `spiece.model` SentencePiece; or `tokenizer.json`, which names its model.
+"""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+
+from tokenizers import processors
+
+from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.text import kinds
+from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER
+from data_pipelines.text.tokenizer import CONFIG, Tokenizer
+from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN
+from xmodels.models.folder import read_json
+
+FAST, ADDED, MODEL_CONFIG = "tokenizer.json", "added_tokens.json", "config.json"
+SENTENCE_PIECES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer"}  # model_type -> class
+OTHER_IDS = ("XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
+CLASSES = {"wordpiece": "BertTokenizer", "sentencepiece": "AlbertTokenizer"}  # which frame as BERT does
+FAST_CLASS = "PreTrainedTokenizerFast"
+TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerFiles:
+    """What stands beside a checkpoint.
+
+    Attributes:
+        files: name -> contents, as `Tokenizer.files` gives them.
+        settings: "tokenizer", the kind, and those of its settings that are known, as `Tokenizer.describe` gives them.
+        source: the folder, for error messages.
+    """
+
+    files: Mapping[str, bytes]
+    settings: dict
+    source: str = dataclasses.field(default="vocabulary", compare=False)
+
+    @property
+    def kind(self) -> str:
+        return self.settings["tokenizer"]
+
+    @property
+    def do_lower_case(self) -> bool | None:
+        """None where nothing says it."""
+        return self.settings.get("do_lower_case")
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it is not known how to tokenize: word pieces of which nothing says whether they are lower-cased."""
+        return self.kind == "wordpiece" and self.do_lower_case is None
+
+    def open(self, do_lower_case: bool | None = None) -> Tokenizer:
+        """The tokenizer itself; `do_lower_case` overrides what the settings say.
+
+        Raises:
+            DataError: the files are damaged.
+        """
+        changed = {} if do_lower_case is None else {"do_lower_case": do_lower_case}
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(folder)
+            tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
+        tokenizer.vocabulary.source = self.source
+        return tokenizer
+
+    def write(self, folder: str) -> None:
+        """Writes the files, without the settings."""
+        for name, contents in self.files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(contents)
+
+
+def read_ours(folder: str) -> TokenizerFiles | None:
+    """The tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
+    files = {name: _bytes(folder, name) for name in kinds.ASSETS if os.path.isfile(os.path.join(folder, name))}
+    if not files:
+        return None
+    settings = _settings(folder)
+    kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(files))))
+    return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
+
+
+def read_hugging_face(folder: str) -> TokenizerFiles | None:
+    """The tokenizer of a folder of the `transformers` library; None where there is none.
+
+    Raises:
+        CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
+    """
+    stored = _json(folder, CONFIG)
+    if stored.get("tokenizer") in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
+        return found
+    names = sorted(os.listdir(folder))
+    models = [name for name in names if name.endswith(".model")]
+    if models and "vocab.txt" not in names:
+        return _sentence_pieces(folder, models, stored)
+    if "vocab.txt" in names or {"vocab.json", "merges.txt"} <= set(names):
+        found = read_ours(folder)
+        return found if found is None or found.kind == "wordpiece" else _with_added(found)
+    return _fast(folder, stored) if FAST in names else None
+
+
+def _settings(folder: str) -> dict:
+    try:
+        return kinds.read_config(os.path.join(folder, CONFIG))
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerFiles:
+    kind = str(stored.get("tokenizer_class") or "").removesuffix("Fast")
+    kind = kind or SENTENCE_PIECES.get(str(_json(folder, MODEL_CONFIG).get("model_type")), "")
+    if len(models) > 1 or kind in OTHER_IDS:
+        reason = f"{', '.join(models)}: expected one model" if len(models) > 1 else f"{kind} renumbers the pieces"
+        raise CheckpointError(f"{folder}: cannot use its SentencePiece model ({reason}).")
+    settings = {"tokenizer": "sentencepiece"}
+    if kind in ("AlbertTokenizer", "XLNetTokenizer"):
+        lower = stored.get("do_lower_case", kind == "AlbertTokenizer")
+        settings |= {"do_lower_case": lower, "keep_accents": stored.get("keep_accents", False)}
+        settings |= {"clean": stored.get("remove_space", True), "part_digits": True}
+    if kind == "T5Tokenizer":
+        settings |= {"num_sentinels": stored.get("extra_ids", 100)}
+    return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _checked(settings, folder), folder)
+
+
+def _with_added(found: TokenizerFiles) -> TokenizerFiles:
+    """BPE with the tokens that were added after training, which have a file of their own."""
+    added = _json(found.source, ADDED)
+    if not added:
+        return found
+    ids = json.loads(found.files["vocab.json"]) | added
+    return dataclasses.replace(found, files={**found.files, "vocab.json": _dump(ids)})
+
+
+def _fast(folder: str, stored: dict) -> TokenizerFiles:
+    """What `tokenizer.json` holds, as files of ours."""
+    path = os.path.join(folder, FAST)
+    whole = read_json(path)
+    model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
+    kind, ids = model.get("type"), model.get("vocab")
+    normalizer = whole.get("normalizer") or {}
+    if kind not in ("WordPiece", "BPE"):
+        raise CheckpointError(
+            f"{path}: a model of type {kind!r}, of which only word pieces and BPE can be taken. For SentencePiece put its "
+            "spiece.model beside it."
+        )
+    ids = (ids if isinstance(ids, dict) else {}) | {t["content"]: t["id"] for t in whole.get("added_tokens", [])}
+    if not ids or list(range(len(ids))) != sorted(i for i in ids.values() if isinstance(i, int)):
+        raise CheckpointError(f"{path}: expected a {kind} vocabulary with the ids 0, 1, 2, …")
+    if kind == "WordPiece":
+        lower = stored.get("do_lower_case", normalizer.get("lowercase"))
+        settings = {"tokenizer": "wordpiece"} | ({} if lower is None else {"do_lower_case": lower})
+        text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
+        return TokenizerFiles({"vocab.txt": text.encode()}, _checked(settings, folder), folder)
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model.get("merges", [])]
+    merges = HEADER + "".join(f"{left} {right}\n" for left, right in pairs)
+    settings = _bpe_settings(path, whole, model, normalizer)
+    return TokenizerFiles({"vocab.json": _dump(ids), "merges.txt": merges.encode()}, _checked(settings, folder), folder)
+
+
+def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict:
+    """Which BPE it is, by the marks that its pieces carry."""
+    steps = whole.get("pre_tokenizer") or {}
+    bytewise = [s for s in (steps, *steps.get("pretokenizers", [])) if s.get("type") == "ByteLevel"]
+    if model.get("end_of_word_suffix") == END_OF_WORD:
+        return {"tokenizer": "bpe", "do_lower_case": bool(normalizer.get("lowercase", False))}
+    if (
+        not bytewise
+        or len(steps.get("pretokenizers", [steps])) != 1
+        or normalizer.get("type") not in (None, "Lowercase")
+    ):
+        raise CheckpointError(
+            f"{path}: BPE that is neither GPT-2's over bytes nor GPT-1's with </w>; no tokenizer of ours cuts alike."
+        )
+    return {
+        "tokenizer": "byte_bpe", "do_lower_case": bool(normalizer),
+        "add_prefix_space": bool(bytewise[0].get("add_prefix_space")),
+    }  # fmt: skip
+
+
+def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int) -> None:
+    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind."""
+    found.write(folder)
+    if found.unsure:
+        return
+    tokenizer = found.open()
+    roles = tokenizer.vocabulary.roles
+    values = {**found.settings, "model_max_length": max_sequence_length}
+    if found.kind != "wordpiece":
+        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
+    if found.kind in CLASSES:
+        values["tokenizer_class"] = CLASSES[found.kind]
+    if found.kind == "sentencepiece":
+        values["remove_space"] = tokenizer.clean
+    if found.kind in ("byte_bpe", "bpe") and {CLS, SEP} <= set(roles):
+        values["tokenizer_class"] = FAST_CLASS
+        tokenizer.backend.post_processor = _framing(tokenizer)
+        tokenizer.backend.save(os.path.join(folder, FAST))
+    with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as file:
+        file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
+
+
+def _framing(tokenizer: Tokenizer) -> processors.TemplateProcessing:
+    """`[CLS] A [SEP] B [SEP]`, however these tokens are spelled."""
+    cls, sep = (tokenizer.vocabulary.tokens[tokenizer.vocabulary[role]] for role in (CLS, SEP))
+    return processors.TemplateProcessing(
+        f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1", [(t, tokenizer.vocabulary[t]) for t in (cls, sep)]
+    )
+
+
+def _checked(settings: dict, source: str) -> dict:
+    try:
+        return kinds.checked(settings, os.path.join(source, CONFIG))
+    except DataError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _bytes(folder: str, name: str) -> bytes:
+    with open(os.path.join(folder, name), "rb") as file:
+        return file.read()
+
+
+def _json(folder: str, name: str) -> dict:
+    path = os.path.join(folder, name)
+    return read_json(path) if os.path.isfile(path) else {}
+
+
+def _dump(ids: dict) -> bytes:
+    return json.dumps(ids, ensure_ascii=False, separators=(",", ":")).encode()
