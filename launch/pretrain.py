@@ -13,8 +13,10 @@ COMMAND = Command(
     "    --learning_rate=1e-4 --num_warmup_steps=10000",
 )
 COMMAND.section("Model")
-COMMAND.string("system", None, "Published system: bert or bert_wwm.", required=True)
-COMMAND.choice("size", "base", ["tiny", "mini", "small", "medium", "base", "large"], "Size of the network.")
+COMMAND.string("system", None, "Published system, such as bert, bert_wwm or gpt2.", required=True)
+COMMAND.string(
+    "size", "base", "Size of the network, such as tiny, mini, base or large; which there are depends on the system."
+)
 COMMAND.string("model_config_file", None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.")
 COMMAND.alias("bert_config_file", "model_config_file")
 COMMAND.string("init_checkpoint", None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.")  # fmt: skip

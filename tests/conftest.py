@@ -64,6 +64,12 @@ def static_records(tmp_path_factory, zh_vocabulary):
 
 
 @pytest.fixture(scope="session")
+def stream_records(tmp_path_factory, zh_vocabulary):
+    """The same in one stream, for causal models."""
+    return make_records(tmp_path_factory.mktemp("records") / "stream", zh_vocabulary, packing="stream")
+
+
+@pytest.fixture(scope="session")
 def small_config(tmp_path_factory, zh_vocabulary):
     """A bert_config.json in Google's form, of a network that trains in no time."""
     path = tmp_path_factory.mktemp("config") / "bert_config.json"

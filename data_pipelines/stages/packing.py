@@ -100,3 +100,6 @@ PACKINGS = {
     "dialogue": Packing(_dialogue, ("dialogue_labels",), TURNS, read_as="dialogue"),
     "parallel": Packing(_parallel, (), 2, read_as="parallel"),
 }
+
+# One or two segments in no order: what `[CLS] A [SEP] B [SEP]` frames.
+FRAMED_AS_PAIRS = tuple(name for name, packing in PACKINGS.items() if packing.fits_static_masks)

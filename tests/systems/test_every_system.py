@@ -25,7 +25,7 @@ SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 
 
 
 @pytest.fixture(params=systems.names())
-def learner_of(request, records, zh_vocabulary):
+def learner_of(request, records, stream_records, zh_vocabulary):
     """A function that makes (learner, batch) of a small network of the system."""
     system = systems.load(request.param)
     vocabulary = Vocabulary.read(zh_vocabulary)
@@ -38,8 +38,8 @@ def learner_of(request, records, zh_vocabulary):
         strategy = distribution.choose("one_device")
         with strategy.scope():
             backbone, objective = recipe.backbone().initialize(), recipe.objective()
-            source = RecordSource(records)
-            check(source.features, objective.reads, records)
+            source = RecordSource({"segment_pair": records, "stream": stream_records}[recipe.packings[0]])
+            check(source.features, objective.reads, source.name)
             transform = compose(recipe.frame, objective.transform())
             batch = next(iter(Batches(source, transform, 8, 0, BATCH).once(1)))
             optimizer = OPTIMIZERS["adamw"](1e-2, 0, 1000)

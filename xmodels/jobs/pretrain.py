@@ -80,6 +80,8 @@ def pretrain(options: Options) -> dict[str, float]:
         ReportedError: of the kind that fits; nothing that existed is destroyed.
     """
     system = systems.load(options.system)
+    if options.size not in system.SIZES and not options.model_config_file:
+        raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.")
     strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
     source, tokenizer = pretraining_records.open_records(options)
     vocabulary = tokenizer.vocabulary
@@ -173,7 +175,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
     with strategy.scope():
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
         if not records.static:  # static records hold what comes out of the objective's transform
-            pretraining_records.check_features(options, source, objective)
+            pretraining_records.check_features(options, source, objective, recipe.packings)
         transform = compose(recipe.frame, objective.transform())
         grouping = pretraining_records.choose_grouping(options, source, records, backbone, recipe.batch_size)
         batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
@@ -232,7 +234,8 @@ def _config(options: Options, system, vocabulary_size: int):
         config = config_class.from_json(values["config"], options.model_config_file)
     else:
         table = table_of(system.MODEL.__module__.rsplit(".", 1)[-1])
-        config = config_from(table.TENSORFLOW1, values, config_class, options.model_config_file)
+        form = getattr(table, "TENSORFLOW1", table.HUGGING_FACE)
+        config = config_from(form, values, config_class, options.model_config_file)
     if config.vocabulary_size != vocabulary_size:
         raise UsageError(
             f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "

@@ -107,20 +107,20 @@ def check_words(options, source: RecordSource, system) -> None:
         say("Warning: no word of these records has more than one token, so hiding whole words hides single tokens.")
 
 
-def check_features(options, source: RecordSource, objective) -> None:
-    """Raises a DataError where the records lack what the objective learns from."""
+def check_features(options, source: RecordSource, objective, packings) -> None:
+    """Raises a DataError where the records lack what the objective learns from, or are not of `packings`."""
     missing = {name for name in objective.reads if name not in source.features}
     packing = source.manifest.settings.get("packing")
-    fitting = [name for name, p in PACKINGS.items() if missing and missing <= set(p.labels)]
+    fitting = [name for name in packings if missing and missing <= set(PACKINGS[name].labels)]
     if packing and fitting:
         raise DataError(
             f"{source.name}: --system={options.system} learns from {', '.join(sorted(missing))}, which the records lack: "
             f"they were made with --packing={packing}. Make them with --packing={' or '.join(fitting)}."
         )
-    if packing in PACKINGS and not PACKINGS[packing].fits_static_masks:
+    if packing in PACKINGS and packing not in packings:
         raise DataError(
-            f"{source.name}: made with --packing={packing}, which --system={options.system} cannot frame: it reads one or two "
-            "segments. Make the records with --packing=segment_pair, full_sentences or doc_sentences."
+            f"{source.name}: made with --packing={packing}, which --system={options.system} cannot frame. Make the records "
+            f"with --packing={' or '.join(packings)}."
         )
     check(source.features, objective.reads, source.name)
 

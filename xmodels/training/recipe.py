@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from data_pipelines.ops.compose import Op
+from data_pipelines.stages.packing import FRAMED_AS_PAIRS
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 
@@ -39,6 +40,8 @@ class Recipe:
         batch_size, num_steps, learning_rate, num_warmup_steps, weight_decay: the paper's numbers.
         optimizer: a name from `training.optimizers.OPTIMIZERS`.
         clip_norm: gradients are scaled down to this global norm.
+        packings: values of `create_pretraining_data --packing` whose records it reads. By default those of one or two
+            segments in no order.
     """
 
     backbone: Callable[[], Backbone]
@@ -51,6 +54,7 @@ class Recipe:
     optimizer: str = "bert_adamw"
     weight_decay: float = 0.01
     clip_norm: float = 1.0
+    packings: tuple[str, ...] = FRAMED_AS_PAIRS
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's. Of another number of steps the warm-up keeps its share."""

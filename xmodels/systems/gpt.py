@@ -1,0 +1,28 @@
+"""GPT (Radford et al., 2018): a causal language model, later fine-tuned whole."""
+
+from data_pipelines.ops.runs import frame_run
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.gpt import SIZES, Gpt, GptConfig
+from xmodels.objectives.causal_lm import CausalLM
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Gpt, False
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: GptConfig | None = None) -> Recipe:
+    """Section 4.1: 64 runs of 512 pieces, Adam with weight decay 0.01, peak 2.5e-4 after 2,000 steps, 100 epochs.
+
+    An epoch of the books of the paper is about a billion pieces, so that many epochs are about 3,000,000 steps.
+    """
+    config = config or GptConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    return Recipe(
+        backbone=lambda: Gpt(config),
+        objective=CausalLM,
+        frame=frame_run(records.sequence_length),
+        batch_size=64,
+        num_steps=3_000_000,
+        learning_rate=2.5e-4,
+        num_warmup_steps=2_000,
+        optimizer="adamw",
+        packings=("stream",),
+    )

@@ -1,0 +1,27 @@
+"""GPT-2 (Radford et al., 2019): GPT with norms inside the residual branches, over bytes, on more text."""
+
+from data_pipelines.ops.runs import frame_run
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.gpt2 import SIZES, Gpt2, Gpt2Config
+from xmodels.objectives.causal_lm import CausalLM
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Gpt2, False
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: Gpt2Config | None = None) -> Recipe:
+    """Section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of later reports
+    on models of its smallest size (Brown et al., 2020, table 2.1, and weight decay 0.1 of its appendix B)."""
+    config = config or Gpt2Config(vocabulary_size=len(vocabulary), **SIZES[size])
+    return Recipe(
+        backbone=lambda: Gpt2(config),
+        objective=CausalLM,
+        frame=frame_run(records.sequence_length),
+        batch_size=512,
+        num_steps=600_000,
+        learning_rate=6e-4,
+        num_warmup_steps=2_000,
+        optimizer="adamw",
+        weight_decay=0.1,
+        packings=("stream",),
+    )
