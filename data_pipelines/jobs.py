@@ -1,16 +1,12 @@
 """The jobs behind the data commands: check, work with a progress bar, report."""
 
-import json
-import os
 import sys
-from collections.abc import Iterator
 
 from tqdm import tqdm
 
 from data_pipelines import beam_runner, contamination, duplicates, pretraining_data, tasks_split
-from data_pipelines.corpora.corpus import Corpus, open_corpus
+from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.corpora.language import language_warning
-from data_pipelines.corpora.reading import Reading
 from data_pipelines.corpora.reading import report as reading_report
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
@@ -18,14 +14,6 @@ from data_pipelines.records import Manifest
 from data_pipelines.settings import Settings
 from data_pipelines.stages import clean
 from data_pipelines.stages.packing import PACKINGS
-from data_pipelines.text.byte_pairs import merges_beside
-from data_pipelines.text.kinds import check_form
-from data_pipelines.text.report import vocabulary_report
-from data_pipelines.text.tokenizer import CONFIG
-from data_pipelines.text.train import texts_of
-from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
-
-REPORT_BYTES = 5_000_000  # of text that the report on a new vocabulary reads
 
 
 def bar(total: int, title: str) -> tqdm:
@@ -34,76 +22,11 @@ def bar(total: int, title: str) -> tqdm:
     return tqdm(total=total, desc=title, unit="B", unit_scale=True, dynamic_ncols=True, mininterval=seconds)
 
 
-def _checked(corpus: Corpus) -> Corpus:
+def checked_language(corpus: Corpus) -> Corpus:
     """The corpus, with a warning where it looks like another language."""
     if warning := language_warning(corpus):
         print(warning, file=sys.stderr)
     return corpus
-
-
-def train_vocabulary(
-    input_file: str, output_file: str, language: str, input_format: str, tokenizer: str, vocab_size: int,
-    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None, **reading,
-) -> None:  # fmt: skip
-    """Trains and writes a vocabulary; see `launch/train_vocabulary.py` for the arguments."""
-    as_folder = not os.path.splitext(output_file)[1]
-    if not as_folder:
-        check_form(output_file, tokenizer, "output_file")
-    elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
-        as_folder = False  # a plain name is a file, as it always was
-    if tokenizer == "words" and language == "zh" and not as_folder:
-        raise UsageError(
-            f"--output_file={output_file}: Chinese words need their segmenter remembered beside them; name a folder, "
-            "without an ending."
-        )
-    places = _places(output_file, tokenizer, as_folder)
-    for path in places.values():
-        if os.path.exists(path) and not overwrite:
-            raise UsageError(f"--output_file={output_file}: {path} exists. Choose another name or add --overwrite.")
-    corpus = _checked(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
-    passes = TRAINERS[tokenizer][1]
-    with bar(passes * corpus.num_bytes, "vocabulary") as progress:
-        trained = train_tokenizer(tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update)
-        progress.update(progress.total - progress.n)
-    contents = trained.files()
-    if as_folder:
-        contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()
-    for name, path in places.items():
-        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        with open(f"{path}.partial", "wb") as file:
-            file.write(contents[name])
-        os.replace(f"{path}.partial", path)
-    size = len(trained.vocabulary)
-    print(f"{output_file}: {size:,} entries from {corpus.num_files:,} file(s) read as {corpus.layout}.")
-    if size < vocab_size:
-        least = "" if tokenizer == "sentencepiece" else f" that occur {min_frequency or 2} times"
-        print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces{least}.")
-    print(f"On {'all' if corpus.num_bytes <= REPORT_BYTES else 'the start'} of the text:")
-    print(vocabulary_report(trained, start_of(corpus)))
-
-
-def start_of(corpus) -> Iterator[str]:
-    """The sentences of about the first REPORT_BYTES of a corpus."""
-    left = REPORT_BYTES
-    for text in texts_of(corpus, lambda num_bytes: None):
-        yield text
-        left -= len(text.encode())
-        if left < 0:
-            return
-
-
-def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
-    """Where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
-    if kind in ("byte_bpe", "bpe"):
-        if as_folder:
-            names = ["vocab.json", "merges.txt"]
-        else:
-            return {"vocab.json": output_file, "merges.txt": merges_beside(output_file)}
-    else:
-        names = ["spiece.model" if kind == "sentencepiece" else "vocab.txt"]
-    if as_folder:
-        return {name: os.path.join(output_file, name) for name in [*names, CONFIG]}
-    return {names[0]: output_file}
 
 
 def create_pretraining_data(
@@ -126,7 +49,7 @@ def create_pretraining_data(
     passes = dupe_factor if dupe_factor is not None else 10 if masking == "static" else 1
     chosen = Settings(dupe_factor=passes, masking=masking, **settings)
     chosen.check()
-    corpus = _checked(chosen.open_corpus())
+    corpus = checked_language(chosen.open_corpus())
     progress = None
 
     def report(done: int, total: int) -> None:

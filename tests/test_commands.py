@@ -11,10 +11,10 @@ import sys
 import time
 
 import pytest
-from tests.invocation import invoke
 
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
+from tests.invocation import invoke
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 

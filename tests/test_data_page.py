@@ -17,13 +17,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from backports import zstd
-from tests.invocation import invoke
 
 from data_pipelines import records
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.pretraining_data import Settings, create
 from data_pipelines.records import Manifest, ShardWriter
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
+from tests.invocation import invoke
 
 ROOT = pathlib.Path(__file__).parent.parent
 ROWS = [

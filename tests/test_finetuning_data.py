@@ -11,7 +11,6 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.invocation import invoke
 
 from data_pipelines import finetuning_data
 from data_pipelines.errors import DataError, UsageError
@@ -25,6 +24,7 @@ from data_pipelines.text.framing import shorten
 from data_pipelines.text.joining import join_words
 from data_pipelines.text.kinds import read_tokenizer
 from tests.conftest import SHARED
+from tests.invocation import invoke
 
 PIECES = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on mat dog ##s ran play ##ing un ##happy good bad , . ? who where what 1 2 3 "

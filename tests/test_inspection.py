@@ -1,14 +1,19 @@
 """`inspect_data` shows what every objective does to real sentences."""
 
+import re
+
 import numpy as np
 import pytest
 
+from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.inspection import inspect, setting_of
 from data_pipelines.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
 from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.vocabulary_jobs import sample
 from launch import inspect_data
+from tests.invocation import invoke
 
 UNITS = ("phrases", "entities")
 
@@ -62,3 +67,28 @@ def test_phrases_are_hidden_where_records_mark_them(records):
 
     batch = next(iter(Batches(source, with_phrases, 64).once(1)))
     assert np.sum(batch["label_weights"]) > 64
+
+
+def test_a_vocabulary_is_compared_with_a_corpus_or_with_that_of_records(records, zh_vocabulary, tmp_path, capsys):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("我们去爬山。我们跑。\n鿀鿀 鿁\n", encoding="utf-8")
+    flags = {"vocab_file": zh_vocabulary, "language": "zh"}
+    assert invoke("inspect_data", **flags, input_file=corpus) == 0
+    shown = capsys.readouterr().out
+    assert "entries of --tokenizer=wordpiece, lower-cased" in shown and "On all of the text" in shown
+    assert "most often lost: 鿀 (2) 鿁 (1)" in shown and "entries never used: 1,3" in shown
+    assert invoke("inspect_data", vocab_file=zh_vocabulary, data_dir=records, megabytes=0.01) == 0
+    assert re.search(r"On 1\d,\d{3} bytes of the text", capsys.readouterr().out)
+    for more, said in (({}, "name the text with"), ({"contamination": "a.txt", "input_file": corpus}, "two reports")):
+        assert invoke("inspect_data", **flags, **more) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_report_takes_its_text_from_all_of_the_corpus(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"sentence number {i} stands here.\n\n" for i in range(4000)), encoding="utf-8")
+    found = [int(text.split()[2]) for text in sample(open_corpus(str(corpus), "en"), 10_000)]
+    assert found == sorted(found) and len(set(found)) == len(found)
+    assert found[0] == 0 and found[-1] > 3700 and len({i // 250 for i in found}) == 16
+    assert 10_000 <= sum(len(f"sentence number {i} stands here.") for i in found) <= 11_000
+    assert len(list(sample(open_corpus(str(corpus), "en"), 0))) == 4000
