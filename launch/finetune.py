@@ -41,6 +41,8 @@ COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
 COMMAND.integer("save_checkpoints_steps", 500, "Steps between two resumable states.", minimum=1)
 COMMAND.integer("log_steps", 50, "Steps between two lines of progress.", minimum=1)
+COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms of gradients and weights of each layer; 0 for never.")  # fmt: skip
+COMMAND.string("profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110.")
 COMMAND.section("Devices")
 COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
 COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")

@@ -51,6 +51,8 @@ COMMAND.integer("save_checkpoints_steps", 1000, "Steps between two resumable sta
 COMMAND.integer("log_steps", 100, "Steps between two lines of progress.", minimum=1)
 COMMAND.integer("eval_every", 1000, "Steps between two evaluations on eval_data_dir.")
 COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.", minimum=1)
+COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms of gradients and weights of each layer; 0 for never.")  # fmt: skip
+COMMAND.string("profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110.")
 COMMAND.section("Devices")
 COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
 COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")

@@ -15,6 +15,7 @@ from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
 from xmodels.jobs import run_folder
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
+from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_class
 from xmodels.tasks.classify import Classify
 from xmodels.training import checkpoints, distribution
@@ -22,6 +23,7 @@ from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say
+from xmodels.training.watching import profile_steps, watch
 
 STRUCTURAL = (
     "task",
@@ -62,6 +64,8 @@ class Options:
     warmup_proportion: float = 0.1
     optimizer: str = "bert_adamw"
     log_steps: int = 50
+    log_norms_steps: int = 0
+    profile_steps: str | None = None
     save_checkpoints_steps: int = 500
     resume: str = "auto"
     distribution_strategy: str = "one_device"
@@ -116,12 +120,17 @@ def finetune(options: Options) -> dict[str, float]:
     def score(name):
         return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
 
+    looked_at = dataclasses.replace(batches, source=held.get("evaluation", batches.source))
+    watcher = watch(
+        learner, batches.zeros(), options.model_dir, options.log_norms_steps, options.profile_steps,
+        sampler(learner, looked_at, tokenizer, labels),
+    )  # fmt: skip
     state = Loop(
         learner, batches, options.model_dir, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
-        select="accuracy", on_best=hand_over,
+        select="accuracy", on_best=hand_over, watch=watcher,
     ).run(state)  # fmt: skip
     if "evaluation" in held:
         best = convert.load(options.model_dir)
@@ -163,6 +172,7 @@ def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> t
 
 
 def _check(options: Options, strategy, loaded) -> None:
+    profile_steps(options.profile_steps)  # raises what is wrong with it
     if not options.num_train_epochs > 0:
         raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
     if not 0 <= options.warmup_proportion <= 1:

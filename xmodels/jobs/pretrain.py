@@ -17,6 +17,7 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
 from xmodels.jobs import pretraining_records, run_folder
+from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
@@ -24,6 +25,7 @@ from xmodels.training.loop import Loop
 from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
+from xmodels.training.watching import profile_steps, watch
 
 BATCH = (
     "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
@@ -69,6 +71,8 @@ class Options:
     length_buckets: str | None = None
     pack_rows: bool = False
     pack_row_length: int | None = None
+    log_norms_steps: int = 0
+    profile_steps: str | None = None
     seed: int = 12345
     dry_run: bool = False
 
@@ -82,6 +86,7 @@ def pretrain(options: Options) -> dict[str, float]:
     system = systems.load(options.system)
     if options.size not in system.SIZES and not options.model_config_file:
         raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.")
+    profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
     source, tokenizer = pretraining_records.open_records(options)
     vocabulary = tokenizer.vocabulary
@@ -98,7 +103,8 @@ def pretrain(options: Options) -> dict[str, float]:
     _check_sizes(recipe, strategy, options)
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
-    evaluate = _evaluation(options, learner, batches)
+    evaluated = _evaluated_on(options, batches)
+    evaluate = _evaluation(options, learner, evaluated)
     count = backbone.count_params() + objective.count_params()
     size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
     say(
@@ -118,11 +124,15 @@ def pretrain(options: Options) -> dict[str, float]:
         baseline = unigram_baseline(batches)
     write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
     say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
+    watcher = watch(
+        learner, batches.zeros(), options.model_dir, options.log_norms_steps, options.profile_steps,
+        sampler(learner, evaluated, tokenizer),
+    )  # fmt: skip
     loop = Loop(
         learner, batches, options.model_dir, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
-        on_data_loss=_leaving_out(options, batches),
+        on_data_loss=_leaving_out(options, batches), watch=watcher,
     )  # fmt: skip
     with _naming_damage(options, source):
         state = loop.run(state)
@@ -281,17 +291,22 @@ def unigram_baseline(batches: Batches, num_examples: int = 1280) -> float:
     return float(np.bincount(labels).max() / max(1, len(labels))) if len(labels) else 0.0
 
 
+def _evaluated_on(options: Options, batches: Batches) -> Batches:
+    """Held-out records, where there are such, else those of the training."""
+    if not options.eval_data_dir:
+        return batches
+    source = RecordSource(options.eval_data_dir)
+    for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
+        found, wanted = (s.manifest.settings.get(name) for s in (source, batches.source))
+        if found != wanted:
+            raise DataError(
+                f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}."
+            )
+    return dataclasses.replace(batches, source=source)
+
+
 def _evaluation(options: Options, learner: Learner, batches: Batches) -> Callable[[], dict[str, float]]:
-    """What scores the learner: always the same examples with the same masks, held out where there are such records."""
-    if options.eval_data_dir:
-        source = RecordSource(options.eval_data_dir)
-        for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
-            found, wanted = (s.manifest.settings.get(name) for s in (source, batches.source))
-            if found != wanted:
-                raise DataError(
-                    f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}."
-                )
-        batches = dataclasses.replace(batches, source=source)
+    """What scores the learner: always the same examples with the same masks."""
     held: list = []
 
     def evaluate() -> dict[str, float]:

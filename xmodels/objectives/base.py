@@ -53,6 +53,13 @@ class Objective(keras.layers.Layer):
         """
         raise TypeError(f"{type(self).__name__} must define `score`.")
 
+    def guesses(self, outputs, batch, backbone):
+        """What the network takes features of the batch for, int: {name of the feature: of its shape}; by default nothing.
+
+        People look at them while a network trains.
+        """
+        return {}
+
 
 class Together(Objective):
     """Several objectives on one pass through the network; their losses are added."""
@@ -92,6 +99,9 @@ class Together(Objective):
             losses |= part_losses
             metrics |= part_metrics
         return losses, metrics
+
+    def guesses(self, outputs, batch, backbone):
+        return {n: guess for part in self._parts for n, guess in part.guesses(outputs, batch, backbone).items()}
 
 
 def together(*parts: Objective) -> Together:

@@ -1,5 +1,7 @@
 """Masked language modelling (Devlin et al., 2018, section 3.1, task 1)."""
 
+from keras import ops
+
 from data_pipelines.features import Feature
 from xmodels.layers.heads import MaskedLMHead
 from xmodels.objectives.base import Objective
@@ -23,8 +25,14 @@ class MaskedLM(Objective):
     def transform(self):
         return self.corrupt or super().transform()
 
-    def score(self, outputs, batch, backbone):
+    def logits(self, outputs, batch, backbone):
+        """Scores of the whole vocabulary at the hidden places, float32 (B, P, V)."""
         hidden, table = outputs["sequence_output"], backbone.embedding.token
-        logits = self.head(hidden, batch["mask_positions"], token_embedding=table)  # (B, P, V)
-        answer = batch["labels"], logits, batch["label_weights"]
+        return self.head(hidden, batch["mask_positions"], token_embedding=table)
+
+    def score(self, outputs, batch, backbone):
+        answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
         return {"masked_lm": weighted_cross_entropy(*answer)}, {"masked_lm_accuracy": weighted_accuracy(*answer)}
+
+    def guesses(self, outputs, batch, backbone):
+        return {"labels": ops.argmax(self.logits(outputs, batch, backbone), axis=-1)}

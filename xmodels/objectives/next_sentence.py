@@ -1,6 +1,7 @@
 """Next sentence prediction (Devlin et al., 2018, section 3.1, task 2)."""
 
 import keras
+from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers.initialization import truncated_normal
@@ -24,3 +25,6 @@ class NextSentence(Objective):
         return {"next_sentence": weighted_cross_entropy(*answer)}, {
             "next_sentence_accuracy": weighted_accuracy(*answer)
         }
+
+    def guesses(self, outputs, batch, backbone):
+        return {"next_sentence_labels": ops.argmax(self.head(outputs["pooled_output"]), axis=-1)}

@@ -37,6 +37,9 @@ class Classify(Task):
         answer = batch["labels"], outputs["logits"], batch["example_weights"]
         return {"classify": weighted_cross_entropy(*answer)}, {"accuracy": weighted_accuracy(*answer)}
 
+    def guesses(self, outputs, batch, backbone):
+        return {"labels": ops.argmax(outputs["logits"], axis=-1)}
+
     def predict(self, outputs):
         probabilities = ops.softmax(outputs["logits"], axis=-1)  # (B, C)
         return {"label_ids": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}

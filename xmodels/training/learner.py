@@ -29,6 +29,7 @@ class Learner:
         clip_norm: global norm to which the summed gradients are scaled down; 0 for none.
         seed: of dropout; masks are a function of (seed, step, replica).
         jit_compile: compile forward and backward of a replica with XLA.
+        gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
     strategy: tf.distribute.Strategy
@@ -50,6 +51,7 @@ class Learner:
         self.optimizer.build(self.variables)
         # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
         self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=self.cursor.aggregation)
         self._gradients = tf.function(self._replica_gradients, jit_compile=self.jit_compile or None)
         self.train = tf.function(self._train, reduce_retracing=True)
         self.evaluate_batch = tf.function(self._evaluate_batch)
@@ -75,7 +77,8 @@ class Learner:
             ):
                 waited += tf.timestamp() - asked
             with tf.control_dependencies([waited]):  # or one core might compute first and read the clock later
-                sums = self.strategy.run(self._replica_step, (batch,))
+                sums, norms = self.strategy.run(self._replica_step, (batch,))
+            self.gradient_norms.assign(self.strategy.experimental_local_results(norms)[0])
             totals += self.strategy.reduce(SUM, sums, axis=None)
         return totals, waited
 
@@ -86,7 +89,8 @@ class Learner:
         seed = tf.bitcast(fold(step_seed, context.replica_id_in_sync_group), tf.uint32)  # (2,)
         gradients, sums = self._gradients(batch, inverse, seed)
         gradients = context.all_reduce(SUM, gradients)
-        norm = tf.linalg.global_norm(gradients)
+        squares = 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+        norm = tf.sqrt(tf.reduce_sum(squares))
         finite = tf.math.is_finite(norm)
         scale = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else 1.0
         # Gradients that are not finite count as zero, and the step as skipped.
@@ -94,7 +98,7 @@ class Learner:
         self.optimizer.apply(gradients, self.variables)
         # It needs the gradients, so that who waits for the result (the measure of data wait) waits for the whole step.
         skipped = tf.stack([tf.cast(~finite, tf.float32), 1.0]) / context.num_replicas_in_sync
-        return tf.concat([tf.where(finite, sums, tf.zeros_like(sums)), skipped[None]], axis=0)
+        return tf.concat([tf.where(finite, sums, tf.zeros_like(sums)), skipped[None]], axis=0), tf.sqrt(squares)
 
     def _loss_weights(self, batch):
         """The weight of each loss in this replica's batch.

@@ -16,6 +16,7 @@ from xmodels.training.checkpoints import State
 from xmodels.training.learner import Learner
 from xmodels.training.progress import line, say, scores
 from xmodels.training.run_log import RunLog, memory_gib
+from xmodels.training.watching import Watch
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
 MOST_SKIPPED = 20  # steps without finite gradients; more end the run
@@ -45,6 +46,7 @@ class Loop:
         on_data_loss: called when a record cannot be read; gives the batches and the state to go on with. By default the
             error goes on.
         on_best: called when `select` reaches a new best value.
+        watch: looks at norms, profiles and predictions on the way.
     """
 
     learner: Learner
@@ -59,6 +61,7 @@ class Loop:
     select: str | None = None
     on_best: Callable[[], None] = lambda: None
     on_data_loss: Callable[[State], tuple[Batches, State]] | None = None
+    watch: Watch = dataclasses.field(default_factory=Watch)
 
     def run(self, state: State) -> State:
         """Trains from `state` to `num_steps` and saves the last state.
@@ -72,7 +75,8 @@ class Loop:
         self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            return self._run(state)
+            with self.watch.watching(self.learner, self.log, self.folder):
+                return self._run(state)
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -91,6 +95,7 @@ class Loop:
         path = ""
         while state.step < self.num_steps:
             count = min(per_call, self._steps_to_event(state.step))
+            self.watch.before(state.step)
             clock = time.monotonic()
             try:
                 totals, waited = self.learner.train(iterator, tf.constant(count))
@@ -106,6 +111,7 @@ class Loop:
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
             window.add(totals.numpy(), float(waited), seconds, count)
+            self.watch.after(state.step)
             if _due(state.step, self.log_every) or state.step == self.num_steps:
                 self._report(state, window)
                 window = _Window(traced=True)
@@ -141,7 +147,7 @@ class Loop:
 
     def _steps_to_event(self, step: int) -> int:
         intervals = [n for n in (self.save_every, self.log_every, self.evaluate and self.evaluate_every) if n]
-        return min([self.num_steps - step, *(n - step % n for n in intervals)])
+        return min([self.watch.next_event(step, self.num_steps) - step, *(n - step % n for n in intervals)])
 
     def _report(self, state: State, window: "_Window") -> None:
         means = self.learner.means(window.totals)
@@ -150,6 +156,7 @@ class Loop:
         per_second = window.timed / window.steps / max(window.seconds, 1e-9)  # 0 where only the first call was made
         rates = {
             "learning_rate": float(self.learner.optimizer.learning_rate),
+            **self.watch.rates(tokens[1] * per_second),
             "tokens_per_second": tokens[1] * per_second,
             "real_tokens_per_second": tokens[0] * per_second,
             "data_wait": window.waited / max(window.seconds, 1e-9),
@@ -173,6 +180,7 @@ class Loop:
         shown = scores(means, self.learner.loss_names).items()
         say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
         self.log.write("evaluation", state.step, means)
+        self.watch.evaluated(state.step)
         if self.select is None or (state.best is not None and means[self.select] <= state.best):
             return state
         self.on_best()

@@ -31,6 +31,8 @@ def line(step: int, num_steps: int, means: dict[str, float], losses: list[str], 
     parts += [f"{name} {short(means[name])}" for name in means if name.endswith("accuracy")]
     parts.append(f"lr {rates['learning_rate']:.2g}")
     parts.append(f"{short(rates['tokens_per_second'])} tok/s ({short(rates['real_tokens_per_second'])} real)")
+    if "model_flops_utilisation" in rates:
+        parts.append(f"MFU {rates['model_flops_utilisation']:.0%}")
     parts.append(f"data wait {rates['data_wait']:.0%}")
     parts.append(f"{rates['memory_gib']:.1f} GiB")
     parts.append(f"ETA {duration(rates['eta_seconds'])}")

@@ -8,6 +8,7 @@ import psutil
 import tensorflow as tf
 
 from xmodels.training.progress import read_log
+from xmodels.training.samples import as_text
 
 
 class RunLog:
@@ -40,6 +41,13 @@ class RunLog:
         with self.writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(f"{kind}/{name}", value)
+        self.writer.flush()
+
+    def samples(self, step: int, examples: list[dict]) -> None:
+        """Adds predictions of some examples; TensorBoard shows them as text."""
+        self.note("samples", step, {"examples": examples})
+        with self.writer.as_default(step=step):
+            tf.summary.text("samples", "\n\n".join(as_text(example) for example in examples))
         self.writer.flush()
 
 

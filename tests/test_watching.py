@@ -1,0 +1,128 @@
+"""What a run shows while it works: FLOPs, norms, a profile, predictions; and that looking changes nothing."""
+
+import dataclasses
+import glob
+import os
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.models.bert import SIZES, Bert, BertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.training import flops, peak
+from xmodels.training.progress import read_log
+from xmodels.training.samples import as_text, pieces
+from xmodels.training.watching import profile_steps
+
+
+@pytest.fixture(scope="module")
+def watched(records, small_config, tmp_path_factory):
+    """The folder of a run at which everything was looked at, with what it printed."""
+    folder = str(tmp_path_factory.mktemp("watched") / "run")
+    pretrain(
+        Options(
+            system="bert_wwm", model_dir=folder, data_dir=records, eval_data_dir=records,
+            model_config_file=small_config, num_train_steps=6, train_batch_size=8, learning_rate=1e-2,
+            num_warmup_steps=2, optimizer="bert_adamw", log_steps=3, eval_steps=2, eval_every=3, log_norms_steps=2,
+            profile_steps="2,4",
+        )
+    )  # fmt: skip
+    return folder
+
+
+def of_kind(folder, kind):
+    return [entry for entry in read_log(os.path.join(folder, "log.jsonl")) if entry["kind"] == kind]
+
+
+def test_flops_of_bert_follow_from_its_weights():
+    config = BertConfig(vocabulary_size=500, **SIZES["tiny"])
+    backbone, objective = Bert(config).initialize(), together(MaskedLM(config), NextSentence(config))
+    B, L, P, D, F, V = 3, 40, 5, config.hidden_dim, config.intermediate_dim, 500
+    ids = tf.zeros((B, L), tf.int32)
+    batch = {"token_ids": ids, "segment_ids": ids, "padding_mask": ids == 0, "mask_positions": ids[:, :P]}
+    batch |= {"labels": ids[:, :P], "label_weights": tf.ones((B, P))}
+    batch |= {"next_sentence_labels": ids[:, 0], "example_weights": tf.ones(B)}
+    blocks = config.num_layers * B * L * (2 * (4 * D * D + 2 * D * F) + 4 * L * D)
+    heads = B * P * 2 * (D * D + D * V) + B * 2 * (D * D + 2 * D)
+    assert flops.forward_flops(backbone, objective, batch) == blocks + heads
+    assert flops.flops_per_token(backbone, objective, batch) == pytest.approx(3 * (blocks + heads) / (B * L))
+
+
+def test_flops_of_loops_einsums_and_functions_are_counted():
+    weights = tf.ones((4, 4))
+    inner = tf.function(lambda x: tf.matmul(x, weights))
+
+    def forward(batch):
+        x = tf.einsum("bld,dhk->blhk", batch["x"], tf.ones((4, 2, 3)))  # 2 * 2*5 * 4 * 6 = 480
+        y = inner(batch["x"][:, 0])  # 2 * 2*4*4 = 64
+        _, y = tf.while_loop(
+            lambda i, y: i < 7, lambda i, y: (i + 1, tf.matmul(y, weights)), (0, y), maximum_iterations=7
+        )  # 7 * 64
+        return x, tf.matmul(y, y, transpose_a=True)  # 2 * 4*4*2 = 64
+
+    graph = flops.trace(forward, {"x": tf.ones((2, 5, 4))})
+    assert flops.count(graph) == 480 + 64 + 7 * 64 + 64
+
+
+def test_peak_is_measured_once_and_kept(tmp_path, monkeypatch):
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    first = peak.peak_flops(strategy, "float32", str(tmp_path))
+    assert first["how"] == "measured" and first["flops_per_second"] > 1e8
+    monkeypatch.setattr(peak, "measured", lambda dtype: 1.0)
+    assert peak.peak_flops(strategy, "float32", str(tmp_path)) == first
+    assert peak.peak_flops(strategy, "bfloat16", str(tmp_path))["flops_per_second"] == 1.0
+
+
+def test_log_tells_norms_use_of_the_peak_and_predictions(watched):
+    train, norms, samples = (of_kind(watched, kind) for kind in ("train", "norms", "samples"))
+    assert [entry["step"] for entry in train] == [3, 6] and [entry["step"] for entry in norms] == [2, 4, 6]
+    assert train[-1]["gradient_norm"] > 0 and 0 < train[-1]["model_flops_utilisation"] < 1
+    last = {name: value for name, value in norms[-1].items() if "_norm/" in name}
+    whole = np.sqrt(sum(value**2 for name, value in last.items() if name.startswith("gradient_norm/")))
+    assert whole == pytest.approx(train[-1]["gradient_norm"], rel=1e-5)
+    assert {"gradient_norm/blocks.0", "weight_norm/embedding", "weight_norm/masked_lm"} <= set(last)
+    assert [entry["step"] for entry in samples] == [3, 6]
+    hidden = [piece for piece in samples[0]["examples"][0]["pieces"] if not isinstance(piece, str)]
+    assert hidden and all(len(piece) == 3 and all(piece) for piece in hidden)
+    assert samples[0]["examples"][0]["answers"]["second segment"][1] in ("follows", "is another")
+
+
+def test_profile_of_some_steps_and_text_for_tensorboard_are_written(watched):
+    assert glob.glob(os.path.join(watched, "tensorboard/plugins/profile/*/*.xplane.pb"))
+    tags = set()
+    for path in glob.glob(os.path.join(watched, "tensorboard", "events*")):
+        for record in tf.compat.v1.train.summary_iterator(path):
+            tags |= {value.tag for value in record.summary.value}
+    assert {"samples", "train/model_flops_utilisation", "norms/gradient_norm/blocks.0"} <= tags
+
+
+def test_looking_changes_no_weight(watched, records, small_config, tmp_path):
+    config = Options(
+        system="bert_wwm", model_dir=str(tmp_path / "plain"), data_dir=records, model_config_file=small_config,
+        num_train_steps=6, train_batch_size=8, learning_rate=1e-2, num_warmup_steps=2, optimizer="bert_adamw",
+    )  # fmt: skip
+    pretrain(config)
+    contents = []
+    for folder in (watched, config.model_dir):
+        with open(os.path.join(folder, "backbone", "weights.safetensors"), "rb") as file:
+            contents.append(file.read())
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("text", ["5", "7,3", "0,4", "a,b"])
+def test_profiles_of_no_steps_are_refused(text):
+    with pytest.raises(UsageError, match=f"--profile_steps={text}: expected the first and the last step"):
+        profile_steps(text)
+
+
+def test_samples_read_as_text_in_both_languages():
+    english = pieces(["[CLS]", "it", "[MASK]", "##ing", "now"], {2: ("rain", "snow")})
+    assert as_text({"pieces": english}) == "[CLS] it [rain→snow]ing now"
+    assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今 [天→[MASK]] 下雨"
+    assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, guessed b)"

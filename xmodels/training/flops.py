@@ -1,0 +1,127 @@
+"""How much a network computes, counted in its graph, and how much the machine could.
+
+One multiplication and one addition are two FLOPs. Only matrix multiplications count, in whatever form they stand in the
+graph (MatMul, BatchMatMul, Einsum, convolutions): for a Transformer that is 2 per weight of a Dense layer and token,
+plus 4 L D per layer and token for the attention over L keys, plus the head at the positions that are scored. Training
+counts three times the forward pass, as the backward pass multiplies twice as much (Kaplan et al., 2020, section 2.1);
+what rematerialisation computes again is not counted (Chowdhery et al., 2022, appendix B: model FLOPs utilisation).
+"""
+
+import math
+import re
+
+import tensorflow as tf
+
+TRAINING = 3  # passes forward and backward, in units of the forward pass
+
+
+def flops_per_token(backbone, objective, batch) -> float:
+    """FLOPs that training spends on one position of a batch of this shape, padding included."""
+    return TRAINING * forward_flops(backbone, objective, batch) / _positions(batch)
+
+
+def forward_flops(backbone, objective, batch) -> float:
+    """FLOPs of one forward pass with its losses.
+
+    Args:
+        batch: the features, with static shapes; only shapes and types are read.
+    """
+    return count(trace(lambda features: _losses(backbone, objective, features), batch))
+
+
+def trace(function, batch) -> tf.Graph:
+    """The graph of a function of a batch."""
+    specs = {name: tf.TensorSpec(value.shape, value.dtype) for name, value in batch.items()}
+    return tf.function(function, autograph=False).get_concrete_function(specs).graph
+
+
+def _losses(backbone, objective, features):
+    losses, _ = objective.score(objective.forward(backbone, features, training=False), features, backbone)
+    return losses
+
+
+def _positions(batch) -> int:
+    return math.prod(batch["padding_mask"].shape)
+
+
+def count(graph: tf.Graph) -> float:
+    """FLOPs of the matrix multiplications of a graph with static shapes, and of the functions that it calls.
+
+    The body of a loop counts as often as its `maximum_iterations` says, or once where it says nothing.
+    """
+    definition = graph.as_graph_def(add_shapes=True)
+    library = {function.signature.name: function for function in definition.library.function}
+    return _count(definition.node, _shapes(definition.node), library)
+
+
+def _count(nodes, shapes, library) -> float:
+    constants = {n.name: n.attr["value"].tensor for n in nodes if n.op == "Const"}
+    total = 0.0
+    for node in nodes:
+        total += _multiplications(node, shapes)
+        times = 1
+        for name, attribute in node.attr.items():
+            function = library.get(attribute.func.name)
+            if function is None or name == "cond":
+                continue
+            if name == "body":
+                times = _iterations(constants.get(_source(node.input[1])))
+            inner = _shapes(function.node_def, function)
+            total += times * _count(function.node_def, inner, library)
+    return total
+
+
+def _multiplications(node, shapes) -> float:
+    """FLOPs of one node itself."""
+    if node.op not in ("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "Conv2D"):
+        return 0.0
+    inputs = [_shape_of(name, shapes) for name in node.input]
+    if node.op == "Einsum":
+        return 2.0 * _einsum_size(node.attr["equation"].s.decode(), inputs)
+    result = math.prod(shapes[node.name][0])
+    if node.op == "Conv2D":
+        return 2.0 * result * math.prod(inputs[1][:-1])
+    turned = node.attr["transpose_a"].b or node.attr["adj_x"].b
+    return 2.0 * result * inputs[0][-2 if turned else -1]
+
+
+def _einsum_size(equation: str, inputs) -> int:
+    """How many products an einsum without repeated labels sums: the size of all its labels together."""
+    sizes: dict[str, int] = {}
+    for labels, shape in zip(equation.split("->")[0].split(","), inputs, strict=True):
+        labels = labels.strip()
+        spread = len(shape) - len(labels.replace("...", ""))
+        labels = labels.replace("...", "".join(chr(0x3B1 + i) for i in range(spread)))
+        for label, size in zip(labels, shape, strict=True):
+            sizes[label] = max(size, sizes.get(label, 1))
+    return math.prod(sizes.values())
+
+
+def _shapes(nodes, function=None) -> dict[str, list[list[int]]]:
+    """The output shapes of all nodes, and of the arguments of a function; an unknown dimension counts as 1."""
+    shapes = {node.name: _known(node.attr["_output_shapes"]) for node in nodes}
+    if function is not None:
+        for index, argument in enumerate(function.signature.input_arg):
+            shapes[argument.name] = _known(function.arg_attr[index].attr["_output_shapes"])
+    return shapes
+
+
+def _known(attribute) -> list[list[int]]:
+    return [[max(1, axis.size) for axis in shape.dim] for shape in attribute.list.shape]
+
+
+def _source(name: str) -> str:
+    return name.lstrip("^").partition(":")[0]
+
+
+def _shape_of(name: str, shapes) -> list[int]:
+    """The shape behind `node`, `node:1` (in a graph) or `node:output:1` (in a function)."""
+    found = shapes[_source(name)]
+    index = re.search(r":(\d+)$", name)
+    return found[min(int(index[1]) if index else 0, len(found) - 1)]
+
+
+def _iterations(tensor) -> int:
+    """The `maximum_iterations` of a loop, where the graph knows it."""
+    value = int(tf.make_ndarray(tensor)) if tensor is not None and not tensor.tensor_shape.dim else 1
+    return max(1, value)

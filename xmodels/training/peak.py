@@ -1,0 +1,77 @@
+"""The most that a machine multiplies in a second: from a table for known accelerators, else measured."""
+
+import functools
+import json
+import os
+import time
+
+import tensorflow as tf
+
+from data_pipelines.records import write_json
+
+FILE = "peak.json"
+# Dense matrix multiplication in 1e12 FLOPs a second, as the makers state it: {name: (float32, bfloat16 or float16)}.
+# Of GPUs since Ampere "float32" is TF32, which TensorFlow takes by default.
+ACCELERATORS = {
+    "H200": (494.7, 989.4), "H100 PCIe": (378.0, 756.0), "H100": (494.7, 989.4), "A100": (156.0, 312.0),
+    "L40S": (183.0, 362.0), "L4": (60.0, 121.0), "A10": (62.5, 125.0), "V100": (15.7, 125.0), "T4": (8.1, 65.0),
+    "RTX 4090": (82.6, 165.2), "RTX 3090": (35.6, 71.0),
+}  # fmt: skip
+SIZE, SECONDS = 1024, 0.15  # of the measuring multiplication, and for how long it is repeated
+
+
+def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None = None) -> dict | None:
+    """The peak of all devices of a strategy.
+
+    Args:
+        dtype: in which is computed, such as "float32" or "bfloat16".
+        folder: a run folder, in which peak.json keeps what was measured; None keeps it nowhere.
+
+    Returns:
+        `flops_per_second` of all devices, and `how`, `device`, `dtype` and `devices`, which tell what that is; None of
+        TPUs, whose kind TensorFlow does not tell.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if tf.config.list_physical_devices("TPU"):
+        return None
+    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else "CPU"
+    # Virtual CPUs share the cores of their host, so of these only hosts count.
+    fact = {"device": name, "dtype": dtype, "devices": strategy.num_replicas_in_sync if gpus else _hosts(strategy)}
+    path = folder and os.path.join(folder, FILE)
+    if path and (stored := _read(path)) and all(stored.get(key) == value for key, value in fact.items()):
+        return stored
+    known = [numbers for key, numbers in ACCELERATORS.items() if key in name]
+    one = known[0][dtype != "float32"] * 1e12 if known else measured(dtype)
+    fact |= {"flops_per_second": one * fact["devices"], "how": "table" if known else "measured"}
+    if path:
+        write_json(path, fact)
+    return fact
+
+
+def _hosts(strategy) -> int:
+    cluster = strategy.cluster_resolver and strategy.cluster_resolver.cluster_spec().as_dict()
+    return max(1, sum(len(tasks) for tasks in cluster.values())) if cluster else 1
+
+
+def _read(path: str) -> dict | None:
+    """What was measured before; a file cut by a kill counts as none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            stored = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return stored if isinstance(stored, dict) and isinstance(stored.get("flops_per_second"), float) else None
+
+
+@functools.cache
+def measured(dtype: str) -> float:
+    """FLOPs a second of the best of some large matrix multiplications on the first device."""
+    x = tf.cast(tf.random.stateless_uniform((SIZE, SIZE), (1, 2)), dtype)
+    multiply = tf.function(lambda a, b: tf.matmul(a, b))
+    multiply(x, x).numpy()
+    best, end = float("inf"), time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        multiply(x, x)[0, 0].numpy()
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * SIZE**3 / best

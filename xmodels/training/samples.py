@@ -1,0 +1,63 @@
+"""Examples as people read them: hidden words with what stands there, the truth and the guess; labels likewise.
+
+An example is plain JSON, as it stands in log.jsonl:
+    {"pieces": ["the ", ["rain", "snow", "[MASK]"], " fell"], "answers": {"label": ["weather", "sport"]}}
+A piece is a run of text, or (truth, guess, what the network saw); an answer is (truth, guess). A guess that nobody
+made is None.
+"""
+
+from data_pipelines.text.joining import gap
+
+
+def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list:
+    """Runs of text and hidden tokens.
+
+    Args:
+        tokens: what the network sees; pieces of words as the vocabulary writes them.
+        hidden: {place: (truth, guess)}.
+    """
+    found: list = []
+    for place, token in enumerate(tokens):
+        before = tokens[place - 1] if place else ""
+        if between := _between(before, token):
+            _append(found, between)
+        if place in hidden:
+            truth, guess = hidden[place]
+            found.append([_plain(truth), guess if guess is None else _plain(guess), _plain(token)])
+        else:
+            _append(found, _plain(token))
+    return found
+
+
+def _append(found: list, text: str) -> None:
+    if found and isinstance(found[-1], str):
+        found[-1] += text
+    else:
+        found.append(text)
+
+
+def _between(before: str, token: str) -> str:
+    """The blank before a token, in the spellings of all vocabularies: `##ing`, `▁the`, `Ġthe`."""
+    if token[:1] in ("▁", "Ġ"):
+        return " "
+    continues = token.startswith("##") or before[:1] in ("▁", "Ġ")
+    return "" if continues else gap(_plain(before), token)
+
+
+def _plain(token: str) -> str:
+    return token.removeprefix("##").removeprefix("▁").removeprefix("Ġ") or token
+
+
+def as_text(example: dict) -> str:
+    """One line: hidden words as `[truth→guess]`, or, where nobody guessed, `[truth→what stands there]`."""
+    parts = [piece if isinstance(piece, str) else _bracket(*piece) for piece in example["pieces"]]
+    answers = [f"{name}: {_answer(*pair)}" for name, pair in example.get("answers", {}).items()]
+    return "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
+
+
+def _bracket(truth: str, guess: str | None, shown: str) -> str:
+    return f"[{truth}→{shown if guess is None else guess}]"
+
+
+def _answer(truth: str, guess: str | None) -> str:
+    return truth if guess is None else f"{truth}, guessed {guess}"
