@@ -57,21 +57,25 @@ def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str]
 
 
 def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None) -> dict:
-    hidden: dict[int, tuple[str, str | None]] = {}
-    if "mask_positions" in values:
-        for slot, (place, truth, weight) in enumerate(
-            zip(values["mask_positions"], values["labels"], values["label_weights"], strict=True)
-        ):
-            if weight:
-                guess = _text(tokenizer, guesses["labels"][slot]) if "labels" in guesses else None
-                hidden[int(place)] = _text(tokenizer, truth), guess
     tokens = [_text(tokenizer, i) for i in values["token_ids"][: int(values["padding_mask"].sum())]]
+    hidden = _hidden(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}
     answers = {}
-    if labels and "mask_positions" not in values:
+    if labels and values["labels"].ndim == 0:
         answers["label"] = _pair("labels", values, guesses, labels)
     if "next_sentence_labels" in values and values["next_sentence_labels"].ndim == 0:
         answers["second segment"] = _pair("next_sentence_labels", values, guesses, NEXT_SENTENCE)
     return {"pieces": pieces(tokens, hidden), "answers": answers}
+
+
+def _hidden(values: dict, guesses, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
+    """{place: (truth, guess)} of hidden tokens; where none is hidden, the labels are the tokens that follow."""
+    labels = values["labels"]
+    places = values.get("mask_positions", range(1, len(labels) + 1))
+    return {
+        int(place): (_text(tokenizer, labels[slot]), None if guesses is None else _text(tokenizer, guesses[slot]))
+        for slot, (place, weight) in enumerate(zip(places, values["label_weights"], strict=True))
+        if weight
+    }
 
 
 def _pair(name: str, values: dict, guesses: dict, names) -> list:

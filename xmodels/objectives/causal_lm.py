@@ -1,5 +1,7 @@
 """Causal language modelling: name each token from those before it (Radford et al., 2018, equation 1)."""
 
+from keras import ops
+
 from data_pipelines.features import Feature
 from xmodels.layers.heads import tied_logits
 from xmodels.objectives.base import Objective
@@ -18,6 +20,9 @@ class CausalLM(Objective):
         logits = self.logits(outputs["sequence_output"], backbone)  # (B, L, V)
         answer = batch["labels"], logits, batch["label_weights"]
         return {"causal_lm": weighted_cross_entropy(*answer)}, {"causal_lm_accuracy": weighted_accuracy(*answer)}
+
+    def guesses(self, outputs, batch, backbone):
+        return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):
         """(..., D) -> float32 (..., V)"""
