@@ -66,14 +66,15 @@ class State:
         )
 
 
-def _optimizer_variables(optimizer) -> dict:
+def _optimizer_variables(learner) -> dict:
     # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
     # stable: Keras numbers the networks that one process makes.
-    return {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(optimizer.variables)}
+    own = {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(learner.optimizer.variables)}
+    return own | learner.further_variables
 
 
-def _optimizer_values(optimizer) -> dict[str, np.ndarray]:
-    return {name: np.atleast_1d(v.numpy()) for name, v in _optimizer_variables(optimizer).items()}
+def _optimizer_values(learner) -> dict[str, np.ndarray]:
+    return {name: np.atleast_1d(v.numpy()) for name, v in _optimizer_variables(learner).items()}
 
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
@@ -84,7 +85,7 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
     os.makedirs(temporary)
     objective = learner.objective
     weights = values_of("backbone", learner.backbone) | values_of(objective.prefix, objective)
-    for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner.optimizer))):
+    for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
         save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
     sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
     write_json(os.path.join(temporary, STATE), {**dataclasses.asdict(state), "sha256": sums})
@@ -154,10 +155,10 @@ def restore(path: str, learner) -> State:
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)
     values = read_weights(os.path.join(path, OPTIMIZER))
-    variables = _optimizer_variables(learner.optimizer)
+    variables = _optimizer_variables(learner)
     wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
     if wanted != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
-        variable.assign(values[name].reshape(variable.shape))
+        variable.assign(values[name].reshape(tuple(variable.shape)))
     return State(**stored)

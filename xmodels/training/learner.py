@@ -1,9 +1,10 @@
 """One training step for every strategy: global weights first, then sums, then clipping, then the update.
 
 `Model.fit` of Keras 3 clips before it reduces and averages means of replicas, so it is wrong, or fails, under
-`tf.distribute` (see BUILD_NOTES.md). Here replicas, and one day micro-batches, add up to the large batch exactly.
+`tf.distribute` (see BUILD_NOTES.md). Here replicas and micro-batches add up to the large batch exactly.
 """
 
+import contextlib
 import dataclasses
 
 import keras
@@ -14,9 +15,25 @@ from data_pipelines.ops.seeds import fold
 from xmodels.layers.dropout import dropout_seed
 from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
+from xmodels.training.accumulation import accumulate
+from xmodels.training.averaging import MovingAverage
 from xmodels.training.optimizers import exclude_from_decay
+from xmodels.training.precision import ONCE, LossScale
 
 SUM = tf.distribute.ReduceOp.SUM
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What a step spends memory on.
+
+    Attributes:
+        micro_batches: parts into which a replica cuts its share of a batch; their gradients are summed.
+        ema_decay: of a moving average of the weights, which is then what is evaluated and handed over; 0 for none.
+    """
+
+    micro_batches: int = 1
+    ema_decay: float = 0.0
 
 
 @dataclasses.dataclass(repr=False)  # TensorFlow's warnings print their functions' owner, with all its weights
@@ -24,10 +41,12 @@ class Learner:
     """A network, its objective and an optimizer under one strategy.
 
     Make it inside `strategy.scope()`, with a built backbone. `batch` is one batch of zeros, which builds the heads.
+    Under the policy mixed_float16 the loss is scaled. A step whose loss or gradients are not finite changes neither
+    weights nor the optimizer's variables; the step number, and with it the schedule and the place in the data, go on.
 
     Attributes:
         clip_norm: global norm to which the summed gradients are scaled down; 0 for none.
-        seed: of dropout; masks are a function of (seed, step, replica).
+        seed: of dropout; masks are a function of (seed, step, replica, micro-batch).
         jit_compile: compile forward and backward of a replica with XLA.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
@@ -40,26 +59,48 @@ class Learner:
     clip_norm: float = 1.0
     seed: int = 0
     jit_compile: bool = False
+    memory: Memory = Memory()
 
     def __post_init__(self):
-        outputs = self.objective.forward(self.backbone, self.batch)
-        losses, metrics = self.objective.score(outputs, self.batch, self.backbone)
+        row = {name: x[:1] for name, x in self.batch.items()}
+        outputs = self.objective.forward(self.backbone, row)
+        losses, metrics = self.objective.score(outputs, row, self.backbone)
         self.names = [*losses, *metrics, "real_tokens", "skipped"]
         self.loss_names = list(losses)
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
         exclude_from_decay(self.optimizer, named_weights(self.backbone) | named_weights(self.objective))
         self.optimizer.build(self.variables)
         # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
-        self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
-        self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=self.cursor.aggregation)
-        self._gradients = tf.function(self._replica_gradients, jit_compile=self.jit_compile or None)
+        self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
+        self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=ONCE)
+        self.skipped_in_row = tf.Variable(0, dtype=tf.int64, aggregation=ONCE)
+        self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
+        decay = self.memory.ema_decay
+        self.average = MovingAverage(self.trained_weights(), decay) if decay else None
+        self._gradients = tf.function(self._micro_gradients, jit_compile=self.jit_compile or None, autograph=False)
         self.train = tf.function(self._train, reduce_retracing=True)
-        self.evaluate_batch = tf.function(self._evaluate_batch)
+        self.evaluate_batch = tf.function(self._evaluate_batch, autograph=False)
 
     @property
     def step(self) -> int:
-        """Number of updates done."""
+        """Number of steps done, with those that were skipped."""
         return int(self.optimizer.iterations.numpy())
+
+    def trained_weights(self) -> dict[str, keras.Variable]:
+        """The weights that training changes, by the names that they have in a state, in the order of `variables`."""
+        parts = (("backbone", self.backbone), (self.objective.prefix, self.objective))
+        names = {id(v): f"{prefix}.{n}" for prefix, part in parts for n, v in named_weights(part).items()}
+        return {names[id(v)]: v for v in self.variables}
+
+    @property
+    def further_variables(self) -> dict[str, tf.Variable]:
+        """What a state holds besides weights and the optimizer's variables, by name."""
+        parts = [part.variables for part in (self.loss_scale, self.average) if part]
+        return {name: variable for variables in parts for name, variable in variables.items()}
+
+    def averaged(self):
+        """A context in which the weights are those to evaluate and to hand over: their moving average, if there is one."""
+        return self.average.in_place() if self.average else contextlib.nullcontext()
 
     def _train(self, iterator, num_steps):
         """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait."""
@@ -77,28 +118,78 @@ class Learner:
             ):
                 waited += tf.timestamp() - asked
             with tf.control_dependencies([waited]):  # or one core might compute first and read the clock later
-                sums, norms = self.strategy.run(self._replica_step, (batch,))
-            self.gradient_norms.assign(self.strategy.experimental_local_results(norms)[0])
-            totals += self.strategy.reduce(SUM, sums, axis=None)
+                totals += self._step(batch)
         return totals, waited
 
-    def _replica_step(self, batch):
+    @tf.autograph.experimental.do_not_convert  # nothing below needs it, and it would cost seconds
+    def _step(self, batch):
+        """One step of all replicas. Returns (sum, weight) for each of `names`.
+
+        The update is a second call of the replicas, since Mirrored strategies cannot merge inside of a condition.
+        """
+        gradients, *results = self.strategy.run(self._replica_gradients, (batch,))
+        sums, norms, finite = (self._first(result) for result in results)
+        self.gradient_norms.assign(norms)
+        fault = ~finite
+        if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
+            fault &= self.loss_scale.is_smallest | ~self._finite_losses(sums)
+        tf.cond(
+            finite,
+            lambda: self.strategy.run(self._update, (gradients,)),
+            lambda: self.strategy.run(self._skip),
+        )
+        self.skipped_in_row.assign(tf.where(fault, self.skipped_in_row + 1, 0))
+        sums = tf.where(finite, sums, tf.zeros_like(sums))
+        return tf.concat([sums, [[tf.cast(fault, tf.float32), 1.0]]], axis=0)
+
+    def _first(self, value):
+        """What is equal on all replicas, of the first one here."""
+        return self.strategy.experimental_local_results(value)[0]
+
+    def _finite_losses(self, sums):
+        return tf.reduce_all(tf.math.is_finite(sums[: len(self.loss_names)]))
+
+    def _replica_gradients(self, batch):
+        """The global gradients, clipped; the global (sum, weight) pairs, the norms, and whether all that is finite."""
         context = tf.distribute.get_replica_context()
         inverse = 1.0 / tf.maximum(context.all_reduce(SUM, self._loss_weights(batch)), 1e-5)  # per loss
-        step_seed = fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value)
-        seed = tf.bitcast(fold(step_seed, context.replica_id_in_sync_group), tf.uint32)  # (2,)
-        gradients, sums = self._gradients(batch, inverse, seed)
-        gradients = context.all_reduce(SUM, gradients)
+        scale = self.loss_scale.scale if self.loss_scale else 1.0
+        gradients, sums = self._local_gradients(batch, inverse * scale, context.replica_id_in_sync_group)
+        *gradients, sums = context.all_reduce(SUM, [*gradients, sums])
+        if self.loss_scale:
+            gradients = [g / scale for g in gradients]
         squares = 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
         norm = tf.sqrt(tf.reduce_sum(squares))
-        finite = tf.math.is_finite(norm)
-        scale = self.clip_norm / tf.maximum(norm, self.clip_norm) if self.clip_norm else 1.0
-        # Gradients that are not finite count as zero, and the step as skipped.
-        gradients = [tf.where(finite, g * scale, tf.zeros_like(g)) for g in gradients]
+        if self.clip_norm:
+            gradients = [g * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for g in gradients]
+        return gradients, sums, tf.sqrt(squares), tf.math.is_finite(norm) & self._finite_losses(sums)
+
+    def _local_gradients(self, batch, inverse, replica):
+        """The same of this replica's share of the batch, summed over its micro-batches."""
+        step_seed = fold(fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value), replica)
+        parts = self.memory.micro_batches
+        if parts == 1:
+            return self._gradients(batch, inverse, tf.bitcast(step_seed, tf.uint32))
+
+        def compute(piece, number):
+            gradients, sums = self._gradients(piece, inverse, tf.bitcast(fold(step_seed, number), tf.uint32))
+            return [*gradients, sums]
+
+        like = [tf.TensorSpec(v.shape, v.dtype) for v in self.variables]
+        *gradients, sums = accumulate(compute, batch, parts, [*like, tf.TensorSpec((len(self.names) - 1, 2))])
+        return gradients, sums
+
+    def _update(self, gradients):
         self.optimizer.apply(gradients, self.variables)
-        # It needs the gradients, so that who waits for the result (the measure of data wait) waits for the whole step.
-        skipped = tf.stack([tf.cast(~finite, tf.float32), 1.0]) / context.num_replicas_in_sync
-        return tf.concat([tf.where(finite, sums, tf.zeros_like(sums)), skipped[None]], axis=0), tf.sqrt(squares)
+        if self.average:
+            self.average.update()
+        if self.loss_scale:
+            self.loss_scale.grow()
+
+    def _skip(self):
+        self.optimizer.iterations.assign_add(1)
+        if self.loss_scale:
+            self.loss_scale.shrink()
 
     def _loss_weights(self, batch):
         """The weight of each loss in this replica's batch.
@@ -109,8 +200,8 @@ class Learner:
         losses, _ = self.objective.score(outputs, batch, self.backbone)
         return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
 
-    def _replica_gradients(self, batch, inverse, seed):
-        """Gradients of this replica's share of the loss, dense, and the stacked (sum, weight) pairs."""
+    def _micro_gradients(self, batch, inverse, seed):
+        """Gradients of a micro-batch's share of the loss, dense, and the stacked (sum, weight) pairs."""
         with tf.GradientTape() as tape, dropout_seed(seed):
             outputs = self.objective.forward(self.backbone, batch, training=True)
             losses, metrics = self.objective.score(outputs, batch, self.backbone)
@@ -130,10 +221,11 @@ class Learner:
         return self._stack(losses | metrics, batch)
 
     def evaluate(self, batches) -> dict[str, float]:
-        """Means over all batches of a dataset."""
+        """Means over all batches of a dataset, with the averaged weights where there are such."""
         totals = tf.zeros((len(self.names) - 1, 2))
-        for batch in batches:
-            totals += self.evaluate_batch(batch)
+        with self.averaged():
+            for batch in batches:
+                totals += self.evaluate_batch(batch)
         return self.means(totals)
 
     def means(self, totals) -> dict[str, float]:

@@ -1,0 +1,47 @@
+"""The training step: micro-batches, averages and precision, each against its plain sibling."""
+
+import keras
+import numpy as np
+import pytest
+from small_learner import largest_difference, make_batches, make_learner, slots, train, values
+
+from xmodels.training.learner import Memory
+
+
+@pytest.mark.parametrize("optimizer", ["bert_adamw", "lamb"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_accumulated_micro_batches_equal_the_large_batch(optimizer, jit_compile):
+    # Rows hide unequal numbers of tokens, and the norm of the gradients is above what it is clipped to.
+    settings = {"optimizer": optimizer, "clip_norm": 0.1}
+    large = make_learner(**settings, memory=Memory(ema_decay=0.9))
+    totals = train(large, make_batches(3))
+    for strategy, parts in (("one_device", 4), ("mirrored", 2)):
+        learner = make_learner(strategy, memory=Memory(parts, ema_decay=0.9), jit_compile=jit_compile, **settings)
+        np.testing.assert_allclose(train(learner, make_batches(3)), totals, rtol=1e-5)
+        assert largest_difference(values(learner), values(large)) < 1e-6
+        with learner.averaged(), large.averaged():
+            assert largest_difference(values(learner), values(large)) < 1e-6
+
+
+def test_micro_batches_draw_different_dropout():
+    batch = next(make_batches(1, rows=4))
+    batch = {name: np.concatenate([x, x]) for name, x in batch.items()}  # both micro-batches are equal
+    halves = make_learner(dropout=0.5, memory=Memory(2), optimizer="adamw")
+    train(halves, [batch])
+    one = make_learner(dropout=0.5, memory=Memory(1), optimizer="adamw")
+    train(one, [{name: x[:4] for name, x in batch.items()}])
+    assert largest_difference(values(halves), values(one)) > 1e-3
+
+
+def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
+    learner = make_learner(memory=Memory(ema_decay=0.5))
+    expected = None
+    for n, batch in enumerate(make_batches(12)):
+        train(learner, [batch])
+        now = values(learner)
+        keep = min(0.5, (1 + n) / (10 + n)) if n else 0.0
+        expected = now if not n else {name: keep * expected[name] + (1 - keep) * now[name] for name in now}
+    with learner.averaged():
+        assert largest_difference(values(learner), expected) < 1e-6
+        assert largest_difference(now, expected) > 1e-3
+    assert largest_difference(values(learner), now) == 0.0

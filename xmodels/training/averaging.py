@@ -1,0 +1,56 @@
+"""Averages of weights: a moving one, kept while training, and one of the last states of a run."""
+
+import contextlib
+
+import tensorflow as tf
+
+from xmodels.training.precision import ONCE
+
+
+class MovingAverage:
+    """After every update, average = keep * average + (1 - keep) * weight, with keep = min(decay, (1 + n) / (10 + n)).
+
+    n counts the updates before. The second term is TensorFlow's (`tf.train.ExponentialMovingAverage`, `num_updates`): it
+    lets a short run forget its random beginning. The first average is the weight itself. Skipped steps do not count.
+    The variables belong to a state.
+
+    Args:
+        weights: the weights by name.
+        decay: below 1; the average reaches back some 1 / (1 - decay) steps.
+    """
+
+    def __init__(self, weights: dict, decay: float):
+        self.weights, self.decay = weights, decay
+        self.averages = {
+            name: tf.Variable(tf.zeros(w.shape, w.dtype), trainable=False, aggregation=ONCE)
+            for name, w in weights.items()
+        }
+        self.updates = tf.Variable(0, trainable=False, aggregation=ONCE, dtype=tf.int64)
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        return {"average.updates": self.updates, **{f"average.{n}": v for n, v in self.averages.items()}}
+
+    def update(self) -> None:
+        """Takes in the weights of now; called by every replica."""
+        n = tf.cast(self.updates, tf.float32)
+        keep = tf.where(n > 0, tf.minimum(self.decay, (1.0 + n) / (10.0 + n)), 0.0)
+        for name, weight in self.weights.items():
+            average = self.averages[name]
+            average.assign(average + (1.0 - keep) * (weight.value - average))
+        self.updates.assign_add(1)
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """Inside, the weights hold their averages; behind it they are, bit for bit, what they were before."""
+        if not int(self.updates.numpy()):
+            yield
+            return
+        kept = {name: weight.numpy() for name, weight in self.weights.items()}
+        for name, weight in self.weights.items():
+            weight.assign(self.averages[name])
+        try:
+            yield
+        finally:
+            for name, weight in self.weights.items():
+                weight.assign(kept[name])
