@@ -24,7 +24,7 @@ DOORS = {
                          "xmodels.layers.dropout", "data_pipelines"},
     "xmodels.conversion": {"xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
                            "data_pipelines.text"},
-    "xmodels.export": {"xmodels.tasks", "xmodels.models", "data_pipelines"},
+    "xmodels.export": {"xmodels.tasks", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "data_pipelines"},
     "xmodels.systems": {"xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers", "xmodels.training",
                         "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},

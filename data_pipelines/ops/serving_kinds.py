@@ -11,7 +11,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CODE_POINTS, SURROGATES, CharacterTable
-from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
+from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer, byte_symbols
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import Tokenizer
@@ -169,13 +169,6 @@ def character_classes() -> np.ndarray:
         for _, (first, end) in split.pre_tokenize_str(text):
             classes[places[first:end]] = number
     return classes.astype(np.int32)
-
-
-def byte_symbols() -> list[str]:
-    """How byte-level vocabularies write the bytes 0 to 255 (Radford et al., 2019, code)."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return [chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)]
 
 
 class GraphBpe(tf.Module):

@@ -20,6 +20,13 @@ HEADER = "#version: 0.2\n"
 Merges = Sequence[tuple[str, str]]
 
 
+def byte_symbols() -> list[str]:
+    """How byte-level vocabularies write the bytes 0 to 255 (Radford et al., 2019, code)."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return [chr(byte) if byte in printable else chr(256 + others.index(byte)) for byte in range(256)]
+
+
 class ByteBpeTokenizer(Tokenizer):
     """BPE over UTF-8 bytes (Radford et al., 2019, section 2.2): every text has pieces, and they give it back.
 

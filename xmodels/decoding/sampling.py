@@ -54,6 +54,8 @@ def generate(
     """
     prompt_ids, prompt_lengths = ops.cast(prompt_ids, "int32"), ops.cast(prompt_lengths, "int32")
     token_ids = ops.pad(prompt_ids, ((0, 0), (0, max_length - prompt_ids.shape[1])), constant_values=pad_id)
+    real = ops.arange(max_length) < ops.expand_dims(prompt_lengths, 1)
+    token_ids = ops.where(real, token_ids, pad_id)
     # All prompts are read at once, up to the longest. Where one is shorter, what follows it is read again, position by
     # position, and replaces the keys and values of its padding, at which no position before has looked.
     states, past = decode(prompt_ids, past, 0)  # (B, P, D)

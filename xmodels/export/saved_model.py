@@ -20,6 +20,7 @@ from xmodels.export.predictor import Predictor
 
 README = "README.md"
 TITLE = "# A text classifier exported by xmodels"
+TITLES = (TITLE, "# A text generator exported by xmodels")  # of all that this room exports
 VERSION = "1"  # TensorFlow Serving serves the highest number
 INPUTS = ("text", "text_pair")
 TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)
@@ -117,7 +118,7 @@ def is_export(path: str) -> bool:
     if set(os.listdir(path)) != {VERSION, README} or not os.path.isfile(os.path.join(path, VERSION, "saved_model.pb")):
         return False
     with open(os.path.join(path, README), encoding="utf-8", errors="replace") as file:
-        return file.readline().rstrip() == TITLE
+        return file.readline().rstrip() in TITLES
 
 
 @contextlib.contextmanager

@@ -11,8 +11,9 @@ from tqdm import tqdm
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.records import write_json
-from xmodels.export import saved_model
-from xmodels.export.predictor import Predictor
+from xmodels.export import saved_model, text_generator
+from xmodels.export.generator import continues_texts
+from xmodels.export.predictor import TASK_FILE, Predictor
 from xmodels.jobs import run_folder
 from xmodels.jobs.labelled import label_ids
 from xmodels.models.folder import read_json
@@ -172,6 +173,12 @@ def _texts(text, text_pair, input_file, columns: Columns) -> list[tuple[str, ...
 
 def export_model(model_dir: str, export_dir: str, serving_ops: str, overwrite: bool) -> None:
     """Exports a run; arguments as in `launch/export_model.py`."""
+    if not os.path.isfile(os.path.join(model_dir, TASK_FILE)) and continues_texts(model_dir):
+        text_generator.export(model_dir, export_dir, serving_ops, overwrite)
+        print(
+            f"{export_dir}: SavedModel that continues prompts ({serving_ops} ops); README.md there says how to serve it."
+        )
+        return
     done = saved_model.export(model_dir, export_dir, serving_ops, overwrite)
     print(f"{done.path}: SavedModel of raw strings ({serving_ops} ops); README.md there says how to serve it.")
     print(f"  largest difference from the run's own answers: {done.largest_difference:.2g}")

@@ -1,0 +1,141 @@
+"""Texts are continued as the network says, from the command line and by a SavedModel that needs none of this project."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.byte_pairs import ByteBpeTokenizer
+from data_pipelines.text.kinds import read_tokenizer
+from data_pipelines.text.spelling import spell_out, spelling
+from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from tests.invocation import invoke
+from xmodels.decoding.options import Decoding
+from xmodels.export.generator import Generator
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.folder import write_model
+from xmodels.models.gpt2 import Gpt2, Gpt2Config
+from xmodels.objectives.causal_lm import CausalLM
+
+GOLDEN = pathlib.Path(__file__).parent / "golden/tokenizers"
+PROMPTS = ["The house", "", "A dog and a cat were here, and here", "天气"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A folder as pretraining leaves it, with weights that speak clearly."""
+    path = tmp_path_factory.mktemp("generator") / "run" / "backbone"
+    path.mkdir(parents=True)
+    tokenizer = ByteBpeTokenizer.read(str(GOLDEN / "byte_bpe_vocab.json"))
+    config = Gpt2Config(len(tokenizer.vocabulary), 16, 2, 2, 32, max_sequence_length=48)
+    backbone = Gpt2(config).initialize()
+    rng = np.random.default_rng(0)
+    for variable in backbone.variables:
+        variable.assign_add(rng.normal(0, 0.3, variable.shape))
+    write_model(str(path), backbone, None, tokenizer.files(), tokenizer.describe())
+    return str(path.parent)
+
+
+def by_hand(generator, prompt, steps):
+    """Greedily, with a whole pass of the network for every token."""
+    ids = generator.prompt_ids(prompt)
+    start = len(ids)
+    for _ in range(steps):
+        batch = {"token_ids": np.array([ids]), "padding_mask": np.ones((1, len(ids)), bool)}
+        states = generator.backbone(batch)["sequence_output"]
+        logits = np.array(CausalLM().logits(states, generator.backbone))[0, -1]
+        logits[list(generator.forbidden)] = -1e9
+        ids.append(int(logits.argmax()))
+        if ids[-1] == generator.end_id:
+            break
+    return spell_out(ids[start:], generator.spelling)
+
+
+def test_continuations_are_those_of_whole_passes(run):
+    generator = Generator.load(run)
+    found = generator.generate(PROMPTS, Decoding(temperature=0.0), 12)
+    assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
+    assert found == [generator.generate([prompt], Decoding(temperature=0.0), 12)[0] for prompt in PROMPTS]
+    assert found == generator.generate(PROMPTS, Decoding(num_beams=1, temperature=0.0), 12, batch_size=3)
+
+
+def test_draws_repeat_with_their_seed_and_differ_without(run):
+    generator = Generator.load(run)
+    first, again, other = (generator.generate(["The"] * 4, Decoding(), 12, seed) for seed in (1, 1, 2))
+    assert first == again != other and len(set(first)) > 1
+
+
+def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
+    generator = Generator.load(run)
+    found = generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
+    assert len(found) == 4 and found == generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
+
+
+def test_prompts_beyond_the_network_lose_their_beginning(run):
+    generator = Generator.load(run, 16)
+    (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)
+    ids = generator.prompt_ids("one two three four five six seven eight nine ten")
+    assert len(ids) == 15 and found == by_hand(generator, "one two three four five six seven eight nine ten", 1)
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece"])
+def test_spelling_gives_back_what_was_tokenized(kind):
+    if kind == "byte_bpe":
+        tokenizer, text = (
+            ByteBpeTokenizer.read(str(GOLDEN / "byte_bpe_vocab.json")),
+            "Zwölf Boxkämpfer 👩‍🚀, 天气 (it's)!",
+        )
+    else:
+        tokenizer = WordPieceTokenizer(Vocabulary("[PAD] [UNK] [CLS] [SEP] [MASK] it ##s was 天 气 , .".split()))
+        text = "it was 天气, its."
+        assert tokenizer.encode("天气").ids
+        text = "it was天气, its."
+    assert spell_out(tokenizer.encode(text).ids, spelling(tokenizer)) == text
+
+
+def test_the_command_writes_lines_and_says_what_is_wrong(run, tmp_path, capsys):
+    (tmp_path / "prompts.txt").write_text("The house\n天气\n")
+    flags = {"model_dir": run, "input_file": tmp_path / "prompts.txt", "max_new_tokens": 5}
+    assert invoke("generate", **flags, num_samples=2, output_file=tmp_path / "texts.jsonl") == 0
+    rows = [json.loads(line) for line in (tmp_path / "texts.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["prompt"] for row in rows] == ["The house", "The house", "天气", "天气"]
+    assert invoke("generate", model_dir=run, prompt="The", num_beams=3, num_samples=2) == 2
+    assert invoke("generate", model_dir=run, prompt="The", num_beams=3, repetition_penalty=2.0) == 2
+    assert invoke("generate", model_dir=run) == 2
+    errors = capsys.readouterr().err
+    assert "the same text every time" in errors and "Beam search takes no repetition_penalty" in errors
+    assert "Give either --prompt or --input_file" in errors
+
+
+def test_networks_that_do_not_generate_are_refused(tmp_path):
+    backbone = Bert(BertConfig(9, 8, 1, 1, 8, max_sequence_length=8)).initialize()
+    write_model(str(tmp_path), backbone)
+    with pytest.raises(CheckpointError, match="a Bert does not generate text; train a causal system"):
+        Generator.load(str(tmp_path))
+
+
+def test_the_export_continues_texts_in_a_process_with_tensorflow_alone(run, tmp_path, capsys):
+    flags = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}
+    assert invoke("export_model", **flags) == 0
+    assert "continues prompts" in capsys.readouterr().out
+    assert invoke("export_model", **flags, overwrite=True) == 0
+    program = (
+        "import json, sys, tensorflow as tf\n"
+        f"served = tf.saved_model.load({str(tmp_path / 'export' / '1')!r}).signatures['serving_default']\n"
+        f"found = served(prompt=tf.constant({PROMPTS!r}))['continuation'].numpy()\n"
+        "assert not {'xmodels', 'data_pipelines', 'tensorflow_text'} & set(sys.modules)\n"
+        "print(json.dumps([text.decode() for text in found]))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    generator = Generator.load(run)
+    assert json.loads(done.stdout.splitlines()[-1]) == generator.generate(PROMPTS, Decoding(temperature=0.0), 48)
+
+
+def test_the_tokenizer_of_a_run_is_read_back(run):
+    assert read_tokenizer(f"{run}/backbone").encode("The house").ids == Generator.load(run).prompt_ids("The house")

@@ -1,0 +1,65 @@
+"""How texts are continued, as people say it: temperature, top-k, top-p, beams, penalties."""
+
+import dataclasses
+from collections.abc import Callable
+
+from xmodels.decoding import filters
+from xmodels.decoding.sampling import greedy, sample
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """Settings of a continuation.
+
+    Attributes:
+        temperature: 0 takes the likeliest token; otherwise logits are divided by it and a token is drawn.
+        top_k: draw from the k likeliest tokens; 0 for all.
+        top_p: draw from the likeliest tokens that have this probability together; 1 for all.
+        repetition_penalty: above 1, tokens of the text so far get less likely.
+        no_repeat_ngram_size: no run of so many tokens comes twice; 0 for no such rule.
+        num_beams: above 1, beam search instead of drawing.
+        length_penalty: of beam search, `alpha` of ((5 + length) / 6) ** alpha.
+        forbidden: ids that are never taken.
+
+    Raises:
+        ValueError: a setting is out of bounds, or two contradict each other.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    num_beams: int = 1
+    length_penalty: float = 0.6
+    forbidden: tuple[int, ...] = ()
+
+    def __post_init__(self):
+        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.repetition_penalty <= 0:
+            raise ValueError(
+                "Expected temperature >= 0, 0 < top_p <= 1, top_k >= 0 and repetition_penalty > 0. "
+                f"Received: {self.temperature}, {self.top_p}, {self.top_k} and {self.repetition_penalty}."
+            )
+        if self.num_beams > 1 and (self.repetition_penalty != 1 or self.no_repeat_ngram_size):
+            raise ValueError("Beam search takes no repetition_penalty and no no_repeat_ngram_size.")
+
+    def filters(self) -> list[Callable]:
+        """Control of repetition first, then temperature, then what is left to draw from (as Hugging Face orders them)."""
+        found = [filters.never(self.forbidden)] if self.forbidden else []
+        if self.repetition_penalty != 1:
+            found.append(filters.repetition_penalty(self.repetition_penalty))
+        if self.no_repeat_ngram_size:
+            found.append(filters.no_repeated_ngrams(self.no_repeat_ngram_size))
+        if not self.temperature:
+            return found
+        if self.temperature != 1:
+            found.append(filters.temperature(self.temperature))
+        if self.top_k:
+            found.append(filters.top_k(self.top_k))
+        if self.top_p < 1:
+            found.append(filters.top_p(self.top_p))
+        return found
+
+    def pick(self, seed) -> Callable:
+        """The function that takes a token; `seed` is two integers."""
+        return sample(seed) if self.temperature else greedy

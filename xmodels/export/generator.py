@@ -1,0 +1,164 @@
+"""A causal network that continues texts: the folder of a run, read back."""
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.spelling import spell_out, spelling
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import EOS, SEP
+from xmodels.decoding.beam import beam_search, gnmt_penalty
+from xmodels.decoding.options import Decoding
+from xmodels.decoding.sampling import generate
+from xmodels.export.predictor import BACKBONE_FOLDER, read_tokenizer
+from xmodels.models import folder
+from xmodels.models.backbone import Backbone
+from xmodels.objectives.causal_lm import CausalLM
+
+GREEDY = Decoding(temperature=0.0)
+
+
+class Generator:
+    """Continues texts with a network that can `decode`.
+
+    Args:
+        max_length: tokens of a text with its prompt; a longer prompt loses its beginning.
+    """
+
+    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int):
+        self.backbone, self.tokenizer, self.max_length = backbone, tokenizer, max_length
+        self.objective = CausalLM()
+        vocabulary = tokenizer.vocabulary
+        self.end_id = vocabulary[EOS if EOS in vocabulary else SEP]  # as streams of records end their documents
+        # The others never stood in the text that it learnt from.
+        self.forbidden = tuple(i for i in vocabulary.special_ids if i != self.end_id)
+        self.spelling = spelling(tokenizer)
+        self._functions: dict = {}
+
+    @classmethod
+    def load(cls, path: str, max_length: int | None = None) -> "Generator":
+        """Reads a run folder of a causal system, or a model folder.
+
+        Raises:
+            CheckpointError: the folder is not whole, or its network does not generate.
+            UsageError: `max_length` is more than the network reads.
+        """
+        path = _model_folder(path)
+        config, network = folder.read_config(path)
+        if not generates(network):
+            raise CheckpointError(
+                f"{path}: a {network.__name__} does not generate text; train a causal system, such as --system=gpt2."
+            )
+        longest = config.max_sequence_length
+        if max_length is not None and max_length > longest:
+            raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
+        backbone, _ = folder.read_model(path)
+        return cls(backbone, read_tokenizer(path), max_length or longest)
+
+    def logits(self, states):
+        """(..., D) -> (..., V)"""
+        return self.objective.logits(states, self.backbone)
+
+    def prompt_ids(self, prompt: str) -> list[int]:
+        """What the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
+        return self.tokenizer.encode(prompt).ids[-(self.max_length - 1) :] or [self.end_id]
+
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int = 64, seed: int = 0,
+        batch_size: int = 16, progress: Callable[[int], None] = lambda num_texts: None,
+    ) -> list[str]:  # fmt: skip
+        """The continuation of each prompt, without the prompt.
+
+        Texts depend on the seed, their place in their batch and the prompts beside them; equal calls give equal texts.
+        """
+        found: list[str] = []
+        for first in range(0, len(prompts), batch_size):
+            ids = [self.prompt_ids(prompt) for prompt in prompts[first : first + batch_size]]
+            if decoding.num_beams > 1:
+                rows = [self._search(row, decoding, max_new_tokens) for row in ids]
+            else:
+                rows = self._continue(ids, decoding, max_new_tokens, (seed, first))
+            found += [spell_out(row, self.spelling) for row in rows]
+            progress(len(ids))
+        return found
+
+    def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
+        width = _round_up(max(map(len, prompts)), self.max_length)
+        length = min(width + max_new_tokens, self.max_length)
+        token_ids = np.zeros((len(prompts), width), np.int32)
+        for row, ids in zip(token_ids, prompts, strict=True):
+            row[: len(ids)] = ids
+        lengths = np.array([len(ids) for ids in prompts], np.int32)
+        function = self._function((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
+        texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32)))
+        stops = np.minimum(ends, lengths + max_new_tokens)
+        return [row[a:b].tolist() for row, a, b in zip(texts, lengths, stops, strict=True)]
+
+    def _sampler(self, decoding: Decoding, length: int):
+        filters = [*Decoding(0.0, forbidden=self.forbidden).filters(), *decoding.filters()]
+
+        def function(token_ids, lengths, seed):
+            past = self.backbone.start(token_ids.shape[0], length)
+            return generate(
+                self.backbone.decode, self.logits, past, token_ids, lengths, length, self.end_id,
+                pick=decoding.pick(seed), filters=filters,
+            )  # fmt: skip
+
+        return function
+
+    def _search(self, prompt: list[int], decoding: Decoding, max_new_tokens: int) -> list[int]:
+        """Beam search; one prompt at a time, as prompts of one batch would have to be of one length."""
+        steps = min(max_new_tokens, self.max_length - len(prompt))
+        if steps < 1:
+            return []
+        function = self._function((decoding, len(prompt), steps), lambda: self._searcher(decoding, len(prompt), steps))
+        return function(np.array([prompt], np.int32)).numpy()[0, 0, 1:].tolist()
+
+    def _searcher(self, decoding: Decoding, length: int, steps: int):
+        (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
+
+        def function(prompt):
+            past = self.backbone.start(1, length + steps)
+            if length > 1:
+                _, past = self.backbone.decode(prompt[:, :-1], past, 0)
+
+            def step(token_ids, position, past):
+                token = tf.gather(token_ids, [position], axis=1)
+                states, past = self.backbone.decode(token, past, length - 1 + position)
+                return forbid(self.logits(states[:, 0]), token_ids, position), past
+
+            penalty = gnmt_penalty(decoding.length_penalty)
+            ids, _ = beam_search(step, past, prompt[:, -1], decoding.num_beams, steps, self.end_id, penalty)
+            return ids
+
+        return function
+
+    def _function(self, key, make):
+        """The compiled function of some settings and shapes."""
+        if key not in self._functions:
+            self._functions[key] = tf.function(make())
+        return self._functions[key]
+
+
+def continues_texts(path: str) -> bool:
+    """Whether a run or model folder holds a network that can continue texts."""
+    path = _model_folder(path)
+    return os.path.isfile(os.path.join(path, folder.CONFIG)) and generates(folder.read_config(path)[1])
+
+
+def _model_folder(path: str) -> str:
+    inner = os.path.join(path, BACKBONE_FOLDER)
+    return inner if os.path.isdir(inner) else path
+
+
+def generates(network: type[Backbone]) -> bool:
+    """Whether a network can continue texts by itself."""
+    return hasattr(network, "decode") and hasattr(network, "start")
+
+
+def _round_up(length: int, most: int, step: int = 16) -> int:
+    """So that prompts of many lengths share few compiled functions."""
+    return min(-(-length // step) * step, most)

@@ -1,0 +1,54 @@
+"""Continues prompts with the network of a run."""
+
+import json
+import os
+
+from tqdm import tqdm
+
+from data_pipelines.errors import DataError, UsageError
+from xmodels.decoding.options import Decoding
+from xmodels.export.generator import Generator
+
+
+def generate(
+    model_dir: str, prompt: str | None, input_file: str | None, max_new_tokens: int, num_samples: int, seed: int,
+    output_file: str | None, overwrite: bool, batch_size: int, **settings,
+) -> None:  # fmt: skip
+    """Prints or writes continuations; arguments as in `launch/generate.py`, `settings` those of `Decoding`."""
+    if (prompt is None) == (input_file is None):
+        raise UsageError("Give either --prompt or --input_file.")
+    if output_file and os.path.exists(output_file) and not overwrite:
+        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
+    try:
+        decoding = Decoding(**settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
+        raise UsageError(f"--num_samples={num_samples}: beam search and --temperature=0 find the same text every time.")
+    prompts = [prompt] if input_file is None else _lines(input_file)
+    generator = Generator.load(model_dir)
+    asked = [each for each in prompts for _ in range(num_samples)]
+    with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:
+        found = generator.generate(asked, decoding, max_new_tokens, seed, batch_size, progress.update)
+    if output_file:
+        with open(f"{output_file}.partial", "w", encoding="utf-8") as file:
+            for text, more in zip(asked, found, strict=True):
+                file.write(json.dumps({"prompt": text, "continuation": more}, ensure_ascii=False) + "\n")
+        os.replace(f"{output_file}.partial", output_file)
+        print(f"{output_file}: {len(found):,} texts.")
+        return
+    for number, (text, more) in enumerate(zip(asked, found, strict=True)):
+        print(f"{'-' * 20}\n" * bool(number) + f"{text}▸{more}")
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line.rstrip("\r\n") for line in file]
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}.") from None
+    if not lines:
+        raise DataError(f"{path}: holds no prompt.")
+    return lines
