@@ -1,53 +1,75 @@
-"""Puts `[CLS]` and `[SEP]` around segments and pads to a fixed length."""
+"""Puts special tokens around segments and pads to a fixed length."""
 
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
+from data_pipelines.text.frames import BERT, Frame
+from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 
 STARTS = ("word_start", "phrase_start", "entity_start", "sentence_start")  # 1 where a unit opens; records hold some
 
 
-def frame_pair(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2).
+def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT) -> Op:
+    """`[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` where the second segment is empty (Devlin et al., 2018, figure 2), or
+    another frame.
 
     A `[SEP]` inside a segment, where full sentences cross the end of a document, is not maskable either.
 
-    Reads:  token_ids (B, N) both segments side by side, segment_lengths (B, 2), and those of `STARTS` that are there.
+    Reads:  token_ids (B, N) all segments side by side, segment_lengths (B, S), and those of `STARTS` that are there.
     Writes: token_ids, segment_ids, padding_mask, word_start and its kin, maskable (False on special tokens), all (B, L).
 
-    `sequence_length` must hold the longest pair with its special tokens; `dataset` checks this against the manifest.
+    `sequence_length` must hold the longest example with its special tokens; `dataset` checks this against the manifest.
     """
-    cls, sep, pad = vocabulary[CLS], vocabulary[SEP], vocabulary[PAD]
+    ids = {part.role: vocabulary[part.role] for part in frame.parts if part.role}
+    usual = vocabulary[SEP] if SEP in ids else next(iter(ids.values()))
+    pad, separator = vocabulary[PAD], vocabulary.roles.get(SEP, -1)
 
     def op(features):
         features = dict(features)
-        lengths = tf.cast(features.pop("segment_lengths"), tf.int32)
-        a, b = lengths[:, :1], lengths[:, 1:]  # (B, 1)
+        lengths = tf.cast(features.pop("segment_lengths"), tf.int32)  # (B, S)
+        begins, end = _begins(frame, lengths)
         place = tf.range(sequence_length)[None, :]  # (1, L)
-        end = 1 + a + 1 + tf.where(b > 0, b + 1, 0)  # (B, 1)
-        in_first = (place >= 1) & (place <= a)
-        in_second = (place >= a + 2) & (place < a + 2 + b)
-        maskable = in_first | in_second
-        source = tf.where(in_second, place - 2, place - 1)
-        source = tf.where(maskable, source, 0)  # (B, L)
-        padding_mask = place < end
+        place = place - (sequence_length - end) if frame.pads_left else place
+        padding_mask = (place >= 0) & (place < end) if frame.pads_left else place < end
+        maskable, first, source = False, False, 0
+        for part, begin in zip(frame.parts, begins, strict=True):
+            if part.text is not None:
+                inside = (place >= begin) & (place < begin + lengths[:, part.text, None])
+                before = tf.reduce_sum(lengths[:, : part.text], axis=1, keepdims=True) if part.text else 0
+                source = tf.where(inside, place - (begin - before), source)  # (B, L)
+                maskable, first = maskable | inside, first | (place == begin)
 
         def spread(values):
             return tf.gather(tf.cast(values, tf.int32), source, batch_dims=1)
 
-        special = tf.where(place == 0, cls, sep)
+        special, segments = usual, frame.parts[0].segment
+        for previous, part, begin in zip((frame.parts[0], *frame.parts), frame.parts, begins, strict=False):
+            if part.role and ids[part.role] != usual:
+                special = tf.where(place == begin, ids[part.role], special)
+            if part.segment != previous.segment:
+                segments += (part.segment - previous.segment) * tf.cast(place >= begin, tf.int32)
         token_ids = tf.where(maskable, spread(features["token_ids"]), tf.where(padding_mask, special, pad))
         features["token_ids"] = token_ids
-        features["segment_ids"] = tf.cast((place >= a + 2) & padding_mask, tf.int32)
+        features["segment_ids"] = tf.where(padding_mask, segments, frame.pad_segment)
         features["padding_mask"] = padding_mask
         # Special tokens open a group of their own, and no word reaches across one.
-        first = (place == 1) | (place == a + 2)
         for name in STARTS:
             if name in features:
                 starts = tf.where(maskable & ~first, spread(features[name]), 1)
                 features[name] = tf.where(padding_mask, starts, 0)
-        features["maskable"] = maskable & (token_ids != sep)
+        features["maskable"] = maskable & (token_ids != separator)
         return features
 
     return op
+
+
+def _begins(frame: Frame, lengths: tf.Tensor) -> tuple[list, tf.Tensor]:
+    """Where each part of a frame begins, and where the last one ends: numbers, or int32 (B, 1)."""
+    begins, end = [], 0
+    for part in frame.parts:
+        begins.append(end)
+        size = 1 if part.text is None else lengths[:, part.text, None]
+        if part.needs is not None and part.text is None:
+            size = tf.cast(lengths[:, part.needs, None] > 0, tf.int32)
+        end = end + size
+    return begins, end

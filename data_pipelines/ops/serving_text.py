@@ -10,9 +10,10 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CharacterTable
 from data_pipelines.ops.serving_kinds import graph_of
+from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import room_for_text
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import CLS, CONTINUATION, PAD, SEP, UNKNOWN, Vocabulary
+from data_pipelines.text.vocabulary import CONTINUATION, PAD, UNKNOWN, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 
@@ -26,10 +27,12 @@ class GraphTokenizer(tf.Module):
             text to a served model would otherwise decide where it is framed.
         serving_ops: `text` or `core`. Of the kinds beside WordPiece (`serving_kinds`) only SentencePiece minds: it needs
             `text`.
+        frame: where special tokens stand.
     """
 
-    def __init__(self, tokenizer: Tokenizer, serving_ops: str = "text"):
+    def __init__(self, tokenizer: Tokenizer, serving_ops: str = "text", frame: Frame = BERT):
         super().__init__()
+        self.frame = frame
         if serving_ops not in WORDPIECES:
             known = ", ".join(WORDPIECES)
             raise UsageError(f"Unknown `serving_ops`: {serving_ops!r}. Known: {known}.")
@@ -70,20 +73,26 @@ class GraphTokenizer(tf.Module):
         Returns:
             token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch.
         """
-        room = room_for_text(len(texts), max_sequence_length)
+        room = room_for_text(len(texts), max_sequence_length, self.frame)
         ids = [self.tokenize(text)[:, :room] for text in texts]  # (B, None) each
         lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
         ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]
-        cls, sep = (tf.fill([ids[0].nrows(), 1], self.vocabulary[token]) for token in (CLS, SEP))
-        parts = [tf.concat([x, sep], axis=1) for x in ids]
-        parts[0] = tf.concat([cls, parts[0]], axis=1)
-        segments = [tf.ones_like(part) * index for index, part in enumerate(parts)]
+        parts, segments = [], []
+        for part in self.frame.of_texts(len(texts)):
+            special = part.role and tf.fill([ids[0].nrows(), 1], self.vocabulary[part.role])
+            parts.append(ids[part.text] if part.role is None else special)
+            segments.append(tf.ones_like(parts[-1]) * part.segment)
         token_ids = tf.concat(parts, axis=1)
-        return {
+        features = {
             "token_ids": token_ids.to_tensor(self.vocabulary[PAD]),
-            "segment_ids": tf.concat(segments, axis=1).to_tensor(),
+            "segment_ids": tf.concat(segments, axis=1).to_tensor(self.frame.pad_segment),
             "padding_mask": tf.sequence_mask(token_ids.row_lengths()),
         }
+        if not self.frame.pads_left:
+            return features
+        width = tf.shape(features["token_ids"], tf.int64)[1]
+        turned = (tf.range(width)[None, :] + token_ids.row_lengths()[:, None]) % tf.maximum(width, 1)  # (B, L)
+        return {name: tf.gather(value, turned, batch_dims=1) for name, value in features.items()}
 
 
 def kept_lengths(lengths: list[tf.Tensor], room: int) -> list[tf.Tensor]:

@@ -1,0 +1,84 @@
+"""Where each family of networks puts its special tokens: the frames as the papers and the released codes have them.
+
+A frame is written as it looks: `[CLS] A [SEP] (B:1 [SEP]:1)`. Letters are texts, the names of roles special tokens, however a
+vocabulary spells them; `:1` says the segment (0 where it says none); what stands in brackets is there with its text only.
+"""
+
+import dataclasses
+
+from data_pipelines.text.vocabulary import BOS, CLS, EOS, SEP
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One text, or one special token.
+
+    Attributes:
+        text: the number of the text; None for a special token.
+        role: of the special token; None for a text.
+        segment: what `segment_ids` says of it.
+        needs: the number of the text without which it is left out; None if it is always there.
+    """
+
+    text: int | None
+    role: str | None
+    segment: int
+    needs: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """The order of texts and special tokens.
+
+    Attributes:
+        parts: from left to right.
+        pads_left: whether padding stands before the first part.
+        pad_segment: what `segment_ids` says of padding.
+    """
+
+    parts: tuple[Part, ...]
+    pads_left: bool = False
+    pad_segment: int = 0
+
+    @classmethod
+    def of(cls, template: str, pads_left: bool = False, pad_segment: int = 0) -> "Frame":
+        """Reads a frame as it is written in this module."""
+        parts: list[Part] = []
+        for group in template.replace("(", "|(").replace(")", ")|").split("|"):
+            words = [word.partition(":") for word in group.strip(" ()").split()]
+            texts = [ord(name) - ord("A") for name, _, _ in words if len(name) == 1]
+            needs = texts[0] if group.startswith("(") else None
+            for name, _, segment in words:
+                text = ord(name) - ord("A") if len(name) == 1 else None
+                parts.append(Part(text, name if text is None else None, int(segment or 0), needs))
+        return cls(tuple(parts), pads_left, pad_segment)
+
+    def of_texts(self, num_texts: int) -> list[Part]:
+        """The parts that are there with so many texts."""
+        return [part for part in self.parts if (part.needs or part.text or 0) < num_texts]
+
+    def num_special(self, num_texts: int) -> int:
+        """How many special tokens stand around so many texts."""
+        return sum(part.text is None for part in self.of_texts(num_texts))
+
+    @property
+    def num_texts(self) -> int:
+        """The most texts that it holds."""
+        return 1 + max(part.text for part in self.parts if part.text is not None)
+
+
+# Devlin et al., 2018, figure 2; ALBERT, ERNIE and BERT-wwm alike.
+BERT = Frame.of(f"{CLS} A {SEP} (B:1 {SEP}:1)")
+# `<s> A </s></s> B </s>` without segments (Liu et al., 2019; fairseq).
+ROBERTA = Frame.of(f"{CLS} A {SEP} ({SEP} B {SEP})")
+# The class token is the last, so that it sees all; padding stands on the left (Yang et al., 2019, and code). The code gives
+# padding the segment 4, Hugging Face 3; it is never looked at.
+XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3)
+# Records of `--packing=stream_bidirectional`: a run whose states are kept, then A and B.
+XLNET_STREAM = Frame.of(f"A B {SEP} C:1 {SEP}:1 {CLS}:2")
+# `A </s> B </s>` (Raffel et al., 2019).
+T5 = Frame.of(f"A {EOS} (B {EOS})")
+# `_start_ A _delimiter_ B _classify_` (Radford et al., 2018, figure 1).
+GPT = Frame.of(f"{BOS} A ({SEP} B) {EOS}")
+# Records of `--packing=dialogue`: turns of two speakers in turn (Sun et al., 2019, section 3.3.2).
+DIALOGUE = Frame.of(f"{CLS} A {SEP} B:1 {SEP}:1 (C {SEP})")
