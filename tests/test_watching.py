@@ -1,10 +1,8 @@
 """What a run shows while it works: FLOPs, norms, a profile, predictions; and that looking changes nothing."""
 
-import dataclasses
 import glob
 import os
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -113,6 +111,13 @@ def test_looking_changes_no_weight(watched, records, small_config, tmp_path):
         with open(os.path.join(folder, "backbone", "weights.safetensors"), "rb") as file:
             contents.append(file.read())
     assert contents[0] == contents[1]
+
+
+def test_report_is_written_when_a_run_ends(watched):
+    with open(os.path.join(watched, "report.html"), encoding="utf-8") as file:
+        text = file.read()
+    assert "finished, 6 steps" in text and "gradient norm of each layer" in text
+    assert "step 6</h3>" in text and "<ins class=truth" in text
 
 
 @pytest.mark.parametrize("text", ["5", "7,3", "0,4", "a,b"])

@@ -13,7 +13,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
-from xmodels.jobs import run_folder
+from xmodels.jobs import run_folder, run_report
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_class
@@ -138,6 +138,7 @@ def finetune(options: Options) -> dict[str, float]:
         assign(task.prefix, task, best.values, options.model_dir)
     else:
         hand_over()
+        watcher.evaluated(state.step)
     kept_step, kept = _kept(options, state, max(1, int(per_epoch)))
     say(f"Kept {kept}.")
     results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in ("loss", "accuracy")}
@@ -152,6 +153,7 @@ def finetune(options: Options) -> dict[str, float]:
     }
     run_folder.write_model_card(options.model_dir, "Text classifier", facts, results)
     run_folder.write_results(options.model_dir, num_steps, kept_step, results)
+    run_report.write(options.model_dir)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
 

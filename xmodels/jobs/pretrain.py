@@ -16,7 +16,7 @@ from data_pipelines.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import pretraining_records, run_folder
+from xmodels.jobs import pretraining_records, run_folder, run_report
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
@@ -137,6 +137,8 @@ def pretrain(options: Options) -> dict[str, float]:
     with _naming_damage(options, source):
         state = loop.run(state)
     source = loop.batches.source
+    if loop.means is None:  # nothing was evaluated on the way
+        watcher.evaluated(state.step)
     means = scores(loop.means or evaluate(), learner.loss_names)
     path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer)
     facts = {
@@ -152,6 +154,7 @@ def pretrain(options: Options) -> dict[str, float]:
     results = {**means, "unigram_baseline": baseline}
     run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
     run_folder.write_results(options.model_dir, recipe.num_steps, state.step, means)
+    run_report.write(options.model_dir)
     say(f"Network, heads and vocabulary: {path}")
     return means
 

@@ -1,8 +1,6 @@
 """The report of a quickstart: one HTML file with numbers, loss curves and an attention map."""
 
-import base64
 import html
-import io
 import json
 import os
 
@@ -11,17 +9,10 @@ import numpy as np
 from data_pipelines.text.framing import pack
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.jobs import page
+from xmodels.jobs.charts import COLOURS, Chart, Curve, draw, grid
 from xmodels.models.folder import read_model
 from xmodels.training.progress import read_log
-
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
-    "table{border-collapse:collapse}td,th{padding:.2em .7em;text-align:left;border-bottom:1px solid #ddd}"
-    "table.map td,table.map th{border:0;padding:0;font-size:12px}table.map td{width:1.7em;height:1.7em}"
-    "table.map th{padding:0 .4em;font-weight:normal}table.map thead th{writing-mode:vertical-rl}"
-    "pre{white-space:pre-wrap;background:#f4f4f4;padding:.7em;font-size:13px}"
-    "img{max-width:100%}code{background:#f4f4f4;padding:.1em .3em}"
-)
 
 
 def write_report(folder: str, questions, answers, language: str, commands: list[str]) -> dict[str, str]:
@@ -40,7 +31,8 @@ def write_report(folder: str, questions, answers, language: str, commands: list[
     evaluations = [e for e in entries if e["kind"] == "evaluation"]
     baseline = _baseline(os.path.join(folder, "pretrained", "baseline.json"))
     scores = [_json(os.path.join(folder, f"{name}-scores.json")) for name in ("classifier", "classifier-random")]
-    picture = curves(train, evaluations, baseline, os.path.join(folder, "curves.png"))
+    charts = curves(train, evaluations, baseline)
+    draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
     last = evaluations[-1]
     gain = scores[0]["accuracy"] - scores[1]["accuracy"]
     facts = {
@@ -52,24 +44,19 @@ def write_report(folder: str, questions, answers, language: str, commands: list[
     }
     if "next_sentence_accuracy" in last:
         facts["Next sentence on held-out text"] = f"{last['next_sentence_accuracy']:.1%} right"
-    rows = "".join(f"<tr><th>{n}</th><td>{html.escape(v)}</td></tr>" for n, v in facts.items())
-    asked = "".join(
-        f"<tr><td>{html.escape(q)}</td><td>{html.escape(label)}</td><td>{float(p):.2f}</td></tr>"
-        for q, (label, p) in zip(questions, answers, strict=True)
-    )
-    text = (
-        f"<!doctype html><html lang={language}><meta charset=utf-8><title>xmodels quickstart</title><style>{STYLE}</style>"
-        f"<h1>xmodels quickstart ({language})</h1><h2>What was learnt</h2><table>{rows}</table>"
-        f"<h2>Pretraining</h2><img src='data:image/png;base64,{picture}' alt='loss and accuracy over the steps'>"
+    asked = [[q, label, f"{float(p):.2f}"] for q, (label, p) in zip(questions, answers, strict=True)]
+    body = (
+        f"<h2>What was learnt</h2>{page.facts(facts)}<h2>Pretraining</h2>{grid(charts)}"
         f"<p>The run was killed once with SIGKILL and resumed by the same command; the curves go on as if nothing "
-        f"had happened.</p><h2>Answers of the SavedModel</h2><table><tr><th>text</th><th>label</th><th>probability</th>"
-        f"</tr>{asked}</table><h2>What the classifier takes for what</h2>{confusions(scores[0])}"
+        f"had happened. More of it stands in <code>pretrained/report.html</code>.</p>"
+        f"<h2>Answers of the SavedModel</h2>{page.table(['text', 'label', 'probability'], asked)}"
+        f"<h2>What the classifier takes for what</h2>{confusions(scores[0])}"
         f"<h2>Where the pretrained network looks</h2>{attention(folder, questions[0])}"
         f"<h2>The commands</h2><pre>{html.escape(chr(10).join(commands))}</pre>"
-        f"<h2>Where it ran</h2>{versions(_json(os.path.join(folder, 'pretrained', 'environment.json')))}"
+        f"<h2>Where it ran</h2>{page.facts(versions(_json(os.path.join(folder, 'pretrained', 'environment.json'))))}"
     )
     with open(os.path.join(folder, "report.html"), "w", encoding="utf-8") as file:
-        file.write(text + "</html>\n")
+        file.write(page.document(f"xmodels quickstart ({language})", body, language))
     return facts
 
 
@@ -99,41 +86,24 @@ def confusions(scores: dict) -> str:
     )
 
 
-def versions(environment: dict) -> str:
-    """An HTML table of what is in the environment.json of a run."""
+def versions(environment: dict) -> dict[str, str]:
+    """What is in the environment.json of a run, without packages that were not there."""
     facts = {name: environment[name] for name in ("python", "platform", "processors")}
     facts["devices"] = ", ".join(environment["devices"])
-    facts |= {name: version for name, version in environment["packages"].items() if version}
-    rows = "".join(f"<tr><th>{html.escape(n)}</th><td>{html.escape(str(v))}</td></tr>" for n, v in facts.items())
-    return f"<table>{rows}</table>"
+    return facts | {name: version for name, version in environment["packages"].items() if version}
 
 
-def curves(train, evaluations, baseline: float, path: str) -> str:
-    """Draws loss and accuracy over the steps into a PNG; returns it in base64."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
-    for axis, name, title in (
-        (left, "masked_lm", "masked LM loss, nats"),
-        (right, "masked_lm_accuracy", "masked LM accuracy"),
-    ):
-        axis.plot([e["step"] for e in train], [e[name] for e in train], label="training")
-        axis.plot([e["step"] for e in evaluations], [e[name] for e in evaluations], "o-", label="held-out")
-        axis.set(title=title, xlabel="step")
-    right.axhline(baseline, linestyle="--", color="grey", label="unigram baseline")
-    for axis in (left, right):
-        axis.legend()
-        axis.grid(alpha=0.3)
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    plt.close(figure)
-    with open(path, "wb") as file:
-        file.write(buffer.getvalue())
-    return base64.b64encode(buffer.getvalue()).decode()
+def curves(train, evaluations, baseline: float) -> list[Chart]:
+    """Loss and accuracy over the steps."""
+    charts = []
+    for name, title in (("masked_lm", "masked LM loss, nats"), ("masked_lm_accuracy", "masked LM accuracy")):
+        lines = [
+            Curve(label, [e["step"] for e in entries], [e[name] for e in entries], colour, dots=label == "held-out")
+            for label, entries, colour in (("training", train, COLOURS[0]), ("held-out", evaluations, COLOURS[1]))
+        ]
+        level = baseline if name.endswith("accuracy") else None
+        charts.append(Chart(title, lines, level, "unigram baseline"))
+    return charts
 
 
 def attention(folder: str, text: str) -> str:
