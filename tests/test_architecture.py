@@ -21,7 +21,7 @@ DOORS = {
     "xmodels.decoding": {"xmodels.layers"},
     "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "data_pipelines.features"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
-                         "xmodels.layers.dropout", "data_pipelines"},
+                         "xmodels.layers.dropout", "xmodels.layers.rematerialization", "data_pipelines"},
     "xmodels.conversion": {"xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
                            "data_pipelines.text"},
     "xmodels.export": {"xmodels.tasks", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "data_pipelines"},

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.small_learner import largest_difference, make_batches, make_learner, train, values
 from xmodels.training.learner import Memory
@@ -14,7 +15,8 @@ def test_accumulated_micro_batches_equal_the_large_batch(optimizer, jit_compile)
     large = make_learner(**settings, memory=Memory(ema_decay=0.9))
     totals = train(large, make_batches(3))
     for strategy, parts in (("one_device", 4), ("mirrored", 2)):
-        learner = make_learner(strategy, memory=Memory(parts, ema_decay=0.9), **settings)
+        memory = Memory(parts, rematerialize=strategy == "mirrored", ema_decay=0.9)
+        learner = make_learner(strategy, memory=memory, **settings)
         np.testing.assert_allclose(train(learner, make_batches(3)), totals, rtol=1e-5)
         assert largest_difference(values(learner), values(large)) < 1e-6
         with learner.averaged(), large.averaged():
@@ -43,3 +45,26 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
         assert largest_difference(values(learner), expected) < 1e-6
         assert largest_difference(now, expected) > 1e-4
     assert largest_difference(values(learner), now) == 0.0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_rematerialized_blocks_have_equal_gradients_with_dropout(jit_compile):
+    batch = {name: tf.constant(x) for name, x in next(make_batches(1)).items()}
+    gradients = []
+    for rematerialize in (False, True):
+        memory = Memory(rematerialize=rematerialize)
+        learner = make_learner(dropout=0.3, num_layers=2, memory=memory, jit_compile=jit_compile)
+        gradients.append(learner._gradients(batch, tf.constant([1.0, 1.0]), tf.constant([1, 2], tf.uint32))[0])
+    for kept, again in zip(*gradients, strict=True):
+        np.testing.assert_allclose(again, kept, rtol=1e-4, atol=1e-6)
+
+
+def test_rematerialized_blocks_are_computed_twice():
+    calls = []
+    learner = make_learner(num_layers=2, memory=Memory(rematerialize=True))
+    for block in learner.backbone.blocks:
+        forward = block.call
+        block.call = lambda *args, forward=forward, **names: calls.append(1) or forward(*args, **names)
+    batch = {name: tf.constant(x) for name, x in next(make_batches(1)).items()}
+    learner._micro_gradients(batch, [1.0, 1.0], tf.constant([1, 2], tf.uint32))
+    assert len(calls) == 2 * len(learner.backbone.blocks)

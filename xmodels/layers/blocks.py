@@ -3,9 +3,23 @@
 import keras
 
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.rematerialization import is_wanted, recompute
 
 
-class PostNormBlock(keras.layers.Layer):
+class Block(keras.layers.Layer):
+    """What networks are stacked of. Inside `rematerialized()` it keeps nothing but its input for the gradient.
+
+    Call arguments:
+        x: (B, L, D). All others by name.
+    """
+
+    def __call__(self, x, **others):
+        if is_wanted() and others.get("training") and self.built:
+            return recompute(super().__call__, x, **others)
+        return super().__call__(x, **others)
+
+
+class PostNormBlock(Block):
     """Normalises after each residual sum, as the first Transformer and BERT do.
 
     Call arguments:
@@ -37,7 +51,7 @@ class PostNormBlock(keras.layers.Layer):
         return self.feedforward_norm(x + self.feedforward(x)), past
 
 
-class PreNormBlock(keras.layers.Layer):
+class PreNormBlock(Block):
     """Normalises what enters each residual branch (Xiong et al., 2020; GPT-2). The stack needs one norm more behind it.
 
     Call arguments and results as of `PostNormBlock`.

@@ -15,10 +15,10 @@ _ACTIVE = []
 class StepSeed(keras.random.SeedGenerator):
     """A seed that lives as long as one call of the network: two integers, of which draws advance the second."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, draws: int = 0):
         # Not calling the parent: it would create the variable that this class exists to avoid.
         self.base = keras.ops.cast(seed, "uint32")  # (2,)
-        self.draws = 0
+        self.draws = draws
 
     def next(self, ordered=True):
         self.draws += 1
@@ -26,13 +26,21 @@ class StepSeed(keras.random.SeedGenerator):
 
 
 @contextlib.contextmanager
-def dropout_seed(seed):
-    """All dropout inside draws from `seed`, integers of shape (2,). Equal seeds give equal masks."""
-    _ACTIVE.append(StepSeed(seed))
+def dropout_seed(seed, draws: int = 0):
+    """All dropout inside draws from `seed`, integers of shape (2,), as if it had drawn `draws` times before.
+
+    Equal seeds give equal masks.
+    """
+    _ACTIVE.append(StepSeed(seed, draws))
     try:
         yield
     finally:
         _ACTIVE.pop()
+
+
+def active_seed() -> StepSeed | None:
+    """The seed from which dropout draws here; None outside of `dropout_seed`."""
+    return _ACTIVE[-1] if _ACTIVE else None
 
 
 class Dropout(keras.layers.Layer):
@@ -48,4 +56,4 @@ class Dropout(keras.layers.Layer):
     def call(self, x, training=None):
         if not training or self.rate == 0.0:
             return x
-        return keras.random.dropout(x, self.rate, seed=_ACTIVE[-1] if _ACTIVE else None)
+        return keras.random.dropout(x, self.rate, seed=active_seed())

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from data_pipelines.ops.seeds import fold
 from xmodels.layers.dropout import dropout_seed
+from xmodels.layers.rematerialization import rematerialized
 from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
 from xmodels.training.accumulation import accumulate
@@ -29,10 +30,12 @@ class Memory:
 
     Attributes:
         micro_batches: parts into which a replica cuts its share of a batch; their gradients are summed.
+        rematerialize: whether blocks are computed again in the backward pass, instead of kept.
         ema_decay: of a moving average of the weights, which is then what is evaluated and handed over; 0 for none.
     """
 
     micro_batches: int = 1
+    rematerialize: bool = False
     ema_decay: float = 0.0
 
 
@@ -202,7 +205,7 @@ class Learner:
 
     def _micro_gradients(self, batch, inverse, seed):
         """Gradients of a micro-batch's share of the loss, dense, and the stacked (sum, weight) pairs."""
-        with tf.GradientTape() as tape, dropout_seed(seed):
+        with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
             outputs = self.objective.forward(self.backbone, batch, training=True)
             losses, metrics = self.objective.score(outputs, batch, self.backbone)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
