@@ -57,6 +57,17 @@ class Command:
     def choice(self, name: str, default: str | None, values: list[str], text: str, required: bool = False) -> None:
         self._define(flags.DEFINE_enum, name, default, values, text, required=required)
 
+    def switch(self, name: str, default: str, text: str) -> None:
+        """auto, true or false; --NAME and --noNAME mean true and false, as of a boolean flag."""
+        parser, serializer = (
+            flags.EnumParser(["auto", "true", "false"], case_sensitive=False),
+            flags.ArgumentSerializer(),
+        )
+        flag = flags.Flag(parser, serializer, name, default, text)
+        flag.boolean = True
+        flags.DEFINE_flag(flag, flag_values=self.values)
+        self.sections[-1][1].append(name)
+
     def alias(self, name: str, original: str) -> None:
         """Another name for a flag, for those who know it from Google's scripts."""
         flags.DEFINE_alias(name, original, flag_values=self.values)
@@ -139,7 +150,8 @@ class Command:
 
         def work() -> int:
             self.parse(sys.argv[1:] if arguments is None else arguments)
-            check_local(**{name: value for name, value in self.options().items() if isinstance(value, str)})
+            texts = {name: value for name, value in self.options().items() if isinstance(value, str) and name != "tpu"}
+            check_local(**texts)
             run()
             return 0
 

@@ -3,6 +3,7 @@
 import sys
 
 from launch.command import Command
+from launch.training_flags import add_devices, add_resuming
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -46,18 +47,13 @@ COMMAND.boolean("dry_run", False, "Check everything, say what would be trained a
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
-COMMAND.choice("resume", "auto", ["auto", "never", "must"], "auto: go on from the last whole state, if there is one. must: fail without one. never: fail with one.")  # fmt: skip
-COMMAND.integer("save_checkpoints_steps", 1000, "Steps between two resumable states.", minimum=1)
+add_resuming(COMMAND, save_steps=1000)
 COMMAND.integer("log_steps", 100, "Steps between two lines of progress.", minimum=1)
 COMMAND.integer("eval_every", 1000, "Steps between two evaluations on eval_data_dir.")
 COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.", minimum=1)
 COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms of gradients and weights of each layer; 0 for never.")  # fmt: skip
 COMMAND.string("profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110.")
-COMMAND.section("Devices")
-COMMAND.choice("distribution_strategy", "one_device", ["one_device", "mirrored"], "One device, or all GPUs of this machine.")  # fmt: skip
-COMMAND.integer("num_virtual_devices", 0, "Split the CPU into this many devices, to try mirrored without GPUs.")
-COMMAND.choice("mixed_precision", "none", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
-COMMAND.boolean("jit_compile", False, "Compile the step with XLA. Faster on GPUs; on CPUs it measured slower.")
+add_devices(COMMAND)
 
 
 def run() -> None:

@@ -13,7 +13,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
-from xmodels.jobs import run_folder, run_report
+from xmodels.jobs import devices, run_folder, run_report
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_class
@@ -24,6 +24,7 @@ from xmodels.training.loop import Loop
 from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say
 from xmodels.training.watching import profile_steps, watch
+from xmodels.training.workers import Workers
 
 STRUCTURAL = (
     "task",
@@ -67,20 +68,32 @@ class Options:
     log_norms_steps: int = 0
     profile_steps: str | None = None
     save_checkpoints_steps: int = 500
+    keep_checkpoint_max: int = 2
     resume: str = "auto"
-    distribution_strategy: str = "one_device"
+    distribution_strategy: str = "auto"
     num_virtual_devices: int = 0
+    use_tpu: bool = False
+    tpu: str | None = None
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
     mixed_precision: str = "none"
-    jit_compile: bool = False
+    jit_compile: str | bool = "auto"
     seed: int = 12345
 
 
 def finetune(options: Options) -> dict[str, float]:
     """Trains a task and writes the run folder. Returns losses and accuracies of the evaluation and test files.
 
-    With an evaluation file, the weights handed over are those of the epoch with the best accuracy on it.
+    With an evaluation file, the weights handed over are those of the epoch with the best accuracy on it. Workers that
+    are not the chief hand over nothing and return nothing.
     """
-    strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
+    strategy = devices.choose(options)
+    workers = Workers(strategy)
+    with workers.together():
+        return _finetune(options, strategy, workers)
+
+
+def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     loaded = convert.load(options.init_checkpoint)
     tokenizer = _tokenizer(options, loaded)
     _check(options, strategy, loaded)
@@ -97,17 +110,13 @@ def finetune(options: Options) -> dict[str, float]:
         "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
         "do_lower_case": tokenizer.describe().get("do_lower_case"),
     }  # fmt: skip
-    flags = dataclasses.asdict(options)
-    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
-    if claim.results is not None:
+    state, results = devices.start(workers, learner, lambda: _start(options, learner, job, settings))
+    if results is not None:
         run_folder.say_finished(options.model_dir, "--num_train_epochs")
-        return claim.results
-    run_folder.write_data(options.model_dir, tokenizer, None)
-    write_task(options.model_dir, task, num_texts, options.max_seq_length)
-    state = checkpoints.State(0, 0, options.seed)
-    if claim.state:
-        state = checkpoints.restore(claim.state, learner)
-        say(f"Resumed from {claim.state}: step {state.step} of {num_steps}.")
+        return results
+    if workers.is_chief:
+        run_folder.write_data(options.model_dir, tokenizer, None)
+        write_task(options.model_dir, task, num_texts, options.max_seq_length)
     origin = "random weights" if options.random_init else options.init_checkpoint
     say(
         f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
@@ -121,17 +130,21 @@ def finetune(options: Options) -> dict[str, float]:
         return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
 
     looked_at = dataclasses.replace(batches, source=held.get("evaluation", batches.source))
+    folder = workers.folder(options.model_dir)
     watcher = watch(
-        learner, batches.zeros(), options.model_dir, options.log_norms_steps, options.profile_steps,
+        learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
         sampler(learner, looked_at, tokenizer, labels),
     )  # fmt: skip
     state = Loop(
-        learner, batches, options.model_dir, num_steps, options.seed,
+        learner, batches, folder, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
-        select="accuracy", on_best=hand_over, watch=watcher,
+        select=lambda means: means["accuracy"], on_best=hand_over, watch=watcher,
+        keep=options.keep_checkpoint_max,
     ).run(state)  # fmt: skip
+    if not workers.is_chief:
+        return {}
     if "evaluation" in held:
         best = convert.load(options.model_dir)
         assign("backbone", backbone, best.values, options.model_dir)
@@ -156,6 +169,17 @@ def finetune(options: Options) -> dict[str, float]:
     run_report.write(options.model_dir)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
+
+
+def _start(options: Options, learner: Learner, job: dict, settings: dict):
+    """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
+    flags = dataclasses.asdict(options)
+    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
+    if not claim.state or claim.results is not None:
+        return checkpoints.State(0, 0, options.seed), claim.results
+    state = checkpoints.restore(claim.state, learner)
+    say(f"Resumed from {claim.state}: step {state.step} of {settings['num_train_steps']}.")
+    return state, None
 
 
 def _warmup(options: Options, num_steps: int) -> int:
@@ -238,7 +262,13 @@ def _learner(
         batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH, grouping)
         optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, _warmup(options, num_steps), num_steps)
         learner = Learner(
-            strategy, backbone, task, optimizer, batches.zeros(), seed=options.seed, jit_compile=options.jit_compile
+            strategy,
+            backbone,
+            task,
+            optimizer,
+            batches.zeros(),
+            seed=options.seed,
+            jit_compile=distribution.compiles(options.jit_compile, strategy),
         )
         return learner, batches
 

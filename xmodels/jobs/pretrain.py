@@ -16,7 +16,7 @@ from data_pipelines.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import pretraining_records, run_folder, run_report
+from xmodels.jobs import devices, pretraining_records, run_folder, run_report
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
@@ -26,6 +26,7 @@ from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching import profile_steps, watch
+from xmodels.training.workers import Workers
 
 BATCH = (
     "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
@@ -62,11 +63,16 @@ class Options:
     log_steps: int = 100
     eval_steps: int = 100
     eval_every: int = 1000
+    keep_checkpoint_max: int = 2
     resume: str = "auto"
-    distribution_strategy: str = "one_device"
+    distribution_strategy: str = "auto"
     num_virtual_devices: int = 0
+    use_tpu: bool = False
+    tpu: str | None = None
+    tpu_zone: str | None = None
+    gcp_project: str | None = None
     mixed_precision: str = "none"
-    jit_compile: bool = False
+    jit_compile: str | bool = "auto"
     on_corrupt_shard: str = "fail"
     length_buckets: str | None = None
     pack_rows: bool = False
@@ -78,7 +84,10 @@ class Options:
 
 
 def pretrain(options: Options) -> dict[str, float]:
-    """Trains, evaluates, and writes the run folder. Returns the last evaluation's means; nothing of a dry run.
+    """Trains, evaluates, and writes the run folder.
+
+    Returns:
+        The last evaluation's means; nothing of a dry run, and for workers that are not the chief.
 
     Raises:
         ReportedError: of the kind that fits; nothing that existed is destroyed.
@@ -87,7 +96,13 @@ def pretrain(options: Options) -> dict[str, float]:
     if options.size not in system.SIZES and not options.model_config_file:
         raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.")
     profile_steps(options.profile_steps)  # raises what is wrong with it
-    strategy = distribution.choose(options.distribution_strategy, options.num_virtual_devices)
+    strategy = devices.choose(options)
+    workers = Workers(strategy)
+    with workers.together():
+        return _pretrain(options, system, strategy, workers)
+
+
+def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
     source, tokenizer = pretraining_records.open_records(options)
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source)
@@ -115,27 +130,32 @@ def pretrain(options: Options) -> dict[str, float]:
     )
     if options.dry_run:
         return {}
-    state, results = _start(options, learner, source, recipe, records)
+    state, results = devices.start(workers, learner, lambda: _start(options, learner, source, recipe, records))
     if results is not None:
         run_folder.say_finished(options.model_dir, "--num_train_steps")
         return results
-    run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
-    with _naming_damage(options, source):
-        baseline = unigram_baseline(batches)
-    write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
-    say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
+    if workers.is_chief:
+        run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
+        with _naming_damage(options, source):
+            baseline = unigram_baseline(batches)
+        write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
+        say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
+    folder = workers.folder(options.model_dir)
     watcher = watch(
-        learner, batches.zeros(), options.model_dir, options.log_norms_steps, options.profile_steps,
+        learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
         sampler(learner, evaluated, tokenizer),
     )  # fmt: skip
     loop = Loop(
-        learner, batches, options.model_dir, recipe.num_steps, options.seed,
+        learner, batches, folder, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
-        on_data_loss=_leaving_out(options, batches), watch=watcher,
+        select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
+        on_data_loss=_leaving_out(options, batches), watch=watcher, keep=options.keep_checkpoint_max,
     )  # fmt: skip
     with _naming_damage(options, source):
         state = loop.run(state)
+    if not workers.is_chief:
+        return {}
     source = loop.batches.source
     if loop.means is None:  # nothing was evaluated on the way
         watcher.evaluated(state.step)
@@ -197,7 +217,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         )
         learner = Learner(
             strategy, backbone, objective, optimizer, batches.zeros(), recipe.clip_norm, options.seed,
-            options.jit_compile,
+            distribution.compiles(options.jit_compile, strategy),
         )  # fmt: skip
     return learner, batches
 

@@ -5,6 +5,7 @@ which names the step, the examples seen, and the SHA-256 of the other files. Onl
 """
 
 import dataclasses
+import glob
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ class State:
         cursor: where reading stands, of batches that are grouped by length or packed.
         first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
         lost: the names of damaged shards that are left out.
+        hosts: how many machines read, each its own shards.
     """
 
     step: int
@@ -44,6 +46,7 @@ class State:
     first_epoch: int = 0
     first_consumed: int = 0
     lost: tuple[str, ...] = ()
+    hosts: int = 1
 
     @property
     def reading(self) -> dict:
@@ -65,6 +68,12 @@ class State:
             self, cursor=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
         )
 
+    def read_by(self, hosts: int, num_examples: int) -> "State":
+        """The state from which so many machines go on; at the next epoch, if another number of them read before."""
+        if hosts != self.hosts and self.consumed:
+            return dataclasses.replace(self.without(self.lost, num_examples), hosts=hosts)
+        return dataclasses.replace(self, hosts=hosts)
+
 
 def _optimizer_variables(learner) -> dict:
     # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
@@ -78,22 +87,41 @@ def _optimizer_values(learner) -> dict[str, np.ndarray]:
 
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
-    """Writes the state of a learner below `folder` and removes all but the `keep` newest."""
+    """Writes the state of a learner below `folder` and removes all but the `keep` newest and the best."""
     path = os.path.join(folder, f"step_{state.step:08d}")
     temporary = f"{path}.partial"
-    shutil.rmtree(temporary, ignore_errors=True)
+    for leftover in glob.glob(os.path.join(glob.escape(folder), "step_*.partial")):
+        shutil.rmtree(leftover)
     os.makedirs(temporary)
     objective = learner.objective
     weights = values_of("backbone", learner.backbone) | values_of(objective.prefix, objective)
     for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
         save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
+        _to_disk(os.path.join(temporary, name))
     sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
     write_json(os.path.join(temporary, STATE), {**dataclasses.asdict(state), "sha256": sums})
     shutil.rmtree(path, ignore_errors=True)  # the same step, written before an interruption
     os.replace(temporary, path)
+    _to_disk(folder)
     for old in complete(folder)[:-keep]:
-        shutil.rmtree(old)
+        if step_of(old) != state.best_step:
+            shutil.rmtree(old)
     return path
+
+
+def _to_disk(path: str) -> None:
+    """Waits until a file, or the names in a folder, would outlast a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def variables(learner) -> list:
+    """All variables that a state holds, in an order that every worker shares."""
+    parts = learner.backbone.variables, learner.objective.variables, learner.optimizer.variables
+    return [*(v for part in parts for v in part), *learner.further_variables.values()]
 
 
 def complete(folder: str) -> list[str]:

@@ -17,16 +17,17 @@ from xmodels.training.learner import Learner
 from xmodels.training.progress import line, say, scores
 from xmodels.training.run_log import RunLog, memory_gib
 from xmodels.training.watching import Watch
+from xmodels.training.workers import Workers
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
 MOST_SKIPPED = 20  # steps without finite gradients; more end the run
 
 
 class Interrupted(ReportedError):
-    """SIGINT or SIGTERM came; the state is saved."""
+    """SIGINT or SIGTERM came, to this worker or to another one; the state is saved."""
 
-    def __init__(self, number: int, path: str):
-        super().__init__(f"Stopped by {signal.Signals(number).name}; the state is in {path}. The same command resumes.")
+    def __init__(self, number: int, where: str):
+        super().__init__(f"Stopped by {signal.Signals(number).name}; the state is {where}. The same command resumes.")
         self.exit_code = 128 + number
 
 
@@ -37,16 +38,18 @@ class Loop:
     Attributes:
         learner: what is trained.
         batches: what it is trained on.
-        folder: the run folder; states go below `checkpoints/`.
+        folder: the run folder; states go below `checkpoints/`. Of several workers, only the chief saves states.
         num_steps: updates in all, with those done before a resumption.
         seed: of the run; data and dropout draw from it.
         save_every, log_every, evaluate_every: in steps; 0 for never (a state is always saved at the end).
         evaluate: gives means on held-out data.
-        select: the name of the evaluation metric whose best state is handed over; None for the last state.
+        select: gives, of the means of an evaluation, what is highest for the best state, which is kept; None if there
+            is no best.
         on_data_loss: called when a record cannot be read; gives the batches and the state to go on with. By default the
             error goes on.
-        on_best: called when `select` reaches a new best value.
+        on_best: called when `select` gives more than ever before.
         watch: looks at norms, profiles and predictions on the way.
+        keep: how many of the newest states are kept.
     """
 
     learner: Learner
@@ -58,10 +61,11 @@ class Loop:
     log_every: int = 100
     evaluate_every: int = 0
     evaluate: Callable[[], dict[str, float]] | None = None
-    select: str | None = None
+    select: Callable[[dict[str, float]], float] | None = None
     on_best: Callable[[], None] = lambda: None
     on_data_loss: Callable[[State], tuple[Batches, State]] | None = None
     watch: Watch = dataclasses.field(default_factory=Watch)
+    keep: int = 2
 
     def run(self, state: State) -> State:
         """Trains from `state` to `num_steps` and saves the last state.
@@ -70,6 +74,7 @@ class Loop:
             Interrupted: a signal came; the state is saved.
             NonFiniteError: too many steps had gradients that are not finite.
         """
+        self.workers = Workers(self.learner.strategy)
         self.log = RunLog(self.folder, state.step)
         self.signal, self.skipped = 0, 0.0
         self.means: dict[str, float] | None = None  # of the last evaluation
@@ -87,12 +92,15 @@ class Loop:
         self.signal = number
 
     def _run(self, state: State) -> State:
+        if state.hosts != (hosts := self.workers.count):
+            if state.consumed:
+                say(f"Read by {hosts} machine(s) instead of {state.hosts}: reading goes on with the next epoch.")
+            state = state.read_by(hosts, self.batches.source.num_examples)
         if state.lost:
             self.log.note("lost", state.step, {"shards": list(state.lost)})
         iterator = iter(self._dataset(state))
         window, per_call = _Window(), 1
         folder = os.path.join(self.folder, "checkpoints")
-        path = ""
         while state.step < self.num_steps:
             count = min(per_call, self._steps_to_event(state.step))
             self.watch.before(state.step)
@@ -100,7 +108,7 @@ class Loop:
             try:
                 totals, waited = self.learner.train(iterator, tf.constant(count))
             except tf.errors.DataLossError:
-                if not self.on_data_loss:
+                if not self.on_data_loss or self.workers.count > 1:  # the others have gone on already
                     raise
                 self.batches, state = self.on_data_loss(self._after(state, self.learner.step - state.step))
                 self.log.note("lost", state.step, {"shards": list(state.lost)})
@@ -110,18 +118,28 @@ class Loop:
             state = self._after(state, count)
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
+            stop, per_call = self._agree(per_call)
             window.add(totals.numpy(), float(waited), seconds, count)
             self.watch.after(state.step)
             if _due(state.step, self.log_every) or state.step == self.num_steps:
                 self._report(state, window)
                 window = _Window(traced=True)
-            if self.evaluate and (_due(state.step, self.evaluate_every) or state.step == self.num_steps):
-                state = self._evaluate(state)
-            if _due(state.step, self.save_every) or self.signal or state.step == self.num_steps:
-                path = checkpoints.save(folder, self.learner, state)
-            if self.signal and state.step < self.num_steps:
-                raise Interrupted(self.signal, path)
+            if not self.workers.is_chief:
+                where = "saved by the chief"
+            else:
+                if self.evaluate and (_due(state.step, self.evaluate_every) or state.step == self.num_steps):
+                    state = self._evaluate(state)
+                due = _due(state.step, self.save_every) or state.step in (self.num_steps, state.best_step)
+                if due or stop:
+                    where = f"in {checkpoints.save(folder, self.learner, state, self.keep)}"
+            if stop and state.step < self.num_steps:
+                raise Interrupted(stop, where)
         return state
+
+    def _agree(self, per_call: int) -> tuple[int, int]:
+        """The signal that came to any worker, or 0, and the number of steps of the next call: the same for all."""
+        rows = self.workers.gather(self.signal, per_call)
+        return int(rows[:, 0].max()), int(rows[0, 1])
 
     def _after(self, state: State, steps: int) -> State:
         cursor = tuple(self.learner.cursor.numpy().tolist()) if steps and self.batches.grouping else state.cursor
@@ -181,10 +199,13 @@ class Loop:
         say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
         self.log.write("evaluation", state.step, means)
         self.watch.evaluated(state.step)
-        if self.select is None or (state.best is not None and means[self.select] <= state.best):
+        if self.select is None:
+            return state
+        value = self.select(means)
+        if state.best is not None and not value > state.best:
             return state
         self.on_best()
-        return dataclasses.replace(state, best=means[self.select], best_step=state.step)
+        return dataclasses.replace(state, best=value, best_step=state.step)
 
 
 def _due(step: int, every: int) -> bool:

@@ -58,6 +58,16 @@ def read_log(path: str) -> list[dict]:
     return entries
 
 
+_quiet = False  # whether this process is a worker whose chief tells how the job goes
+
+
 def say(text: str) -> None:
     """Prints at once, so that logs of jobs can be followed."""
-    print(text, flush=True)
+    if not _quiet:
+        print(text, flush=True)
+
+
+def only_errors() -> None:
+    """From now on this process says nothing, since another tells the same; its errors are still shown."""
+    global _quiet
+    _quiet = True

@@ -1,0 +1,41 @@
+"""The devices that a training command asks for, and what its processes share when it begins."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from xmodels.training import checkpoints, distribution
+from xmodels.training.checkpoints import State
+from xmodels.training.learner import Learner
+from xmodels.training.tpu import Tpu
+from xmodels.training.workers import Workers
+
+PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
+
+
+def choose(options) -> tf.distribute.Strategy:
+    """The strategy that the flags of a training command ask for."""
+    paths = {name: value for name in PATHS if (value := getattr(options, name, None))}
+    asked = Tpu(options.use_tpu, options.tpu, options.tpu_zone, options.gcp_project, paths)
+    return distribution.choose(options.distribution_strategy, options.num_virtual_devices, asked)
+
+
+def start(
+    workers: Workers, learner: Learner, begin: Callable[[], tuple[State, dict | None]]
+) -> tuple[State, dict | None]:
+    """Begins or resumes a run: the chief looks into the run folder, and all others get what it has.
+
+    Args:
+        begin: claims the run folder and puts the learner where the run stands; gives the state, and the results of a run
+            that is finished already.
+    """
+
+    def of_chief():
+        state, results = begin()
+        return dataclasses.asdict(state), results
+
+    state, results = workers.from_chief(of_chief)
+    if results is None:
+        workers.share(checkpoints.variables(learner))
+    return State(**state), results
