@@ -36,6 +36,7 @@ COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimu
 COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
 COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", maximum=1.0)
 COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
+COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)

@@ -43,7 +43,7 @@ COMMAND.integer("train_batch_size", None, "Examples a step, over all devices. De
 COMMAND.number("learning_rate", None, "Peak of the schedule. Default: the system's.")
 COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises. Default: the same share of the steps as in the system's paper.")  # fmt: skip
 COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: the system's. LAMB, of bert_wwm, is meant for batches of thousands.")  # fmt: skip
-COMMAND.boolean("dry_run", False, "Check everything, say what would be trained and with which numbers, and end.")
+COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)

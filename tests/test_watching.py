@@ -129,5 +129,5 @@ def test_profiles_of_no_steps_are_refused(text):
 def test_samples_read_as_text_in_both_languages():
     english = pieces(["[CLS]", "it", "[MASK]", "##ing", "now"], {2: ("rain", "snow")})
     assert as_text({"pieces": english}) == "[CLS] it [rain→snow]ing now"
-    assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今 [天→[MASK]] 下雨"
+    assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今[天→[MASK]]下雨"
     assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, guessed b)"

@@ -13,7 +13,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
-from xmodels.jobs import devices, run_folder, run_report
+from xmodels.jobs import devices, dry_run, run_folder, run_report
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_class
@@ -37,6 +37,11 @@ STRUCTURAL = (
     "optimizer",
     "length_buckets",
 )
+ORIGINS = {
+    "num_train_steps": "num_train_epochs",
+    "num_warmup_steps": "warmup_proportion",
+    "do_lower_case": "checkpoint",
+}
 FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 
 
@@ -79,10 +84,12 @@ class Options:
     mixed_precision: str = "none"
     jit_compile: str | bool = "auto"
     seed: int = 12345
+    dry_run: bool = False
 
 
 def finetune(options: Options) -> dict[str, float]:
-    """Trains a task and writes the run folder. Returns losses and accuracies of the evaluation and test files.
+    """Trains a task and writes the run folder. Returns losses and accuracies of the evaluation and test files; nothing
+    of a dry run.
 
     With an evaluation file, the weights handed over are those of the epoch with the best accuracy on it. Workers that
     are not the chief hand over nothing and return nothing.
@@ -110,6 +117,10 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
         "do_lower_case": tokenizer.describe().get("do_lower_case"),
     }  # fmt: skip
+    if options.dry_run:
+        filled = {name: (value, ORIGINS[name]) for name, value in settings.items()}
+        dry_run.show(options, filled, learner, batches, tokenizer, num_steps, labels)
+        return {}
     state, results = devices.start(workers, learner, lambda: _start(options, learner, job, settings))
     if results is not None:
         run_folder.say_finished(options.model_dir, "--num_train_epochs")

@@ -16,7 +16,7 @@ from data_pipelines.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import devices, pretraining_records, run_folder, run_report
+from xmodels.jobs import devices, dry_run, pretraining_records, run_folder, run_report
 from xmodels.jobs.samples import sampler
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
@@ -129,6 +129,10 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         f"{recipe.num_warmup_steps:,} warm-up steps."
     )
     if options.dry_run:
+        if options.init_checkpoint:
+            convert.load(options.init_checkpoint)  # raises what is wrong with it
+        filled = dry_run.from_recipe(_settings(recipe, records), options, f"recipe of {options.system}")
+        dry_run.show(options, filled, learner, batches, tokenizer, recipe.num_steps)
         return {}
     state, results = devices.start(workers, learner, lambda: _start(options, learner, source, recipe, records))
     if results is not None:

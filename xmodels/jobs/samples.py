@@ -28,7 +28,8 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
     def sample() -> list[dict]:
         if not held:
             held.append(first_batch(batches))
-        guesses = {name: value.numpy() for name, value in predict(held[0]).items()}
+        with learner.averaged():
+            guesses = {name: value.numpy() for name, value in predict(held[0]).items()}
         return examples(held[0], guesses, tokenizer, labels)
 
     return sample

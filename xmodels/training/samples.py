@@ -17,9 +17,11 @@ def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list
         hidden: {place: (truth, guess)}.
     """
     found: list = []
+    true = [
+        hidden[place][0] if place in hidden else token for place, token in enumerate(tokens)
+    ]  # tells where blanks are
     for place, token in enumerate(tokens):
-        before = tokens[place - 1] if place else ""
-        if between := _between(before, token):
+        if between := _between(true[place - 1] if place else "", true[place]):
             _append(found, between)
         if place in hidden:
             truth, guess = hidden[place]

@@ -1,0 +1,125 @@
+"""What would be trained: the configuration and where it comes from, sizes, costs, and the first batch. Writes nothing."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import keras
+import psutil
+
+from data_pipelines.dataset import Batches
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs.samples import COUNT, examples
+from xmodels.models.backbone import named_weights
+from xmodels.training.flops import flops_per_token
+from xmodels.training.memory_estimate import training_memory
+from xmodels.training.peak import peak_flops
+from xmodels.training.progress import duration, say
+from xmodels.training.samples import as_text
+
+
+def show(
+    options, settings: Mapping[str, tuple[object, str]], learner, batches: Batches, tokenizer: Tokenizer,
+    num_steps: int, labels: list[str] | None = None,
+) -> None:  # fmt: skip
+    """Prints all of it.
+
+    Args:
+        options: the dataclass of the flags.
+        settings: {name of a flag: (value that holds, where it comes from)} of those that were not given.
+        labels: names of the labels, where the examples have one each.
+    """
+    say("\nConfiguration")
+    _table(origins(options, settings))
+    say("\nNetwork")
+    _table([(name, f"{getattr(learner.backbone.config, name)}", "") for name in learner.backbone.config.to_json()])
+    say("\nParameters")
+    _table([(name, f"{count:,}", "") for name, count in parameters(learner).items()])
+    say("\nCost")
+    _table([(name, value, "") for name, value in costs(learner, batches, num_steps).items()])
+    batch = next(iter(batches.training()))
+    say("\nFirst batch")
+    _table([(name, f"{value.dtype.name} {tuple(value.shape)}", "") for name, value in batch.items()])
+    say("")
+    for example in examples({name: value[:COUNT] for name, value in batch.items()}, {}, tokenizer, labels):
+        say(f"  {as_text(example)}\n")
+    say("Dry run: nothing was written.")
+
+
+def _table(rows) -> None:
+    rows = [tuple(map(str, row)) for row in rows]
+    first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+    for name, value, note in rows:
+        say(f"  {name:{first}}  {value:{min(second, 40)}}  {note}".rstrip())
+
+
+def origins(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:
+    """(name, value, where it comes from) of all that is set: flags first, then what fills them in, then defaults."""
+    fields = {field.name: field.default for field in dataclasses.fields(options)}
+    values = {name: getattr(options, name) for name in fields if name != "dry_run"}
+    given = {name: value for name, value in values.items() if value is not None and value != fields[name]}
+    filled = {name: pair for name, pair in settings.items() if values.get(name) is None}
+    rows = [(name, value, "flag") for name, value in given.items()]
+    rows += [(name, value, origin) for name, (value, origin) in filled.items() if value is not None]
+    rest = [name for name, value in values.items() if value is not None and name not in given and name not in filled]
+    return rows + [(name, values[name], "default") for name in rest]
+
+
+def parameters(learner) -> dict[str, int]:
+    """How many weights each part has, layers of one list together, and the sum."""
+    counts: dict[str, int] = {}
+    lengths: dict[str, set[str]] = {}
+    for prefix, part in (("", learner.backbone), ("objective.", learner.objective)):
+        for name, variable in named_weights(part).items():
+            first, second, *_ = [*name.split("."), ""]
+            counts[prefix + first] = counts.get(prefix + first, 0) + keras.ops.size(variable)
+            if second.isdigit():
+                lengths.setdefault(prefix + first, set()).add(second)
+    named = {f"{name} ({len(lengths[name])})" if name in lengths else name: int(n) for name, n in counts.items()}
+    return {**named, "together": sum(named.values())}
+
+
+def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
+    """FLOPs, time at the machine's peak, memory, and passes over the examples."""
+    zeros = batches.zeros()
+    a_token = flops_per_token(learner.backbone, learner.objective, zeros)
+    tokens = zeros["padding_mask"].shape.num_elements()
+    peak = peak_flops(learner.strategy, keras.config.dtype_policy().compute_dtype)
+    memory = training_memory(learner, zeros)
+    parts = ", ".join(f"{name} {_gib(size)}" for name, size in memory.items() if size)
+    epochs = num_steps * batches.batch_size / batches.source.num_examples
+    found = {
+        "computing": f"{_large(a_token)}FLOPs a token in training (three times the matrix products of the forward pass), "
+        f"{_large(a_token * tokens)}FLOPs a step of {tokens:,} tokens",
+    }
+    if peak:
+        speed = peak["flops_per_second"] / a_token
+        found["at the peak of the machine"] = (
+            f"{_large(peak['flops_per_second'])}FLOPs a second ({peak['dtype']}, {peak['how']}): at most {speed:,.0f} tokens "
+            f"a second, {duration(num_steps * tokens / speed)} for all steps"
+        )
+    found["memory of a device, about"] = f"{_gib(sum(memory.values()))} ({parts})"
+    found["memory free on this machine"] = f"{_gib(psutil.virtual_memory().available)}"
+    found["steps"] = (
+        f"{num_steps:,} of {batches.batch_size:,} examples: {epochs:,.3g} passes over {batches.source.num_examples:,}"
+    )
+    return found
+
+
+def _large(number: float) -> str:
+    """`21.0 G` for 2.1e10, with the letter of the unit that follows."""
+    size = min(5, max(0, int(math.log10(max(number, 1)) // 3)))
+    return f"{number / 1000**size:.3g} {' kMGTP'[size].strip()}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
+
+
+def from_recipe(settings: Mapping[str, object], options, origin: str) -> dict[str, tuple[object, str]]:
+    """Where the numbers of a pretraining come from that no flag gives: the records, or the system's recipe."""
+    records = {"max_seq_length", "max_predictions_per_seq"}
+    found = {name: (value, "records" if name in records else origin) for name, value in settings.items()}
+    if options.num_train_steps is not None:
+        found["num_warmup_steps"] = (settings["num_warmup_steps"], f"{origin}: its share of the steps")
+    return found
