@@ -41,7 +41,7 @@ class PostNormBlock(Block):
     def call(self, x, attention_mask=None, training=None):
         mixed = self.mixer(x, attention_mask=attention_mask, training=training)
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
-        changed = self.feedforward(x)
+        changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
     def step(self, x, past, position, attention_mask):
@@ -68,7 +68,7 @@ class PreNormBlock(Block):
     def call(self, x, attention_mask=None, training=None):
         mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
         x = x + self.dropout(mixed, training=training)
-        changed = self.feedforward(self.feedforward_norm(x))
+        changed = self.feedforward(self.feedforward_norm(x), training=training)
         return x + self.dropout(changed, training=training)
 
     def step(self, x, past, position, attention_mask):

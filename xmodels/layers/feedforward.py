@@ -3,21 +3,23 @@
 import keras
 
 from xmodels.layers.activations import activation
+from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
 
 
 class FeedForward(keras.layers.Layer):
-    """(B, L, D) -> (B, L, F) -> activation -> (B, L, D). No dropout between the two, as in BERT."""
+    """(B, L, D) -> (B, L, F) -> activation -> (B, L, D). `dropout` is that of the inner layer; BERT has none."""
 
     def __init__(
         self, hidden_dim: int, intermediate_dim: int, activation_name: str,
-        initialization: Initialization | None = None, **kwargs,
+        initialization: Initialization | None = None, dropout: float = 0.0, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         initialization = initialization or Initialization()
         self.expand = keras.layers.Dense(intermediate_dim, kernel_initializer=initialization.inner(), name="expand")
         self.contract = keras.layers.Dense(hidden_dim, kernel_initializer=initialization.residual(), name="contract")
         self.activation = activation(activation_name)
+        self.dropout = Dropout(dropout)
 
-    def call(self, x):
-        return self.contract(self.activation(self.expand(x)))
+    def call(self, x, training=None):
+        return self.contract(self.dropout(self.activation(self.expand(x)), training=training))

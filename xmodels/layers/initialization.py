@@ -1,6 +1,7 @@
 """Weight initialisation shared by the Transformer family."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import keras
@@ -46,3 +47,18 @@ def gpt2(stddev: float, num_layers: int) -> Initialization:
     section 2.3)."""
     scaled = stddev / (2 * num_layers) ** 0.5
     return dataclasses.replace(gpt(stddev), output=lambda: keras.initializers.RandomNormal(stddev=scaled))
+
+
+def glorot() -> Initialization:
+    """Glorot's uniform one, with fans of whole matrices and not of single heads (tensor2tensor)."""
+    return Initialization(GlorotUniform)
+
+
+class GlorotUniform(keras.initializers.Initializer):
+    """uniform(-a, a), a = sqrt(6 / (inputs + outputs)), of kernels D H K, H K D and plain ones."""
+
+    def __call__(self, shape, dtype=None):
+        outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is no less than K
+        inside = math.prod(shape) // outside
+        limit = math.sqrt(6.0 / (inside + outside))
+        return keras.initializers.RandomUniform(-limit, limit)(shape, dtype)

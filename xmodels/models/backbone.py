@@ -46,7 +46,11 @@ class ModelConfig:
             )
         for name, value in values.items():
             wanted = fields[name].type
-            if wanted is int and not (isinstance(value, int) and 0 < value <= LARGEST):
+            if wanted == int | None and value is not None:
+                wanted = int
+            if wanted is bool and not isinstance(value, bool):
+                raise CheckpointError(f"{source}: `{name}` must be true or false. Found: {value!r}.")
+            if wanted is int and not (type(value) is int and 0 < value <= LARGEST):
                 raise CheckpointError(
                     f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}."
                 )

@@ -19,25 +19,27 @@ def head_dim_of(hidden_dim: int, num_heads: int) -> int:
     return hidden_dim // num_heads
 
 
-def split_heads(num_heads: int, head_dim: int, name: str, initialization: Initialization) -> keras.layers.EinsumDense:
+def split_heads(
+    num_heads: int, head_dim: int, name: str, initialization: Initialization, use_bias: bool = True
+) -> keras.layers.EinsumDense:
     """A projection (B, L, D) -> (B, L, H, K)."""
     return keras.layers.EinsumDense(
         "bld,dhk->blhk",
         output_shape=(None, num_heads, head_dim),
-        bias_axes="hk",
+        bias_axes="hk" if use_bias else None,
         kernel_initializer=initialization.inner(),
         name=name,
     )
 
 
-def merge_heads(hidden_dim: int, initialization: Initialization, name: str = "merge") -> keras.layers.EinsumDense:
+def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool = True) -> keras.layers.EinsumDense:
     """A projection (B, L, H, K) -> (B, L, D)."""
     return keras.layers.EinsumDense(
         "blhk,hkd->bld",
         output_shape=(None, hidden_dim),
-        bias_axes="d",
+        bias_axes="d" if use_bias else None,
         kernel_initializer=initialization.residual(),
-        name=name,
+        name="merge",
     )
 
 

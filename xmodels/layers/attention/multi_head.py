@@ -28,14 +28,14 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(
         self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None,
-        **kwargs,
+        use_bias: bool = True, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         head_dim, initialization = head_dim_of(hidden_dim, num_heads), initialization or Initialization()
         self.query, self.key, self.value = (
-            split_heads(num_heads, head_dim, name, initialization) for name in ("query", "key", "value")
+            split_heads(num_heads, head_dim, name, initialization, use_bias) for name in ("query", "key", "value")
         )
-        self.merge = merge_heads(hidden_dim, initialization)
+        self.merge = merge_heads(hidden_dim, initialization, use_bias)
         self.dropout = Dropout(dropout)
 
     def call(self, x, attention_mask=None, context=None, training=None):

@@ -1,0 +1,40 @@
+"""Frames parallel texts for encoder-decoders."""
+
+import tensorflow as tf
+
+from data_pipelines.ops.compose import Op
+from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
+
+
+def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
+    """Source and target, each with an end token; the decoder reads the target moved on by one place.
+
+    At its first place stands the padding token, of which tensor2tensor's decoders see a vector of zeros.
+
+    Reads:  token_ids (B, N) both sides side by side, segment_lengths (B, 2), each less than `sequence_length`.
+    Writes: token_ids, padding_mask (B, L) of the source; target_ids, labels, label_weights (B, L).
+    """
+    end, pad = vocabulary[EOS if EOS in vocabulary else SEP], vocabulary[PAD]
+
+    def op(features):
+        features = dict(features)
+        lengths = tf.cast(features.pop("segment_lengths"), tf.int32)
+        both = tf.cast(features["token_ids"], tf.int32)
+        source = side(both, tf.zeros_like(lengths[:, :1]), lengths[:, :1])
+        target = side(both, lengths[:, :1], lengths[:, 1:])
+        features = {name: features[name] for name in ("seed", "example_weights") if name in features}
+        place = tf.range(sequence_length)[None, :]
+        features["token_ids"], features["padding_mask"] = source, place <= lengths[:, :1]
+        features["labels"] = target
+        features["label_weights"] = tf.cast(place <= lengths[:, 1:], tf.float32)
+        features["target_ids"] = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=pad)
+        return features
+
+    def side(both, start, length):
+        """(B, L): `length` pieces from `start` on, the end token, padding."""
+        place = tf.range(sequence_length)[None, :]
+        where = tf.minimum(start + place, tf.maximum(tf.shape(both)[1] - 1, 0))
+        pieces = tf.gather(both, where, batch_dims=1)
+        return tf.where(place < length, pieces, tf.where(place == length, end, pad))
+
+    return op

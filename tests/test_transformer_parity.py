@@ -1,0 +1,357 @@
+"""The Transformer computes what tensor2tensor's and fairseq's do: states, logits, losses, gradients, beams, sizes."""
+
+import functools
+import json
+import pathlib
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from xmodels.decoding.beam import beam_search, mean_penalty
+from xmodels.decoding.sampling import generate
+from xmodels.layers import masks
+from xmodels.layers.positions import interleaved_sinusoid, sinusoid
+from xmodels.models import transformer, transformer_pre_norm
+from xmodels.models.backbone import named_weights
+from xmodels.models.transformer import TransformerConfig
+from xmodels.objectives.measures import smoothed_cross_entropy, weighted_cross_entropy
+from xmodels.objectives.seq2seq import Seq2Seq
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+FAIRSEQ = {
+    "transformer_post_ln": transformer.Transformer,
+    "transformer_pre_ln_shared_all": transformer_pre_norm.PreNormTransformer,
+}
+NETWORKS = [transformer.Transformer, transformer_pre_norm.PreNormTransformer]
+PAD, END, UNKNOWN = 1, 2, 3  # of fairseq
+
+
+def golden(name):
+    files = {p: dict(np.load(GOLDEN / name / f"{p}.npz")) for p in ("weights", "inputs", "outputs")}
+    return types.SimpleNamespace(
+        numbers=json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"], **files
+    )
+
+
+def close(found, expected, where=None):
+    found, expected = np.array(found), np.array(expected)
+    if where is not None:
+        found, expected = found[where], expected[where]
+    assert np.abs(found - expected).max() <= 1e-4 + 1e-4 * np.abs(expected).max()
+
+
+def from_fairseq(numbers):
+    """{our name: (their name, function of their array)} for all weights."""
+    heads, width = numbers["num_heads"], numbers["hidden_dim"]
+    rows = {"embedding.token.embeddings": ("encoder.embed_tokens.weight", lambda x: x)}
+    if not numbers["share_all_embeddings"]:
+        rows["embedding.output_token.embeddings"] = ("decoder.embed_tokens.weight", lambda x: x)
+
+    def attention(ours, theirs):
+        for part in ("query", "key", "value"):
+            rows[f"{ours}.{part}.kernel"] = (f"{theirs}.{part[0]}_proj.weight", lambda x: x.T.reshape(width, heads, -1))
+            rows[f"{ours}.{part}.bias"] = (f"{theirs}.{part[0]}_proj.bias", lambda x: x.reshape(heads, -1))
+        rows[f"{ours}.merge.kernel"] = (f"{theirs}.out_proj.weight", lambda x: x.T.reshape(heads, -1, width))
+        rows[f"{ours}.merge.bias"] = (f"{theirs}.out_proj.bias", lambda x: x)
+
+    def norm(ours, theirs):
+        rows[f"{ours}.gamma"], rows[f"{ours}.beta"] = ((f"{theirs}.{p}", lambda x: x) for p in ("weight", "bias"))
+
+    for stack in ("encoder", "decoder"):
+        for layer in range(numbers[f"num_{stack}_layers"]):
+            ours, theirs = f"{stack}_blocks.{layer}", f"{stack}.layers.{layer}"
+            attention(f"{ours}.mixer", f"{theirs}.self_attn")
+            norm(f"{ours}.mixer_norm", f"{theirs}.self_attn_layer_norm")
+            if stack == "decoder":
+                attention(f"{ours}.cross", f"{theirs}.encoder_attn")
+                norm(f"{ours}.cross_norm", f"{theirs}.encoder_attn_layer_norm")
+            for ours_part, theirs_part in (("expand", "fc1"), ("contract", "fc2")):
+                rows[f"{ours}.feedforward.{ours_part}.kernel"] = (f"{theirs}.{theirs_part}.weight", lambda x: x.T)
+                rows[f"{ours}.feedforward.{ours_part}.bias"] = (f"{theirs}.{theirs_part}.bias", lambda x: x)
+            norm(f"{ours}.feedforward_norm", f"{theirs}.final_layer_norm")
+        if numbers["normalization"] == "pre":
+            norm(f"{stack}_norm", f"{stack}.layer_norm")
+    return rows
+
+
+@functools.cache
+def network(name):
+    case = golden(f"transformer/{name}")
+    n = case.numbers
+    shared = n["share_all_embeddings"]
+    config = TransformerConfig(
+        n["source_vocabulary_size"], n["hidden_dim"], n["num_encoder_layers"], n["num_heads"], n["intermediate_dim"],
+        num_decoder_layers=n["num_decoder_layers"],
+        target_vocabulary_size=None if shared else n["target_vocabulary_size"],
+        attention_bias=True, start="token", layer_norm_epsilon=n["layer_norm_epsilon"],
+    )  # fmt: skip
+    backbone = FAIRSEQ[name](config).initialize()
+    weights, rows = named_weights(backbone), from_fairseq(n)
+    assert set(weights) == set(rows)
+    for ours, (theirs, change) in rows.items():
+        weights[ours].assign(change(case.weights[theirs]))
+    return backbone
+
+
+def places(ids):
+    """fairseq counts tokens that are no padding, from 2 on."""
+    real = ids != PAD
+    return (np.cumsum(real, axis=1) * real + 1).astype("int32")
+
+
+def batch_of(inputs):
+    source, target = inputs["source_ids"], inputs["decoder_input_ids"]
+    labels = inputs["target_ids"]
+    return {
+        "token_ids": source, "padding_mask": source != PAD, "position_ids": places(source), "target_ids": target,
+        "target_position_ids": places(target), "labels": labels, "label_weights": (labels != PAD).astype("float32"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAIRSEQ)
+def test_states_logits_and_losses_are_those_of_fairseq(name):
+    case, backbone = golden(f"transformer/{name}"), network(name)
+    batch = batch_of(case.inputs)
+    outputs = backbone(batch)
+    close(outputs["encoder_output"], case.outputs["encoder_output"], batch["padding_mask"])
+    logits = Seq2Seq().logits(outputs["sequence_output"], backbone)
+    real = batch["label_weights"] > 0
+    close(logits, case.outputs["logits"], real)
+    total, weight = smoothed_cross_entropy(
+        batch["labels"], logits, batch["label_weights"], case.numbers["label_smoothing"]
+    )
+    smoothing, size = case.numbers["label_smoothing"], logits.shape[-1]
+    entropy = -(1 - smoothing) * np.log(1 - smoothing) - smoothing * np.log(smoothing / (size - 1))
+    close(float(total) + float(weight) * entropy, case.outputs["label_smoothed_loss_sum"])
+    close(weighted_cross_entropy(batch["labels"], logits, batch["label_weights"])[0], case.outputs["nll_loss_sum"])
+
+
+@pytest.mark.parametrize("name", FAIRSEQ)
+def test_gradient_norms_are_those_of_fairseq(name):
+    case, backbone = golden(f"transformer/{name}"), network(name)
+    batch, weights = batch_of(case.inputs), named_weights(backbone)
+    objective = Seq2Seq(case.numbers["label_smoothing"])
+    with tf.GradientTape() as tape:
+        loss = objective.score(backbone(batch), batch, backbone)[0]["seq2seq"][0]
+    gradients = tape.gradient(loss, [v.value for v in weights.values()])
+    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
+    rows, checked = from_fairseq(case.numbers), 0
+    scale = max(expected.values())
+    for ours, gradient in zip(weights, gradients, strict=True):
+        theirs = rows[ours][0]
+        if theirs in expected and "k_proj.bias" not in theirs:  # that of a key's bias is zero but for rounding
+            norm = np.linalg.norm(np.array(tf.convert_to_tensor(gradient)))
+            assert norm == pytest.approx(float(expected[theirs]), rel=1e-3, abs=1e-5 * float(scale)), ours
+            checked += 1
+    assert checked > 60
+
+
+def rows_of(weights, prefix):
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def test_stacks_are_those_of_tensor2tensor():
+    """On inputs that are no embeddings: positions, pre-norm blocks without biases, padding in both attentions."""
+    case = golden("transformer/encoder_decoder_pre_ln")
+    n = case.numbers
+    config = TransformerConfig(9, n["hidden_dim"], n["num_layers"], n["num_heads"], n["intermediate_dim"])
+    backbone = transformer_pre_norm.PreNormTransformer(config).initialize()
+    weights, width, heads = named_weights(backbone), n["hidden_dim"], n["num_heads"]
+    found = set()
+
+    def put(ours, theirs, shape=None):
+        weights[ours].assign(case.weights[theirs].reshape(shape or case.weights[theirs].shape))
+        found.update((ours, theirs))
+
+    def norm(ours, theirs):
+        put(f"{ours}.gamma", f"{theirs}/layer_norm/layer_norm_scale")
+        put(f"{ours}.beta", f"{theirs}/layer_norm/layer_norm_bias")
+
+    for stack in ("encoder", "decoder"):
+        for layer in range(n["num_layers"]):
+            ours, theirs = f"{stack}_blocks.{layer}", f"{stack}/layer_{layer}"
+            parts = {"mixer": "self_attention"} | ({"cross": "encdec_attention"} if stack == "decoder" else {})
+            for part, their in parts.items():
+                for name in ("query", "key", "value"):
+                    shape = (width, heads, width // heads)
+                    put(f"{ours}.{part}.{name}.kernel", f"{theirs}/{their}/multihead_attention/{name[0]}/kernel", shape)
+                merge = f"{theirs}/{their}/multihead_attention/output_transform/kernel"
+                put(f"{ours}.{part}.merge.kernel", merge, (heads, width // heads, width))
+                norm(f"{ours}.{part}_norm", f"{theirs}/{their}/layer_prepostprocess")
+            for name, their in (("expand", "conv1"), ("contract", "conv2")):
+                for kind in ("kernel", "bias"):
+                    put(f"{ours}.feedforward.{name}.{kind}", f"{theirs}/ffn/{their}/{kind}")
+            norm(f"{ours}.feedforward_norm", f"{theirs}/ffn/layer_prepostprocess")
+        norm(f"{stack}_norm", f"{stack}/layer_prepostprocess")
+    assert set(weights) - found == {"embedding.token.embeddings"} and set(case.weights) <= found
+    source, target = case.inputs["encoder_input"], case.inputs["decoder_input"]
+    x = source + sinusoid(np.arange(source.shape[1]), width)
+    close(x, case.outputs["encoder_after_positions"])
+    visible = masks.padding(case.inputs["padding_mask"] > 0)
+    for block in backbone.encoder_blocks:
+        x = block(x, attention_mask=visible)
+    memory = backbone.finish(x, "encoder")
+    close(memory, case.outputs["encoder_output"], case.inputs["padding_mask"] > 0)
+    y = target + sinusoid(np.arange(target.shape[1]), width)
+    close(y, case.outputs["decoder_after_positions"])
+    for block in backbone.decoder_blocks:
+        y = block(y, memory, attention_mask=masks.causal(target.shape[1]), source_mask=visible)
+    close(backbone.finish(y, "decoder"), case.outputs["decoder_output"])
+
+
+def test_tables_are_those_of_tensor2tensor():
+    case = golden("transformer_tables/timing_schedule_loss")
+    for name, expected in case.outputs.items():
+        if name.startswith("timing/"):
+            parts = dict(zip(("start", "length", "channels"), [0, 0, 0], strict=True))
+            for part in name.removeprefix("timing/").split("_"):
+                parts[part.rstrip("0123456789")] = int(part.lstrip("abcdefghijklmnopqrstuvwxyz"))
+            positions = np.arange(parts["start"], parts["start"] + parts["length"])
+            close(sinusoid(positions, parts["channels"]), expected[0])
+    labels, logits = case.inputs["labels"], ops.convert_to_tensor(case.inputs["logits"])
+    smoothing = 1 - case.numbers["confidence"]
+    for row in range(labels.shape[0]):
+        for column in range(labels.shape[1]):
+            one = np.zeros(labels.shape, "float32")
+            one[row, column] = 1
+            found, _ = smoothed_cross_entropy(labels, logits, one, smoothing)
+            close(found, case.outputs["smoothed_cross_entropy"][row, column])
+    total, weight = smoothed_cross_entropy(labels, logits, (labels != 0).astype("float32"), smoothing)
+    close(total, case.outputs["padded/loss_numerator"])
+    close(weight, case.outputs["padded/loss_denominator"])
+
+
+def test_a_perfect_answer_costs_nothing():
+    target = np.full(7, 0.1 / 6)
+    target[2] = 0.9
+    loss, _ = smoothed_cross_entropy(
+        np.array([2]), ops.convert_to_tensor(np.log(target)[None], "float32"), np.ones(1), 0.1
+    )
+    assert abs(float(loss)) < 1e-6
+
+
+@pytest.mark.parametrize("signal", [sinusoid, interleaved_sinusoid])
+def test_a_shift_of_positions_is_one_rotation_for_all(signal):
+    table = np.array(signal(np.arange(40), 16), "float64")
+    np.testing.assert_allclose(np.linalg.norm(table, axis=1), np.sqrt(8), rtol=1e-5)
+    rotation, *_ = np.linalg.lstsq(table[:30], table[5:35], rcond=None)
+    np.testing.assert_allclose(table[:35] @ rotation, table[5:40], atol=1e-4)
+
+
+def tiny(network_class, **more):
+    keras.utils.set_random_seed(1)
+    config = TransformerConfig(30, 16, 2, 2, 32, 32, 0.0, attention_dropout=0.0, intermediate_dropout=0.0, **more)
+    return network_class(config).initialize()
+
+
+def random_batch(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "token_ids": rng.integers(3, 30, (2, 7)).astype("int32"), "target_ids": rng.integers(3, 30, (2, 6)).astype("int32"),
+        "padding_mask": np.arange(7) < np.array([[7], [5]]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("network_class", NETWORKS)
+@pytest.mark.parametrize("position", ["sinusoid", "interleaved", "learned"])
+def test_decoding_token_by_token_equals_the_whole_target(network_class, position):
+    backbone, batch = tiny(network_class, position=position), random_batch()
+    past, found = backbone.start(batch, 6), []
+    for first, last in ((0, 1), (1, 2), (2, 5), (5, 6)):
+        states, past = backbone.decode(batch["target_ids"][:, first:last], past, first)
+        found.append(states)
+    np.testing.assert_allclose(ops.concatenate(found, axis=1), backbone(batch)["sequence_output"], atol=2e-5)
+
+
+@pytest.mark.parametrize("network_class", NETWORKS)
+def test_what_comes_later_and_padding_are_invisible(network_class):
+    backbone, batch = tiny(network_class), random_batch()
+    before = np.array(backbone(batch)["sequence_output"])
+    changed = {**batch, "target_ids": batch["target_ids"].copy()}
+    changed["target_ids"][:, 3:] = 5
+    np.testing.assert_allclose(np.array(backbone(changed)["sequence_output"])[:, :3], before[:, :3], atol=1e-5)
+    padded = {
+        **batch,
+        "token_ids": np.pad(batch["token_ids"], ((0, 0), (0, 4)), constant_values=9),
+        "padding_mask": np.pad(batch["padding_mask"], ((0, 0), (0, 4))),
+    }
+    np.testing.assert_allclose(np.array(backbone(padded)["sequence_output"]), before, atol=1e-5)
+
+
+def test_the_encoder_without_positions_does_not_know_the_order():
+    backbone, batch = tiny(transformer.Transformer), random_batch()
+    batch["padding_mask"][:] = True
+    order = np.array([3, 1, 0, 2, 6, 5, 4])
+    same = np.zeros((2, 7), "int32")
+    states = np.array(backbone.encode({**batch, "position_ids": same}))
+    moved = np.array(backbone.encode({**batch, "token_ids": batch["token_ids"][:, order], "position_ids": same}))
+    np.testing.assert_allclose(moved, states[:, order], atol=1e-5)
+
+
+def fairseq_step(backbone, case, unknown_penalty=0.0):
+    """(texts, position, past) -> logits as fairseq's search sees them: no padding; at the last step only the end."""
+    last = case.numbers["max_generated_length"]
+
+    def step(token_ids, position, past):
+        token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
+        positions = ops.reshape(position + 2, (1,))
+        x = backbone.embedding.target(token, positions)
+        attention_mask = masks.upto(ops.reshape(position, (1,)), past["past"][0][0].shape[1])
+        present = []
+        for block, of_block, source in zip(backbone.decoder_blocks, past["past"], past["source"], strict=True):
+            x, of_block = block.step(x, of_block, position, attention_mask, source, past["source_mask"])
+            present.append(of_block)
+        states = backbone.finish(x, "decoder")
+        logits = ops.log_softmax(Seq2Seq().logits(states[:, 0], backbone))
+        ids = ops.arange(logits.shape[-1])
+        logits = ops.where(ids == PAD, -1e9, logits - unknown_penalty * ops.cast(ids == UNKNOWN, "float32"))
+        return ops.where(ops.logical_and(position == last, ids != END), -1e9, logits), {**past, "past": tuple(present)}
+
+    return step
+
+
+@pytest.mark.parametrize("name", FAIRSEQ)
+def test_greedy_decoding_is_the_best_of_a_beam_of_one(name):
+    """fairseq's beams stop by another rule; a beam of one and greedy choice must agree whatever the rule."""
+    case, backbone = golden(f"transformer/{name}"), network(name)
+    batch = {k: v for k, v in batch_of(case.inputs).items() if k in ("token_ids", "padding_mask", "position_ids")}
+    starts = ops.convert_to_tensor(np.full(len(batch["token_ids"]), END, "int32"))
+    ids, _ = beam_search(fairseq_step(backbone, case), backbone.start(batch, 13), starts, 1, 12, END, mean_penalty(1.0))
+    decode = lambda token_ids, past, position: backbone.decode(token_ids, past, position)  # noqa: E731
+    texts, ends = generate(
+        decode, lambda states: Seq2Seq().logits(states, backbone), backbone.start(batch, 13), ops.expand_dims(starts, 1),
+        ops.ones_like(starts), 13, end_id=END,
+    )  # fmt: skip
+    assert np.array(ids).shape[2] == 13 and np.array(texts).shape == (len(starts), 13) and (np.array(ends) <= 13).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "vocabulary_size", "bias", "count"),
+    [("base", 37_000, False, 63_045_632), ("base", 37_000, True, 63_082_496), ("big", 37_000, False, 214_171_648),
+     ("big", 32_000, True, 209_125_376)],
+)  # fmt: skip
+def test_published_sizes_have_the_published_number_of_parameters(size, vocabulary_size, bias, count):
+    def expected(v, d, f, layers):
+        biases = 4 * d if bias else 0
+        encoder, decoder = 4 * d * d + biases + 2 * d * f + f + 5 * d, 8 * d * d + 2 * biases + 2 * d * f + f + 7 * d
+        return layers * (encoder + decoder) + v * d
+
+    numbers = transformer.SIZES[size]
+    assert expected(vocabulary_size, numbers["hidden_dim"], numbers["intermediate_dim"], numbers["num_layers"]) == count
+    small = TransformerConfig(11, 8, 2, 2, 12, attention_bias=bias)
+    assert transformer.Transformer(small).initialize().count_params() == expected(11, 8, 12, 2)
+    pre_norm = transformer_pre_norm.PreNormTransformer(small).initialize()
+    assert pre_norm.count_params() == expected(11, 8, 12, 2) + 4 * 8
+
+
+def test_kernels_begin_as_glorot_has_it_for_whole_matrices():
+    keras.utils.set_random_seed(0)
+    backbone = transformer.Transformer(TransformerConfig(11, 64, 1, 8, 256)).initialize()
+    block = backbone.decoder_blocks[0]
+    for kernel in (block.mixer.query.kernel, block.cross.merge.kernel):
+        assert np.abs(np.array(kernel)).max() == pytest.approx(np.sqrt(6 / 128), rel=0.01)
+    assert np.abs(np.array(block.feedforward.expand.kernel)).max() == pytest.approx(np.sqrt(6 / 320), rel=0.01)

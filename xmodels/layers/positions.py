@@ -1,0 +1,69 @@
+"""Signals that tell positions."""
+
+import math
+
+import keras
+from keras import ops
+
+
+def sinusoid(positions, channels: int):
+    """[all sines | all cosines], with wavelengths 2 pi to 10,000 * 2 pi in a geometric row (tensor2tensor's layout).
+
+    Args:
+        positions: any shape S, whole numbers.
+        channels: width; of an odd one the last channel is zero.
+
+    Returns:
+        float32 S + (channels,)
+    """
+    scales = channels // 2
+    step = math.log(10_000.0) / max(scales - 1, 1)
+    inverse = ops.exp(ops.arange(scales, dtype="float32") * -step)
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * inverse  # S + (channels // 2,)
+    signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+    return ops.pad(signal, [(0, 0)] * (len(signal.shape) - 1) + [(0, 1)]) if channels % 2 else signal
+
+
+def interleaved_sinusoid(positions, channels: int):
+    """sin(p / 10000^(2j / D)) and its cosine, side by side (Vaswani et al., 2017, section 3.5). D must be even."""
+    rate = ops.exp(ops.arange(channels // 2, dtype="float32") * (-2.0 * math.log(10_000.0) / channels))
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * rate
+    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # S + (D / 2, 2)
+    return ops.reshape(pairs, (*ops.shape(angles)[:-1], channels))
+
+
+SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid}
+
+
+class PositionSignal(keras.layers.Layer):
+    """What is added to embeddings at each position.
+
+    Args:
+        kind: "sinusoid", "interleaved", or "learned".
+        most: the largest number of positions of a learned table.
+
+    Call arguments:
+        positions: int, (L,) or (B, L).
+
+    Returns:
+        (L, D) or (B, L, D)
+    """
+
+    def __init__(self, kind: str, channels: int, most: int, **kwargs):
+        super().__init__(**kwargs)
+        if kind not in (*SINUSOIDS, "learned"):
+            raise ValueError(f"Unknown `position`. Received: {kind!r}. Known: {', '.join(SINUSOIDS)}, learned.")
+        self.kind, self.channels = kind, channels
+        if kind == "learned":
+            initializer = keras.initializers.RandomNormal(stddev=channels**-0.5)
+            self.table = keras.layers.Embedding(most, channels, embeddings_initializer=initializer, name="table")
+
+    def build(self, positions_shape):
+        if self.kind == "learned":
+            self.table.build(positions_shape)
+        self.built = True
+
+    def call(self, positions):
+        if self.kind == "learned":
+            return self.table(positions)
+        return ops.cast(SINUSOIDS[self.kind](positions, self.channels), self.compute_dtype)

@@ -1,0 +1,199 @@
+"""Transformer: Attention Is All You Need (Vaswani et al., 2017, arXiv 1706.03762)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers import initialization as initializations
+from xmodels.layers import masks
+from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.decoder_blocks import PostNormDecoderBlock
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.positions import PositionSignal
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig(ModelConfig):
+    """`num_layers` counts those of the encoder, and of the decoder unless `num_decoder_layers` says otherwise.
+
+    One table serves source, target and output unless there is a `target_vocabulary_size`; then target and output share.
+    `attention_bias` gives the four projections biases, which tensor2tensor's do not have. `start` says what the decoder
+    reads first: "zero", a vector of zeros, or "token", the token that the target begins with.
+    """
+
+    num_decoder_layers: int | None = None
+    target_vocabulary_size: int | None = None
+    attention_dropout: float = 0.1
+    intermediate_dropout: float = 0.1
+    activation: str = "relu"
+    position: str = "sinusoid"
+    start: str = "zero"
+    attention_bias: bool = False
+    layer_norm_epsilon: float = 1e-6
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Transformer(Backbone):
+    """Encoder and decoder of post-norm blocks.
+
+    Call arguments:
+        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), what the
+            decoder reads: the target moved on by one place. `position_ids` and `target_position_ids`, int (B, S) and
+            (B, T), where positions do not count from 0.
+        attention_mask: bool, broadcastable to (B, H, S, S), of the encoder.
+
+    Returns:
+        `sequence_output` (B, T, D), the states of the decoder, and `encoder_output` (B, S, D). Target padding stands
+        behind the target, where causal attention cannot see it.
+    """
+
+    config_class = TransformerConfig
+    reads = {**Backbone.reads, "target_ids": Feature((None,))}
+
+    def __init__(self, config: TransformerConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = Embedding(config, name="embedding")
+        self.encoder_blocks = [self.make_encoder_block(config, i) for i in range(config.num_layers)]
+        count = config.num_decoder_layers or config.num_layers
+        self.decoder_blocks = [self.make_decoder_block(config, i) for i in range(count)]
+
+    def make_encoder_block(self, config, index: int) -> keras.layers.Layer:
+        parts = mixer_of(config), feedforward_of(config)
+        return PostNormBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"encoder_{index}")
+
+    def make_decoder_block(self, config, index: int) -> keras.layers.Layer:
+        parts = mixer_of(config), mixer_of(config), feedforward_of(config)
+        return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
+
+    def finish(self, x, stack: str):
+        """What follows the last block of "encoder" or "decoder": nothing."""
+        return x
+
+    def call(self, features, attention_mask=None, training=None):
+        source = self.encode(features, attention_mask, training)
+        target = features["target_ids"]
+        x = self.embedding.target(target, features.get("target_position_ids"), training=training)  # (B, T, D)
+        causal, visible = masks.causal(ops.shape(target)[1]), masks.padding(features["padding_mask"])
+        for block in self.decoder_blocks:
+            x = block(x, source, attention_mask=causal, source_mask=visible, training=training)
+        return {"sequence_output": self.finish(x, "decoder"), "encoder_output": source}
+
+    def encode(self, features, attention_mask=None, training=None):
+        """(B, S, D), the states of the source."""
+        real = features["padding_mask"]
+        x = self.embedding(features["token_ids"], real, features.get("position_ids"), training=training)
+        if attention_mask is None:
+            attention_mask = masks.padding(real)
+        for block in self.encoder_blocks:
+            x = block(x, attention_mask=attention_mask, training=training)
+        return self.finish(x, "encoder")
+
+    def start(self, features, length: int):
+        """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""
+        source, config = self.encode(features), self.config
+        shape = (ops.shape(source)[0], length, config.num_heads, config.hidden_dim // config.num_heads)
+        blank = ops.zeros(shape, self.compute_dtype)
+        return {
+            "past": tuple((blank, blank) for _ in self.decoder_blocks),
+            "source": tuple(block.cross.project(source) for block in self.decoder_blocks),
+            "source_mask": masks.padding(features["padding_mask"]),
+        }
+
+    def decode(self, target_ids, past, position):
+        """The next tokens of targets, at the cost of these alone.
+
+        Args:
+            target_ids: int (B, T), which stand from `position` on.
+            past: of `start`, or of the call before.
+
+        Returns:
+            Their states (B, T, D), and `past` with these tokens.
+        """
+        positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
+        attention_mask = masks.upto(positions, past["past"][0][0].shape[1])
+        x, present = self.embedding.target(target_ids, positions), []
+        rows = zip(self.decoder_blocks, past["past"], past["source"], strict=True)
+        for block, of_block, source in rows:
+            x, of_block = block.step(x, of_block, position, attention_mask, source, past["source_mask"])
+            present.append(of_block)
+        return self.finish(x, "decoder"), {**past, "past": tuple(present)}
+
+
+class Embedding(keras.layers.Layer):
+    """sqrt(D) times a row of the table, plus the signal of the position, then dropout (section 3.4).
+
+    Source padding is zero but for its signal. `token` is the table of source tokens, `output` that of target tokens.
+    """
+
+    def __init__(self, config: TransformerConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.scale, self.start = config.hidden_dim**0.5, config.start
+        if config.start not in ("zero", "token"):
+            raise ValueError(f"`start` must be 'zero' or 'token'. Received: {config.start!r}.")
+
+        def table(rows, name):
+            initializer = keras.initializers.RandomNormal(stddev=config.hidden_dim**-0.5)
+            return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
+
+        self.token = table(config.vocabulary_size, "token")
+        other = config.target_vocabulary_size
+        self.output_token = table(other, "output_token") if other else self.token
+        self.position = PositionSignal(config.position, config.hidden_dim, config.max_sequence_length, name="position")
+        self.dropout = Dropout(config.dropout)
+
+    def build(self, token_ids_shape, padding_mask_shape=None, position_ids_shape=None):
+        for table in (self.token, self.output_token, self.position):  # `call` does not use all of them
+            if not table.built:
+                table.build(token_ids_shape)
+        self.built = True
+
+    def call(self, token_ids, padding_mask, position_ids=None, training=None):
+        real = ops.expand_dims(ops.cast(padding_mask, self.compute_dtype), -1)
+        return self._placed(self.token(token_ids) * self.scale * real, position_ids, training)
+
+    def target(self, target_ids, position_ids=None, training=None):
+        """What the decoder reads of (B, T): (B, T, D)."""
+        x = self.output_token(target_ids) * self.scale
+        if self.start == "zero":
+            positions = ops.arange(ops.shape(target_ids)[1]) if position_ids is None else position_ids
+            x = x * ops.expand_dims(ops.cast(positions > 0, x.dtype), -1)
+        return self._placed(x, position_ids, training)
+
+    def _placed(self, x, position_ids, training):
+        positions = ops.arange(ops.shape(x)[1], dtype="int32") if position_ids is None else position_ids
+        return self.dropout(x + self.position(positions), training=training)
+
+
+def mixer_of(config: TransformerConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.num_heads, config.hidden_dim, config.attention_dropout, initializations.glorot(), config.attention_bias
+    )  # fmt: skip
+
+
+def feedforward_of(config: TransformerConfig) -> FeedForward:
+    return FeedForward(
+        config.hidden_dim, config.intermediate_dim, config.activation, initializations.glorot(),
+        config.intermediate_dropout,
+    )  # fmt: skip
+
+
+def size(num_layers: int, hidden_dim: int, num_heads: int, intermediate_dim: int, dropout: float = 0.1, **more) -> dict:
+    return {
+        "num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads,
+        "intermediate_dim": intermediate_dim, "dropout": dropout, **more,
+    }  # fmt: skip
+
+
+# base and big: table 3, without the dropout inside attention and feed-forward that tensor2tensor added later.
+PAPER = {"attention_dropout": 0.0, "intermediate_dropout": 0.0}
+SIZES = {
+    "tiny": size(2, 128, 4, 512),
+    "mini": size(4, 256, 4, 1024),
+    "base": size(6, 512, 8, 2048, **PAPER),
+    "big": size(6, 1024, 16, 4096, 0.3, **PAPER),
+}

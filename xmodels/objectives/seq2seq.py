@@ -1,0 +1,34 @@
+"""Sequence to sequence: name each token of the target from the source and the target before it (Vaswani et al., 2017)."""
+
+from data_pipelines.features import Feature
+from xmodels.layers.heads import tied_logits
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+
+
+class Seq2Seq(Objective):
+    """Label-smoothed cross-entropy of the target. The output matrix is the table of target tokens, without bias.
+
+    The frame of the records writes `target_ids`, what the decoder reads, `labels` and `label_weights`, all (B, T).
+
+    Args:
+        label_smoothing: the share of probability that the target gives to other tokens (section 5.4). The metric
+            `negative_log_likelihood`, whose exponential is the perplexity, knows none.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+
+    def __init__(self, label_smoothing: float = 0.1, **kwargs):
+        super().__init__(**kwargs)
+        self.label_smoothing = label_smoothing
+
+    def score(self, outputs, batch, backbone):
+        answer = batch["labels"], self.logits(outputs["sequence_output"], backbone), batch["label_weights"]
+        return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing)}, {
+            "negative_log_likelihood": weighted_cross_entropy(*answer),
+            "seq2seq_accuracy": weighted_accuracy(*answer),
+        }
+
+    def logits(self, states, backbone):
+        """(..., D) -> float32 (..., V)"""
+        return tied_logits(states, backbone.embedding.output_token)
