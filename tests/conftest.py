@@ -70,6 +70,19 @@ def stream_records(tmp_path_factory, zh_vocabulary):
 
 
 @pytest.fixture(scope="session")
+def parallel_records(tmp_path_factory, zh_vocabulary):
+    """Sentences of the Chinese samples, each with its characters in the opposite order as its translation."""
+    from data_pipelines.pretraining_data import Settings, create
+
+    folder = tmp_path_factory.mktemp("parallel")
+    lines = [s[:20] for s in (ROOT / "samples/zh/corpus.txt").read_text("utf-8").split("\n") if s][:200]
+    (folder / "pairs.tsv").write_text("".join(f"{s}\t{s[::-1]}\n" for s in lines), "utf-8")
+    settings = Settings(str(folder / "pairs.tsv"), zh_vocabulary, "zh", packing="parallel", max_seq_length=32)
+    create(settings, str(folder / "records"))
+    return str(folder / "records")
+
+
+@pytest.fixture(scope="session")
 def small_config(tmp_path_factory, zh_vocabulary):
     """A bert_config.json in Google's form, of a network that trains in no time."""
     path = tmp_path_factory.mktemp("config") / "bert_config.json"

@@ -199,7 +199,7 @@ def test_stacks_are_those_of_tensor2tensor():
     y = target + sinusoid(np.arange(target.shape[1]), width)
     close(y, case.outputs["decoder_after_positions"])
     for block in backbone.decoder_blocks:
-        y = block(y, memory, attention_mask=masks.causal(target.shape[1]), source_mask=visible)
+        y = block(y, source=memory, attention_mask=masks.causal(target.shape[1]), source_mask=visible)
     close(backbone.finish(y, "decoder"), case.outputs["decoder_output"])
 
 

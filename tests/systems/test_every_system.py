@@ -24,12 +24,18 @@ from xmodels.training.recipe import Records
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 
 
+# The fixture with records of each packing.
+RECORDS = {"segment_pair": "records", "stream": "stream_records", "parallel": "parallel_records"}
+
+
 @pytest.fixture(params=systems.names())
-def learner_of(request, records, stream_records, zh_vocabulary):
+def learner_of(request, zh_vocabulary):
     """A function that makes (learner, batch) of a small network of the system."""
     system = systems.load(request.param)
     vocabulary = Vocabulary.read(zh_vocabulary)
-    config = system.MODEL.config_class(vocabulary_size=len(vocabulary), **SMALL, dropout=0.0, attention_dropout=0.0)
+    network_config = system.MODEL.config_class
+    rates = {f.name: 0.0 for f in dataclasses.fields(network_config) if f.name.endswith("dropout")}
+    config = network_config(vocabulary_size=len(vocabulary), **SMALL, **rates)
     settings = Records(sequence_length=32, num_predictions=6)
     recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=8)
 
@@ -38,7 +44,7 @@ def learner_of(request, records, stream_records, zh_vocabulary):
         strategy = distribution.choose("one_device")
         with strategy.scope():
             backbone, objective = recipe.backbone().initialize(), recipe.objective()
-            source = RecordSource({"segment_pair": records, "stream": stream_records}[recipe.packings[0]])
+            source = RecordSource(request.getfixturevalue(RECORDS[recipe.packings[0]]))
             check(source.features, objective.reads, source.name)
             transform = compose(recipe.frame, objective.transform())
             batch = next(iter(Batches(source, transform, 8, 0, BATCH).once(1)))

@@ -125,6 +125,10 @@ def _read_ours(path: str) -> Loaded:
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)
+    if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
+        values = folder.read_weights(source)
+        heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
+        return Loaded(model, config, values, vocabularies.read_ours(path), heads, folder.read_labels(path))
     return formats.loaded(
         folder.read_weights(source),
         {name: (name, axes) for name, axes in formats.table_of(model).AXES.items()},

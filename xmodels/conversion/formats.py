@@ -64,17 +64,26 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
 
+def models_with_tables() -> list[str]:
+    """The networks for which there is a table. The folder is the registry."""
+    return sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
+
+
+def has_table(model: str) -> bool:
+    return model in models_with_tables()
+
+
 def table_of(model: str):
-    """The module `xmodels/conversion/tables/<model>.py`. The folder is the registry."""
-    known = sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
-    if model not in known:
-        raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {', '.join(known)}.")
+    """The module `xmodels/conversion/tables/<model>.py`."""
+    if not has_table(model):
+        known = ", ".join(models_with_tables())
+        raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {known}.")
     return importlib.import_module(f"{tables.__name__}.{model}")
 
 
 def table_for(model_type: str):
     """The table of the network that Hugging Face's config.json calls `model_type`, and our name of it."""
-    known = sorted(module.name for module in pkgutil.iter_modules(tables.__path__))
+    known = models_with_tables()
     for model in known:
         if table_of(model).HUGGING_FACE.fixed["model_type"] == model_type:
             return table_of(model), model

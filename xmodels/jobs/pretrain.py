@@ -30,7 +30,7 @@ from xmodels.training.workers import Workers
 
 BATCH = (
     "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
-    "example_weights", "pack_ids", "position_ids", "pack_starts",
+    "example_weights", "pack_ids", "position_ids", "pack_starts", "target_ids", "target_position_ids",
 )  # fmt: skip
 STRUCTURAL = (
     "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "mixed_precision",

@@ -80,7 +80,7 @@ class Transformer(Backbone):
         x = self.embedding.target(target, features.get("target_position_ids"), training=training)  # (B, T, D)
         causal, visible = masks.causal(ops.shape(target)[1]), masks.padding(features["padding_mask"])
         for block in self.decoder_blocks:
-            x = block(x, source, attention_mask=causal, source_mask=visible, training=training)
+            x = block(x, source=source, attention_mask=causal, source_mask=visible, training=training)
         return {"sequence_output": self.finish(x, "decoder"), "encoder_output": source}
 
     def encode(self, features, attention_mask=None, training=None):
