@@ -33,7 +33,9 @@ def make_batches(count, seed=0, rows=ROWS):
         }
 
 
-def make_learner(strategy="one_device", dropout=0.0, optimizer="bert_adamw", num_layers=1, memory=None, **settings):
+def make_learner(
+    strategy="one_device", dropout=0.0, optimizer="bert_adamw", num_layers=1, memory=None, batch=None, **settings
+):
     """A learner of two small blocks, with weights that depend on nothing."""
     strategy = distribution.choose(strategy)
     keras.utils.set_random_seed(1)
@@ -43,7 +45,7 @@ def make_learner(strategy="one_device", dropout=0.0, optimizer="bert_adamw", num
     with strategy.scope():
         backbone = Bert(config).initialize()
         objective = together(MaskedLM(config), NextSentence(config))
-        batch = {name: tf.zeros_like(x) for name, x in next(make_batches(1)).items()}
+        batch = {name: tf.zeros_like(x) for name, x in (batch or next(make_batches(1))).items()}
         optimizer = OPTIMIZERS[optimizer](1e-3, 0, 1000)
         return Learner(strategy, backbone, objective, optimizer, batch, memory=memory or Memory(), **settings)
 

@@ -18,6 +18,8 @@ from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
 from xmodels.training.accumulation import accumulate
 from xmodels.training.averaging import MovingAverage
+from xmodels.training.first_batch import check_lengths
+from xmodels.training.guard import Guard
 from xmodels.training.optimizers import exclude_from_decay
 from xmodels.training.precision import ONCE, LossScale
 
@@ -65,6 +67,7 @@ class Learner:
     memory: Memory = Memory()
 
     def __post_init__(self):
+        check_lengths(self.batch, self.backbone)
         row = {name: x[:1] for name, x in self.batch.items()}
         outputs = self.objective.forward(self.backbone, row)
         losses, metrics = self.objective.score(outputs, row, self.backbone)
@@ -76,12 +79,12 @@ class Learner:
         # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
         self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
         self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=ONCE)
-        self.skipped_in_row = tf.Variable(0, dtype=tf.int64, aggregation=ONCE)
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
         decay = self.memory.ema_decay
         self.average = MovingAverage(self.trained_weights(), decay) if decay else None
+        self.guard = Guard(self)
         self._gradients = tf.function(self._micro_gradients, jit_compile=self.jit_compile or None, autograph=False)
-        self.train = tf.function(self._train, reduce_retracing=True)
+        self._steps = tf.function(self._train, reduce_retracing=True)
         self.evaluate_batch = tf.function(self._evaluate_batch, autograph=False)
 
     @property
@@ -105,8 +108,20 @@ class Learner:
         """A context in which the weights are those to evaluate and to hand over: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
+    def train(self, iterator, num_steps: tf.Tensor):
+        """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait.
+
+        Raises:
+            DataError: the first batch does not suit the network.
+        """
+        try:
+            return self._steps(iterator, num_steps)
+        except tf.errors.OpError:
+            if self.guard.problem is not None:
+                raise self.guard.problem from None
+            raise
+
     def _train(self, iterator, num_steps):
-        """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait."""
         totals, waited = tf.zeros((len(self.names), 2)), tf.zeros((), tf.float64)
         for _ in tf.range(num_steps):
             with tf.control_dependencies([totals]):
@@ -120,7 +135,9 @@ class Learner:
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):
                 waited += tf.timestamp() - asked
-            with tf.control_dependencies([waited]):  # or one core might compute first and read the clock later
+            with tf.control_dependencies(
+                [waited, self.guard.check(batch)]
+            ):  # or one core might compute first and read the clock later
                 totals += self._step(batch)
         return totals, waited
 
@@ -141,7 +158,7 @@ class Learner:
             lambda: self.strategy.run(self._update, (gradients,)),
             lambda: self.strategy.run(self._skip),
         )
-        self.skipped_in_row.assign(tf.where(fault, self.skipped_in_row + 1, 0))
+        self.guard.see(batch, sums, norms, finite, fault)
         sums = tf.where(finite, sums, tf.zeros_like(sums))
         return tf.concat([sums, [[tf.cast(fault, tf.float32), 1.0]]], axis=0)
 

@@ -10,17 +10,17 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.dataset import Batches
-from data_pipelines.errors import NonFiniteError, ReportedError, UsageError
+from data_pipelines.errors import ReportedError, UsageError
 from xmodels.training import checkpoints
 from xmodels.training.checkpoints import State
 from xmodels.training.learner import Learner
+from xmodels.training.nonfinite import FOLDER, stop_if_hopeless
 from xmodels.training.progress import line, say, scores
 from xmodels.training.run_log import RunLog, memory_gib
 from xmodels.training.watching import Watch
 from xmodels.training.workers import Workers
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
-MOST_SKIPPED = 20  # steps without finite gradients; more end the run
 
 
 class Interrupted(ReportedError):
@@ -47,6 +47,8 @@ class Loop:
             is no best.
         on_data_loss: called when a record cannot be read; gives the batches and the state to go on with. By default the
             error goes on.
+        max_skipped: so many steps in a row whose loss or gradients are not finite end the run, as do ten times as many in
+            all.
         on_best: called when `select` gives more than ever before.
         watch: looks at norms, profiles and predictions on the way.
         keep: how many of the newest states are kept.
@@ -64,6 +66,7 @@ class Loop:
     select: Callable[[dict[str, float]], float] | None = None
     on_best: Callable[[], None] = lambda: None
     on_data_loss: Callable[[State], tuple[Batches, State]] | None = None
+    max_skipped: int = 20
     watch: Watch = dataclasses.field(default_factory=Watch)
     keep: int = 2
 
@@ -72,11 +75,11 @@ class Loop:
 
         Raises:
             Interrupted: a signal came; the state is saved.
-            NonFiniteError: too many steps had gradients that are not finite.
+            NonFiniteError: too many steps had a loss or gradients that are not finite.
         """
         self.workers = Workers(self.learner.strategy)
         self.log = RunLog(self.folder, state.step)
-        self.signal, self.skipped = 0, 0.0
+        self.signal, self.skipped = 0, 0
         self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -120,6 +123,7 @@ class Loop:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
             stop, per_call = self._agree(per_call)
             window.add(totals.numpy(), float(waited), seconds, count)
+            self._look(state, totals.numpy())
             self.watch.after(state.step)
             if _due(state.step, self.log_every) or state.step == self.num_steps:
                 self._report(state, window)
@@ -170,7 +174,6 @@ class Loop:
     def _report(self, state: State, window: "_Window") -> None:
         means = self.learner.means(window.totals)
         tokens = window.totals[self.learner.names.index("real_tokens")]
-        self.skipped += window.totals[self.learner.names.index("skipped")][0]
         per_second = window.timed / window.steps / max(window.seconds, 1e-9)  # 0 where only the first call was made
         rates = {
             "learning_rate": float(self.learner.optimizer.learning_rate),
@@ -184,14 +187,17 @@ class Loop:
         shown = {name: value for name, value in means.items() if name not in ("real_tokens", "skipped")}
         say(line(state.step, self.num_steps, shown, self.learner.loss_names, rates))
         self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
-        if means["skipped"]:
-            say(f"Warning: {int(self.skipped)} step(s) had gradients that were not finite; they were left out.")
-        if self.skipped > MOST_SKIPPED:
-            saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
-            raise NonFiniteError(
-                f"{int(self.skipped)} steps had gradients that were not finite. Lower --learning_rate or lengthen the "
-                f"warm-up. Last good state: {saved[-1] if saved else 'none'}."
-            )
+
+    def _look(self, state: State, totals: np.ndarray) -> None:
+        """Says what is wrong with the last steps, and stops where there is no hope."""
+        guard = self.learner.guard
+        for warning in guard.warnings(self.folder):
+            say(warning)
+            self.log.note("warning", state.step, {"text": warning})
+        self.skipped += int(totals[self.learner.names.index("skipped")][0])
+        saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
+        evidence = os.path.join(self.folder, FOLDER)
+        stop_if_hopeless(guard.skipped_in_row, self.skipped, self.max_skipped, evidence, saved)
 
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()

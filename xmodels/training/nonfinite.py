@@ -1,0 +1,60 @@
+"""Steps whose loss or gradients are NaN or infinite: kept for inspection, counted, and in the end stopping the run."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from data_pipelines.errors import NonFiniteError
+
+FOLDER = "nonfinite"
+MOST_KEPT = 10  # steps of which batch and norms are written; the first tell most
+TOTAL_FACTOR = 10  # a run also ends when so many times `max_skipped` steps were skipped in all
+
+
+@dataclasses.dataclass(frozen=True)
+class Skipped:
+    """A skipped step.
+
+    Attributes:
+        step: counted from 1.
+        batch: what this host fed into it, by feature.
+        losses: the mean of each loss.
+        gradient_norms: of each weight, before clipping.
+    """
+
+    step: int
+    batch: dict[str, np.ndarray]
+    losses: dict[str, float]
+    gradient_norms: dict[str, float]
+
+    def write(self, folder: str, weight_norms: dict[str, float]) -> str:
+        """Writes step_N.npz, the batch, and step_N.json, losses and norms, below `folder`. Returns the path of the latter."""
+        path = os.path.join(folder, FOLDER, f"step_{self.step:08d}")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        np.savez_compressed(f"{path}.npz", **self.batch)
+        layers = {n: {"gradient": g, "weight": weight_norms[n]} for n, g in self.gradient_norms.items()}
+        found = {"step": self.step, "losses": self.losses, "norms": layers}
+        with open(f"{path}.json", "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)  # NaN and Infinity are written as Python and JavaScript name them
+        return f"{path}.json"
+
+    def summary(self) -> str:
+        """What is broken, in a few words."""
+        broken = [name for name, norm in self.gradient_norms.items() if not np.isfinite(norm)]
+        losses = ", ".join(f"{name} {value:g}" for name, value in self.losses.items())
+        count = f"{len(broken)} of {len(self.gradient_norms)} gradients not finite"
+        return f"losses: {losses}; {count}" + (f", the first of {broken[0]}" if broken else "")
+
+
+def stop_if_hopeless(in_row: int, total: int, most: int, evidence: str, saved: list[str]) -> None:
+    """Raises a NonFiniteError when `most` steps in a row, or ten times as many in all, were skipped."""
+    if in_row < most and total < TOTAL_FACTOR * most:
+        return
+    counted = f"{in_row} steps in a row" if in_row >= most else f"{total} steps in all"
+    raise NonFiniteError(
+        f"{counted} had a loss or gradients that are not finite (--max_skipped_steps={most}). Lower --learning_rate, lengthen "
+        f"the warm-up, or look at the batches and norms in {evidence}. They changed no weight. Last good state: "
+        f"{saved[-1] if saved else 'none'}."
+    )
