@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from launch.training_flags import add_devices, add_resuming
+from launch.training_flags import add_devices, add_precision, add_resuming
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -38,6 +38,7 @@ COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learni
 COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")
+add_precision(COMMAND)
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 add_resuming(COMMAND, save_steps=500)

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from launch.training_flags import add_devices, add_resuming
+from launch.training_flags import add_devices, add_precision, add_resuming
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -45,6 +45,8 @@ COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rise
 COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: the system's. LAMB, of bert_wwm, is meant for batches of thousands.")  # fmt: skip
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
+add_precision(COMMAND)
+COMMAND.integer("average_checkpoints", 0, "At the end hand over the mean of the last states, so many; 0 for the last weights.")  # fmt: skip
 COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 add_resuming(COMMAND, save_steps=1000)

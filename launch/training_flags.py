@@ -1,4 +1,4 @@
-"""The flags of run folders and devices, which all commands that train share."""
+"""The flags of run folders, devices, precision and memory, which all commands that train share."""
 
 from launch.command import Command
 
@@ -21,5 +21,15 @@ def add_devices(command: Command) -> None:
     command.string("tpu", None, "Name or grpc:// address of a TPU of other machines. Default: the one of this machine.")
     command.string("tpu_zone", None, "Zone of that TPU.")
     command.string("gcp_project", None, "Project of that TPU.")
-    command.choice("mixed_precision", "none", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
     command.switch("jit_compile", "auto", "Compile the step with XLA. auto: on GPUs; on CPUs it measured slower.")
+
+
+def add_precision(command: Command) -> None:
+    """Adds the section of precision, memory and averages."""
+    command.section("Precision and memory (docs/training.md)")
+    command.choice("mixed_precision", "none", ["none", "bfloat16", "float16"], "Compute in 16 bits, with weights, softmax, normalisation and losses in float32. float16 scales the loss; it is for GPUs.")  # fmt: skip
+    command.integer("gradient_accumulation_steps", 1, "Cut the batch of each device into so many parts, computed one after the other. train_batch_size stays the whole, and the result the same.", minimum=1)  # fmt: skip
+    command.boolean("rematerialize", False, "Compute blocks again in the backward pass instead of keeping them: less memory, about a third more time.")  # fmt: skip
+    command.number("clip_norm", None, "Scale gradients down to this global norm; 0 for never. Default: the system's, usually 1.")  # fmt: skip
+    command.number("ema_decay", 0.0, "Evaluate and hand over a moving average of the weights, such as 0.999; 0 for none.", maximum=0.999999)  # fmt: skip
+    command.integer("max_skipped_steps", 20, "End the run when so many steps in a row, or ten times as many in all, had numbers that are not finite.", minimum=1)  # fmt: skip

@@ -269,10 +269,12 @@ def test_run_folder_explains_itself(options):
     assert "--system=bert_wwm\n" in pathlib.Path(options.model_dir, "flags.txt").read_text()
 
 
-def test_numbers_that_are_not_finite_end_the_run(options, monkeypatch):
-    monkeypatch.setattr("xmodels.training.loop.MOST_SKIPPED", 3)
-    with pytest.raises(NonFiniteError, match="Lower --learning_rate"):
-        pretrain(dataclasses.replace(options, learning_rate=1e38, num_warmup_steps=0, num_train_steps=20))
+def test_numbers_that_are_not_finite_end_the_run(options):
+    pretrain(dataclasses.replace(options, num_train_steps=4))
+    changes = {"learning_rate": 1e38, "num_warmup_steps": 0, "num_train_steps": 20, "max_skipped_steps": 3}
+    with pytest.raises(NonFiniteError, match="steps in a row .*Last good state: .*run/checkpoints/step_00000004"):
+        pretrain(dataclasses.replace(options, **changes))
+    assert len(os.listdir(os.path.join(options.model_dir, "nonfinite"))) >= 6  # batch and norms of each
 
 
 def test_wrong_combinations_are_refused_before_anything_is_written(options, tmp_path, zh_vocabulary, small_config):

@@ -13,9 +13,10 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
-from xmodels.jobs import devices, dry_run, run_folder, run_report
+from xmodels.jobs import devices, dry_run, run_folder, run_report, step_options
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.jobs.samples import sampler
+from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_class
 from xmodels.tasks.classify import Classify
 from xmodels.training import checkpoints, distribution
@@ -36,6 +37,7 @@ STRUCTURAL = (
     "seed",
     "optimizer",
     "length_buckets",
+    *step_options.STRUCTURAL,
 )
 ORIGINS = {
     "num_train_steps": "num_train_epochs",
@@ -46,7 +48,7 @@ FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(StepOptions):
     """The flags of `xmodels finetune`. Defaults: Devlin et al., 2018, appendix A.3."""
 
     init_checkpoint: str
@@ -81,7 +83,6 @@ class Options:
     tpu: str | None = None
     tpu_zone: str | None = None
     gcp_project: str | None = None
-    mixed_precision: str = "none"
     jit_compile: str | bool = "auto"
     seed: int = 12345
     dry_run: bool = False
@@ -135,7 +136,8 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     )
 
     def hand_over():
-        run_folder.write_backbone(options.model_dir, backbone, task, tokenizer)
+        with learner.averaged():
+            run_folder.write_backbone(options.model_dir, backbone, task, tokenizer)
 
     def score(name):
         return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
@@ -152,10 +154,11 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
         select=lambda means: means["accuracy"], on_best=hand_over, watch=watcher,
-        keep=options.keep_checkpoint_max,
+        keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
     ).run(state)  # fmt: skip
     if not workers.is_chief:
         return {}
+    averaged = learner.settle()
     if "evaluation" in held:
         best = convert.load(options.model_dir)
         assign("backbone", backbone, best.values, options.model_dir)
@@ -174,6 +177,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         "from": origin,
         "steps": f"{num_steps:,}",
         "kept": kept,
+        "weights": averaged or "as trained",
     }
     run_folder.write_model_card(options.model_dir, "Text classifier", facts, results)
     run_folder.write_results(options.model_dir, num_steps, kept_step, results)
@@ -214,11 +218,8 @@ def _check(options: Options, strategy, loaded) -> None:
         raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
     if not 0 <= options.warmup_proportion <= 1:
         raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
-    replicas, longest = strategy.num_replicas_in_sync, loaded.config.max_sequence_length
-    if options.train_batch_size % replicas:
-        raise UsageError(
-            f"--train_batch_size={options.train_batch_size}: must be a multiple of the {replicas} devices."
-        )
+    step_options.check_batch_size(options, options.train_batch_size, strategy.num_replicas_in_sync)
+    longest = loaded.config.max_sequence_length
     if options.max_seq_length > longest:
         raise UsageError(f"--max_seq_length={options.max_seq_length}: the network has {longest} positions.")
 
@@ -263,7 +264,7 @@ def _grouping(options: Options, source) -> Buckets | None:
 def _learner(
     options: Options, strategy, loaded, source, labels: list[str], num_steps: int, grouping=None
 ) -> tuple[Learner, Batches]:
-    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
+    step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = model_class(loaded.model)(loaded.config).initialize()
@@ -278,8 +279,10 @@ def _learner(
             task,
             optimizer,
             batches.zeros(),
-            seed=options.seed,
-            jit_compile=distribution.compiles(options.jit_compile, strategy),
+            1.0 if options.clip_norm is None else options.clip_norm,
+            options.seed,
+            distribution.compiles(options.jit_compile, strategy),
+            options.memory,
         )
         return learner, batches
 

@@ -16,8 +16,9 @@ from data_pipelines.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import devices, dry_run, pretraining_records, run_folder, run_report
+from xmodels.jobs import average, devices, dry_run, pretraining_records, run_folder, run_report, step_options
 from xmodels.jobs.samples import sampler
+from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
@@ -33,13 +34,13 @@ BATCH = (
     "example_weights", "pack_ids", "position_ids", "pack_starts", "target_ids", "target_position_ids",
 )  # fmt: skip
 STRUCTURAL = (
-    "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "mixed_precision",
-    "init_checkpoint", "length_buckets", "pack_rows", "pack_row_length",
+    "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
+    "length_buckets", "pack_rows", "pack_row_length", *step_options.STRUCTURAL,
 )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(StepOptions):
     """The flags of `xmodels pretrain`; None keeps the recipe's number."""
 
     system: str
@@ -71,7 +72,6 @@ class Options:
     tpu: str | None = None
     tpu_zone: str | None = None
     gcp_project: str | None = None
-    mixed_precision: str = "none"
     jit_compile: str | bool = "auto"
     on_corrupt_shard: str = "fail"
     length_buckets: str | None = None
@@ -80,6 +80,7 @@ class Options:
     log_norms_steps: int = 0
     profile_steps: str | None = None
     seed: int = 12345
+    average_checkpoints: int = 0
     dry_run: bool = False
 
 
@@ -95,6 +96,7 @@ def pretrain(options: Options) -> dict[str, float]:
     system = systems.load(options.system)
     if options.size not in system.SIZES and not options.model_config_file:
         raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.")
+    average.check(options.ema_decay, options.average_checkpoints)
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)
     workers = Workers(strategy)
@@ -114,6 +116,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         learning_rate=options.learning_rate,
         num_warmup_steps=options.num_warmup_steps,
         optimizer=options.optimizer,
+        clip_norm=options.clip_norm,
     )
     _check_sizes(recipe, strategy, options)
     learner, batches = _learner(options, strategy, recipe, source, records)
@@ -154,22 +157,25 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
         select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
-        on_data_loss=_leaving_out(options, batches), watch=watcher, keep=options.keep_checkpoint_max,
+        on_data_loss=_leaving_out(options, batches), watch=watcher, max_skipped=options.max_skipped_steps,
+        keep=max(options.keep_checkpoint_max, options.average_checkpoints),
     )  # fmt: skip
     with _naming_damage(options, source):
         state = loop.run(state)
     if not workers.is_chief:
         return {}
+    handed_over = average.put_in_place(options.model_dir, learner, options.average_checkpoints)
     source = loop.batches.source
-    if loop.means is None:  # nothing was evaluated on the way
+    if loop.means is None or options.average_checkpoints:  # these weights were not looked at
         watcher.evaluated(state.step)
-    means = scores(loop.means or evaluate(), learner.loss_names)
+    means = scores(evaluate() if options.average_checkpoints else loop.means or evaluate(), learner.loss_names)
     path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer)
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
         "batch size": f"{recipe.batch_size:,}", "sequence length": records.sequence_length,
         "rows seen" if options.pack_rows else "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
+        "weights": handed_over,
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
     if source.lost:
@@ -207,7 +213,7 @@ def _leaving_out(options: Options, batches: Batches):
 
 
 def _learner(options: Options, strategy, recipe: Recipe, source, records: Records) -> tuple[Learner, Batches]:
-    keras.config.set_dtype_policy("mixed_bfloat16" if options.mixed_precision == "bfloat16" else "float32")
+    step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
@@ -221,7 +227,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         )
         learner = Learner(
             strategy, backbone, objective, optimizer, batches.zeros(), recipe.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy),
+            distribution.compiles(options.jit_compile, strategy), options.memory,
         )  # fmt: skip
     return learner, batches
 
@@ -282,9 +288,7 @@ def _config(options: Options, system, vocabulary_size: int):
 
 
 def _check_sizes(recipe: Recipe, strategy, options: Options) -> None:
-    replicas = strategy.num_replicas_in_sync
-    if recipe.batch_size % replicas:
-        raise UsageError(f"--train_batch_size={recipe.batch_size}: must be a multiple of the {replicas} devices.")
+    step_options.check_batch_size(options, recipe.batch_size, strategy.num_replicas_in_sync)
     if recipe.num_warmup_steps > recipe.num_steps:
         raise UsageError(
             f"--num_warmup_steps={recipe.num_warmup_steps} is more than --num_train_steps={recipe.num_steps}. "

@@ -1,8 +1,11 @@
 """Averages of weights: a moving one, kept while training, and one of the last states of a run."""
 
 import contextlib
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
+from safetensors import safe_open
 
 from xmodels.training.precision import ONCE
 
@@ -40,17 +43,35 @@ class MovingAverage:
             average.assign(average + (1.0 - keep) * (weight.value - average))
         self.updates.assign_add(1)
 
+    def settle(self) -> None:
+        """Gives the weights their averages, if there are any yet."""
+        if int(self.updates.numpy()):
+            for name, weight in self.weights.items():
+                weight.assign(self.averages[name])
+
     @contextlib.contextmanager
     def in_place(self):
         """Inside, the weights hold their averages; behind it they are, bit for bit, what they were before."""
-        if not int(self.updates.numpy()):
-            yield
-            return
         kept = {name: weight.numpy() for name, weight in self.weights.items()}
-        for name, weight in self.weights.items():
-            weight.assign(self.averages[name])
+        self.settle()
         try:
             yield
         finally:
             for name, weight in self.weights.items():
                 weight.assign(kept[name])
+
+
+def mean_of_files(paths: Sequence[str]) -> dict[str, np.ndarray]:
+    """The mean of each tensor over safetensors files that hold the same names (Vaswani et al., 2017, section 6.1).
+
+    Added up in float64, one tensor at a time; what is no floating point is that of the last file.
+    """
+    files = [safe_open(path, framework="numpy") for path in paths]
+    means = {}
+    for name in files[-1].keys():  # noqa: SIM118 - it is no dictionary
+        values = [file.get_tensor(name) for file in files]
+        last = values[-1]
+        if np.issubdtype(last.dtype, np.floating):
+            last = np.mean(values, axis=0, dtype=np.float64).astype(last.dtype)
+        means[name] = last
+    return means

@@ -145,7 +145,7 @@ def newest(folder: str) -> str | None:
     paths = complete(folder)
     problems = []
     for path in reversed(paths):
-        damaged = _damaged_file(path)
+        damaged = damaged_file(path)
         if damaged is None:
             for problem in problems:
                 say(f"Warning: {problem}. Going on from the state before it, {path}.")
@@ -158,7 +158,7 @@ def newest(folder: str) -> str | None:
     return None
 
 
-def _damaged_file(path: str) -> str | None:
+def damaged_file(path: str) -> str | None:
     """The first file of a state that is missing or not as it was written."""
     try:
         sums = read_json(os.path.join(path, STATE))["sha256"]

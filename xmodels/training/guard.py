@@ -89,6 +89,9 @@ class Guard:
         kept, self.kept = self.kept, []
         said = [s for s in [self.spikes.take()] if s]
         if kept:
-            norms = {name: float(np.linalg.norm(w.numpy())) for name, w in self.learner.trained_weights().items()}
+            norms = {
+                name: float(np.linalg.norm(w.numpy().astype(np.float64)))
+                for name, w in self.learner.trained_weights().items()
+            }
             said += [f"Warning: step {s.step} was skipped ({s.summary()}): {s.write(folder, norms)}" for s in kept]
         return said

@@ -108,6 +108,15 @@ class Learner:
         """A context in which the weights are those to evaluate and to hand over: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
+    def settle(self) -> str:
+        """At the end of a run: the weights are from now on their moving average, if there is one; says so."""
+        if not self.average:
+            return ""
+        decay = self.average.decay
+        self.average.settle()
+        self.average = None
+        return f"moving average, decay {decay:g}"
+
     def train(self, iterator, num_steps: tf.Tensor):
         """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait.
 

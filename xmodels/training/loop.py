@@ -79,7 +79,7 @@ class Loop:
         """
         self.workers = Workers(self.learner.strategy)
         self.log = RunLog(self.folder, state.step)
-        self.signal, self.skipped = 0, 0
+        self.signal, self.skipped, self.skipped_in_row = 0, 0, 0
         self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -134,6 +134,7 @@ class Loop:
                 if self.evaluate and (_due(state.step, self.evaluate_every) or state.step == self.num_steps):
                     state = self._evaluate(state)
                 due = _due(state.step, self.save_every) or state.step in (self.num_steps, state.best_step)
+                due &= not self.skipped_in_row or state.step == self.num_steps  # or good states would have to go for it
                 if due or stop:
                     where = f"in {checkpoints.save(folder, self.learner, state, self.keep)}"
             if stop and state.step < self.num_steps:
@@ -195,9 +196,12 @@ class Loop:
             say(warning)
             self.log.note("warning", state.step, {"text": warning})
         self.skipped += int(totals[self.learner.names.index("skipped")][0])
+        self.skipped_in_row = guard.skipped_in_row
+        # The weights of a state may be the cause of what is skipped from then on.
         saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
+        good = [path for path in saved if checkpoints.step_of(path) < state.step - self.skipped_in_row]
         evidence = os.path.join(self.folder, FOLDER)
-        stop_if_hopeless(guard.skipped_in_row, self.skipped, self.max_skipped, evidence, saved)
+        stop_if_hopeless(self.skipped_in_row, self.skipped, self.max_skipped, evidence, good)
 
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()

@@ -1,0 +1,75 @@
+"""Averages the last states of a run (Vaswani et al., 2017, section 6.1): at its end, or later into a model folder."""
+
+import os
+import shutil
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.kinds import open_tokenizer
+from xmodels.jobs import run_folder
+from xmodels.models.folder import assign, model_class, read_json, write_values
+from xmodels.training import checkpoints
+from xmodels.training.averaging import mean_of_files
+from xmodels.training.progress import say
+
+
+def check(ema_decay: float, last: int) -> None:
+    """Raises a UsageError where two averages are asked for."""
+    if ema_decay and last:
+        raise UsageError(
+            f"--ema_decay={ema_decay:g} and --average_checkpoints={last} both say what is handed over; choose one."
+        )
+
+
+def put_in_place(model_dir: str, learner, last: int) -> str:
+    """Gives a learner whose run is over the weights to hand over, and tells which these are."""
+    if not last:
+        return learner.settle() or "of the last step"
+    states = _states(model_dir)[-last:]
+    values = _mean(states)
+    for prefix, part in (("backbone", learner.backbone), (learner.objective.prefix, learner.objective)):
+        assign(prefix, part, values, model_dir)
+    told = f"mean of the states of {_steps(states)}"
+    say(f"Handed over: {told}." + (f" There were no {last}." if len(states) < last else ""))
+    return told
+
+
+def average_checkpoints(model_dir: str, last: int, output_dir: str) -> None:
+    """Writes the mean of the last states of a run as a model folder; arguments as in `launch/average_checkpoints.py`."""
+    states = _states(model_dir)
+    if len(states) < last:
+        raise CheckpointError(
+            f"--model_dir={model_dir}: holds {len(states)} whole state(s), not {last}. Lower --last, or train with "
+            f"--keep_checkpoint_max={last}."
+        )
+    if os.path.exists(output_dir):
+        raise UsageError(f"--output_dir={output_dir}: exists already; choose another.")
+    job = read_json(os.path.join(model_dir, run_folder.CONFIG))
+    config = model_class(job["model"]).config_class.from_json(job["config"], model_dir)
+    states = states[-last:]
+    values = _mean(states)
+    tokenizer, partial = open_tokenizer(model_dir), f"{output_dir}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    os.makedirs(partial)
+    write_values(partial, job["model"], config, values, tokenizer.files(), tokenizer.describe(), job.get("labels"))
+    os.replace(partial, output_dir)
+    say(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
+
+
+def _states(model_dir: str) -> list[str]:
+    """The whole states of a run, oldest first. Raises a CheckpointError where there is none."""
+    states = checkpoints.complete(os.path.join(model_dir, "checkpoints"))
+    if not states:
+        raise CheckpointError(f"--model_dir={model_dir}: holds no state of a run below {model_dir}/checkpoints.")
+    return states
+
+
+def _mean(states: list[str]):
+    """The mean of the weights of states. Raises a CheckpointError that names a file that is damaged."""
+    for state in states:
+        if damaged := checkpoints.damaged_file(state):
+            raise CheckpointError(f"{damaged}: damaged, so it cannot be averaged. Remove {state}, or lower the number.")
+    return mean_of_files([os.path.join(state, checkpoints.WEIGHTS) for state in states])
+
+
+def _steps(states: list[str]) -> str:
+    return "steps " + ", ".join(f"{checkpoints.step_of(state):,}" for state in states)

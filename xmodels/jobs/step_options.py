@@ -1,0 +1,44 @@
+"""How a training command computes its steps: the flags that all of them share, and what these mean."""
+
+import dataclasses
+
+import keras
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from xmodels.training.learner import Memory
+from xmodels.training.progress import say
+
+POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+STRUCTURAL = ("mixed_precision", "ema_decay")  # a state of the one does not fit the other
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepOptions:
+    """Flags of `launch/step_flags.py`; None keeps the number of the system."""
+
+    mixed_precision: str = "none"
+    gradient_accumulation_steps: int = 1
+    rematerialize: bool = False
+    clip_norm: float | None = None
+    ema_decay: float = 0.0
+    max_skipped_steps: int = 20
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(self.gradient_accumulation_steps, self.rematerialize, self.ema_decay)
+
+
+def set_precision(options: StepOptions) -> None:
+    """Sets the policy of the layers that are made from now on."""
+    keras.config.set_dtype_policy(POLICIES[options.mixed_precision])
+    if options.mixed_precision == "float16" and not tf.config.list_logical_devices("GPU"):
+        say("Warning: --mixed_precision=float16 without a GPU is slow, and only good for trials; CPUs want bfloat16.")
+
+
+def check_batch_size(options: StepOptions, batch_size: int, replicas: int) -> None:
+    """Raises a UsageError unless the batch can be shared by the devices, and cut into parts."""
+    parts = options.gradient_accumulation_steps
+    if batch_size % (replicas * parts):
+        wanted = f"{replicas} devices" + (f" times --gradient_accumulation_steps={parts}" if parts > 1 else "")
+        raise UsageError(f"--train_batch_size={batch_size}: must be a multiple of the {wanted}.")
