@@ -95,5 +95,8 @@ def test_long_curves_are_thinned_by_means_and_gaps_stay_gaps():
     steps, means = thinned(values, values)
     assert len(means) == MOST_POINTS and means[0] == 4.5 and steps[0] == 9
     assert np.isnan(thinned([1, 2], [np.inf, 1.0])[1][0])
-    assert smoothed(np.full(9, 3.0)) == pytest.approx(3.0) and smoothed(np.array([np.nan, 2.0]))[1] == 2.0
+    straight = np.arange(101.0)
+    assert smoothed(straight)[50] == 50 and smoothed(np.full(90, 3.0)) == pytest.approx(3.0)
+    straight[50] = np.nan
+    assert smoothed(straight)[50] == 50
     assert "&lt;b&gt;" in grid([Chart("<b>", [Curve("$<a>$", [1, 2], [1.0, float("nan")])], logarithmic=True)])

@@ -10,7 +10,7 @@ import numpy as np
 
 COLOURS = ("#1450c8", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4fb5", "#1b9aaa", "#8a5a44", "#d65db1", "#6a7b12", "#555555")
 MOST_POINTS = 400  # of a curve; of longer ones the means of neighbours are drawn
-SMOOTHED_FROM, SMOOTHING = 40, 0.9  # points; share of the mean so far in an exponential mean
+SMOOTHED_FROM, WINDOW = 40, 20  # points; the part of a curve, one in so many, over which means are taken
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Curve:
     Attributes:
         label: for the legend.
         steps, values: its points, of equal number; values that are not finite are gaps.
-        dots: marks its points and does not smooth it, as for evaluations.
+        dots: marks its points, as for evaluations.
+        noisy: of many points their running mean is drawn, before the points themselves in pale.
     """
 
     label: str
@@ -28,6 +29,7 @@ class Curve:
     values: Sequence[float]
     colour: str = COLOURS[0]
     dots: bool = False
+    noisy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +59,7 @@ def _figure(chart: Chart) -> str:
     keys = {(curve.label, curve.colour, "●" if curve.dots else "━"): None for curve in chart.curves if curve.label}
     if chart.level is not None and chart.level_label:
         keys[chart.level_label, "#777", "┅"] = None
-    legend = "".join(
+    legend = " ".join(
         f"<span><b style='color:{colour}'>{mark}</b> {html.escape(label)}</span>" for label, colour, mark in keys
     )
     title = html.escape(chart.title)
@@ -84,13 +86,15 @@ def draw(charts: Sequence[Chart], titles: bool = False):
 
 
 def _draw(axis, chart: Chart) -> None:
+    from matplotlib.ticker import NullFormatter
+
     for curve in chart.curves:
         steps, values = thinned(curve.steps, curve.values)
         if chart.logarithmic:
             values = np.where(values > 0, values, np.nan)
         if curve.dots:
             axis.plot(steps, values, "o-", color=curve.colour, label=curve.label, markersize=3, linewidth=1.2)
-        elif len(values) >= SMOOTHED_FROM:
+        elif curve.noisy and len(values) >= SMOOTHED_FROM:
             axis.plot(steps, values, color=curve.colour, alpha=0.25, linewidth=0.8)
             axis.plot(steps, smoothed(values), color=curve.colour, label=curve.label, linewidth=1.4)
         else:
@@ -99,10 +103,19 @@ def _draw(axis, chart: Chart) -> None:
         axis.axhline(chart.level, linestyle="--", color="#777", linewidth=1, label=chart.level_label)
     if chart.logarithmic:
         axis.set_yscale("log")
+        low, high = axis.get_ylim()
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(_between_powers if high < 30 * low else NullFormatter())
     if chart.from_zero:
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, axis.get_ylim()[1] * 1.05)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _between_powers(value: float, place) -> str:
+    """Labels of a logarithmic axis between powers of ten: 2, 3 and 5."""
+    text = f"{value:g}"
+    return text if text.strip("0.") in ("2", "3", "5") else ""
 
 
 def thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -118,14 +131,12 @@ def thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[np.ndarray
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """The exponential mean up to each point, without the bias of its start; a gap adds nothing."""
-    total = weight = 0.0
-    means = []
-    for value in values:
-        if np.isfinite(value):
-            total, weight = SMOOTHING * total + (1 - SMOOTHING) * value, SMOOTHING * weight + 1 - SMOOTHING
-        means.append(total / weight if weight else np.nan)
-    return np.array(means)
+    """The mean around each point, over a twentieth of the curve; gaps count for nothing."""
+    kernel = np.ones(2 * (len(values) // (2 * WINDOW)) + 1)
+    there = np.isfinite(values)
+    sums = np.convolve(np.where(there, values, 0.0), kernel, "same")
+    counts = np.convolve(there.astype(float), kernel, "same")
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
 def as_svg(figure) -> str:

@@ -13,10 +13,10 @@ table.map td,table.map th{border:0;padding:0;font-size:12px}table.map td{width:1
 table.map th{padding:0 .4em;font-weight:normal}table.map thead th{writing-mode:vertical-rl}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(22em,1fr));gap:1em 1.5em}
 figure{margin:0}figcaption{font-weight:600}figure svg{width:100%;height:auto;font-family:inherit}
-.legend{font-size:13px;color:#444}.legend span{margin-right:1.1em;white-space:nowrap}
+.legend{font-size:13px;color:#444}.legend span{margin-right:.8em;white-space:nowrap}.legend b{font-size:10px}
 .examples p{background:#f6f7f9;padding:.6em .9em;margin:.5em 0;border-left:3px solid #ccd}
 ins,del{text-decoration:none;border-radius:.2em;padding:0 .25em}ins.right{background:#cfeed8}ins.truth{background:#dfe8ff}
-del{background:#fbd5d5;text-decoration:line-through;margin-right:.15em}small{color:#666}
+del{background:#fbd5d5;margin-right:.1em}small{color:#666}
 details{margin:.6em 0}summary{cursor:pointer}pre{white-space:pre-wrap;background:#f4f4f4;padding:.7em;font-size:13px}
 img{max-width:100%}code{background:#f4f4f4;padding:.1em .3em}
 """.replace("\n", "")
@@ -51,8 +51,11 @@ def _cell(value: object) -> str:
 
 
 def examples(found: Iterable[dict]) -> str:
-    """Examples as `training.samples` has them: a right guess green, a wrong one struck out before the truth."""
-    return f"<div class=examples>{''.join(f'<p>{_example(example)}</p>' for example in found)}</div>"
+    """Examples as `training.samples` has them: a right guess green, a wrong one red before the truth in blue."""
+    key = "<ins class=right>guessed right</ins> <del>guessed wrong</del><ins class=truth>the truth</ins>"
+    return (
+        f"<div class=examples><small>{key}</small>{''.join(f'<p>{_example(example)}</p>' for example in found)}</div>"
+    )
 
 
 def _example(example: dict) -> str:

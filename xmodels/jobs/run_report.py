@@ -98,7 +98,7 @@ def _summary(run: Run) -> dict[str, str]:
             share = f"; {statistics.median(use):.0%} of the peak of the machine" if use else ""
             found["speed (median)"] = f"{short(statistics.median(speeds))} real tokens a second{share}"
         found["time"] = duration(seconds(run.log))
-    for name in _measures([run], "evaluation"):
+    for name in _distinct(_measures([run], "evaluation"), evaluations):
         values = [(e[name], e["step"]) for e in evaluations if isinstance(e.get(name), int | float)]
         best = (max if name.endswith("accuracy") else min)(values)
         found[f"{name}, evaluated"] = f"{values[-1][0]:.4f}; best {best[0]:.4f} at step {best[1]:,}"
@@ -117,10 +117,16 @@ def _measures(runs: Sequence[Run], *kinds: str) -> list[str]:
     return [name for name in names if name not in NO_SCORE]
 
 
+def _distinct(names: list[str], entries: list[dict]) -> list[str]:
+    """Leaves out what is `loss` under another name: the only loss of a run."""
+    return [n for n in names if n == "loss" or any(e.get(n) != e.get("loss") for e in entries)]
+
+
 def _scores(runs: Sequence[Run]) -> list[Chart]:
     """A chart for each loss and measure, training and evaluation in one."""
     charts = []
-    for name in _measures(runs, "train", "evaluation"):
+    entries = [entry for run in runs for kind in ("train", "evaluation") for entry in run.of_kind(kind)]
+    for name in _distinct(_measures(runs, "train", "evaluation"), entries):
         curves = []
         for run in runs:
             lead = f"{run.name}, " if len(runs) > 1 else ""
@@ -131,16 +137,7 @@ def _scores(runs: Sequence[Run]) -> list[Chart]:
             ]
         level = runs[0].baseline if name == "masked_lm_accuracy" else None
         charts.append(Chart(name, [c for c in curves if c], level, "commonest token"))
-    return _without_doubles(charts)
-
-
-def _without_doubles(charts: list[Chart]) -> list[Chart]:
-    """Leaves out a chart whose curves are those of `loss`: the only loss of its run."""
-
-    def points(chart):
-        return [list(curve.values) for curve in chart.curves]
-
-    return [c for i, c in enumerate(charts) if i == 0 or points(c) != points(charts[0])]
+    return charts
 
 
 def _course(runs: Sequence[Run]) -> list[Chart]:

@@ -11,6 +11,7 @@ from data_pipelines.errors import UsageError
 from xmodels.jobs.charts import COLOURS, Curve
 from xmodels.training.progress import duration, read_log
 
+SPEEDS = {"tokens_per_second", "real_tokens_per_second", "model_flops_utilisation"}
 BUSY = 15 * 60  # seconds; a log that was written to since may belong to a run that is under way
 
 
@@ -32,10 +33,15 @@ class Run:
         return [entry for entry in self.log if entry.get("kind") == kind and isinstance(entry.get("step"), int)]
 
     def curve(self, kind: str, name: str, label: str, colour: str = "") -> Curve | None:
-        """One quantity over the steps; None where the log holds nothing of it."""
-        points = [(e["step"], e[name]) for e in self.of_kind(kind) if isinstance(e.get(name), int | float)]
+        """One quantity over the steps; None where the log holds nothing of it.
+
+        Speeds of 0 are gaps: where a line of the log covers nothing but the call that traced the graph.
+        """
+        found = [(e["step"], e[name]) for e in self.of_kind(kind) if isinstance(e.get(name), int | float)]
+        points = [(step, value) for step, value in found if value or name not in SPEEDS]
         steps, values = ([p[i] for p in points] for i in (0, 1))
-        return Curve(label, steps, values, colour or self.colour, kind == "evaluation") if points else None
+        noisy = kind == "train" and name != "learning_rate"
+        return Curve(label, steps, values, colour or self.colour, kind == "evaluation", noisy) if points else None
 
 
 def read_runs(folders: Sequence[str]) -> list[Run]:

@@ -17,7 +17,7 @@ ACCELERATORS = {
     "L40S": (183.0, 362.0), "L4": (60.0, 121.0), "A10": (62.5, 125.0), "V100": (15.7, 125.0), "T4": (8.1, 65.0),
     "RTX 4090": (82.6, 165.2), "RTX 3090": (35.6, 71.0),
 }  # fmt: skip
-SIZE, SECONDS = 1024, 0.15  # of the measuring multiplication, and for how long it is repeated
+SIZES, SECONDS = (512, 1024), 0.1  # of the measuring multiplications, and for how long each is repeated
 
 
 def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None = None) -> dict | None:
@@ -25,7 +25,7 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
 
     Args:
         dtype: in which is computed, such as "float32" or "bfloat16".
-        folder: a run folder, in which peak.json keeps what was measured; None keeps it nowhere.
+        folder: a run folder, in which peak.json keeps the most that was measured; None keeps it nowhere.
 
     Returns:
         `flops_per_second` of all devices, and `how`, `device`, `dtype` and `devices`, which tell what that is; None of
@@ -38,12 +38,15 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
     # Virtual CPUs share the cores of their host, so of these only hosts count.
     fact = {"device": name, "dtype": dtype, "devices": strategy.num_replicas_in_sync if gpus else _hosts(strategy)}
     path = folder and os.path.join(folder, FILE)
-    if path and (stored := _read(path)) and all(stored.get(key) == value for key, value in fact.items()):
-        return stored
+    stored = (path and _read(path)) or {}
+    if not all(stored.get(key) == value for key, value in fact.items()):
+        stored = {}
     known = [numbers for key, numbers in ACCELERATORS.items() if key in name]
     one = known[0][dtype != "float32"] * 1e12 if known else measured(dtype)
-    fact |= {"flops_per_second": one * fact["devices"], "how": "table" if known else "measured"}
-    if path:
+    # A machine that was busy when it was measured before may show more now; never less.
+    most = max(one * fact["devices"], 0.0 if known else stored.get("flops_per_second", 0.0))
+    fact |= {"flops_per_second": most, "how": "table" if known else "measured"}
+    if path and fact != stored:
         write_json(path, fact)
     return fact
 
@@ -65,13 +68,18 @@ def _read(path: str) -> dict | None:
 
 @functools.cache
 def measured(dtype: str) -> float:
-    """FLOPs a second of the best of some large matrix multiplications on the first device."""
-    x = tf.cast(tf.random.stateless_uniform((SIZE, SIZE), (1, 2)), dtype)
-    multiply = tf.function(lambda a, b: tf.matmul(a, b))
-    multiply(x, x).numpy()
-    best, end = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        multiply(x, x)[0, 0].numpy()
-        best = min(best, time.perf_counter() - start)
-    return 2.0 * SIZE**3 / best
+    """FLOPs a second of the best of many matrix multiplications on the first device.
+
+    Small ones too, since on a busy machine they may run between what others do.
+    """
+    best = 0.0
+    for size in SIZES:
+        x = tf.cast(tf.random.stateless_uniform((size, size), (1, 2)), dtype)
+        multiply = tf.function(lambda a, b: tf.matmul(a, b))
+        multiply(x, x).numpy()
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            multiply(x, x)[0, 0].numpy()
+            best = max(best, 2.0 * size**3 / (time.perf_counter() - start))
+    return best
