@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
+from data_pipelines.text.kinds import open_tokenizer
 from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.samples import examples
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -136,3 +138,20 @@ def test_samples_read_as_text_in_both_languages():
     assert as_text({"pieces": english}) == "[CLS] it [rain→snow]ing now"
     assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今[天→[MASK]]下雨"
     assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, guessed b)"
+
+
+def test_examples_show_answers_and_tokens_that_follow(zh_vocabulary):
+    tokenizer = open_tokenizer(zh_vocabulary)
+    ids = {token: tokenizer.vocabulary[token] for token in ("今", "天", "下", "雨")}
+
+    def row(*tokens):
+        return tf.constant([[ids.get(token, 0) for token in tokens]])
+
+    batch = {"token_ids": row("今", "天", "下"), "padding_mask": tf.constant([[True] * 3])}
+    batch |= {"labels": row("天", "下", "雨"), "label_weights": tf.ones((1, 3)), "example_weights": tf.ones(1)}
+    guesses = {"labels": row("天", "雨", "雨").numpy()}
+    (causal,) = examples(batch, guesses, tokenizer)
+    assert causal["pieces"] == ["今", ["天", "天", "天"], ["下", "雨", "下"]]
+    assert examples(batch, {}, tokenizer)[0]["pieces"] == ["今天下"]
+    (answer,) = examples(batch | {"target_ids": batch["labels"]}, guesses, tokenizer)
+    assert as_text(answer) == "今天下 ⇒ [天→天][下→雨][雨→雨]"

@@ -59,24 +59,36 @@ def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str]
 
 def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None) -> dict:
     tokens = [_text(tokenizer, i) for i in values["token_ids"][: int(values["padding_mask"].sum())]]
-    hidden = _hidden(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}
+    slots = _slots(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}
+    if "target_ids" in values:  # an answer of its own
+        shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _guessed(slots))]
+    elif "mask_positions" in values:
+        shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
+    else:  # the labels are the tokens that follow
+        shown = pieces(tokens, {slot + 1: pair for slot, pair in _guessed(slots).items() if slot + 1 < len(tokens)})
     answers = {}
     if labels and values["labels"].ndim == 0:
         answers["label"] = _pair("labels", values, guesses, labels)
     if "next_sentence_labels" in values and values["next_sentence_labels"].ndim == 0:
         answers["second segment"] = _pair("next_sentence_labels", values, guesses, NEXT_SENTENCE)
-    return {"pieces": pieces(tokens, hidden), "answers": answers}
+    return {"pieces": shown, "answers": answers}
 
 
-def _hidden(values: dict, guesses, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
-    """{place: (truth, guess)} of hidden tokens; where none is hidden, the labels are the tokens that follow."""
-    labels = values["labels"]
-    places = values.get("mask_positions", range(1, len(labels) + 1))
+def _slots(values: dict, guesses, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
+    """{slot of the labels: (truth, guess)}, for labels that have a weight."""
+    used = [slot for slot, weight in enumerate(values["label_weights"]) if weight]
     return {
-        int(place): (_text(tokenizer, labels[slot]), None if guesses is None else _text(tokenizer, guesses[slot]))
-        for slot, (place, weight) in enumerate(zip(places, values["label_weights"], strict=True))
-        if weight
+        slot: (
+            _text(tokenizer, values["labels"][slot]),
+            None if guesses is None else _text(tokenizer, guesses[slot]),
+        )
+        for slot in used
     }
+
+
+def _guessed(slots: dict) -> dict:
+    """The slots that somebody guessed; of a text that is not hidden the others are no news."""
+    return {slot: pair for slot, pair in slots.items() if pair[1] is not None}
 
 
 def _pair(name: str, values: dict, guesses: dict, names) -> list:

@@ -1,5 +1,7 @@
 """Sequence to sequence: name each token of the target from the source and the target before it (Vaswani et al., 2017)."""
 
+from keras import ops
+
 from data_pipelines.features import Feature
 from xmodels.layers.heads import tied_logits
 from xmodels.objectives.base import Objective
@@ -28,6 +30,9 @@ class Seq2Seq(Objective):
             "negative_log_likelihood": weighted_cross_entropy(*answer),
             "seq2seq_accuracy": weighted_accuracy(*answer),
         }
+
+    def guesses(self, outputs, batch, backbone):
+        return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):
         """(..., D) -> float32 (..., V)"""
