@@ -1,0 +1,79 @@
+"""The whole training step of a Learner as StableHLO, without a device that could run it.
+
+TensorFlow traces forward, backward, the sum over the replicas, clipping and the optimizer's update into one program, as it
+would for a TPU. Two things stand in for what only a TPU has:
+
+- `Slice` is the strategy: the step runs as one of its replicas, whose sums are XLA's all-reduce over all devices.
+- `mhlo.copy`, which TensorFlow writes for every updated weight, is unknown to the compilers of today. It is an identity, and
+  `stablehlo.optimization_barrier` is one that they know.
+"""
+
+import dataclasses
+import re
+
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_all_reduce  # tf.raw_ops leaves it out
+
+from xmodels.tpu.compiler import DoesNotCompile
+from xmodels.training.learner import Learner
+
+COPY = re.compile(r"mhlo\.copy (%\S+) : ")
+UNSUPPORTED = re.compile(r"Detected unsupported operations[^:]*: (.*?)(?:\{\{node|\n|$)")
+
+
+class Replica(tf.distribute.ReplicaContext):
+    """One of several devices that take a step together, as the step sees it."""
+
+    def __init__(self, num_devices: int):
+        super().__init__(tf.distribute.get_strategy(), replica_id_in_sync_group=0)
+        self.num_devices = num_devices
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        return self.num_devices
+
+    def all_reduce(self, reduce_op, value, options=None):
+        """The sum over all devices, of every tensor in `value`."""
+        everyone = [list(range(self.num_devices))]
+        return tf.nest.map_structure(lambda x: xla_all_reduce(x, everyone, "Add", "CrossReplica"), value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slice:
+    """What a Learner needs of a strategy, for devices that are not there: only traced, never run."""
+
+    num_replicas_in_sync: int
+
+    def run(self, function, args=()):
+        """Traces `function` as one replica."""
+        with Replica(self.num_replicas_in_sync):
+            return function(*args)
+
+    def reduce(self, reduce_op, value, axis):
+        """Leaves to the host what it would add up from all devices."""
+        return value
+
+    def experimental_local_results(self, value) -> tuple:
+        return (value,)
+
+
+def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
+    """The step of one replica with a batch like `batch`. The learner's strategy must be a `Slice`.
+
+    Raises:
+        DoesNotCompile: XLA has no form of an operation; the message names it.
+    """
+
+    @tf.function(jit_compile=True)
+    def step(batch):
+        return learner.strategy.run(learner._replica_step, (batch,))
+
+    try:
+        with tf.device("CPU"):  # or it would be lowered for a GPU, where there is one
+            text = step.experimental_get_compiler_ir(batch)(stage="stablehlo")
+    except (ValueError, tf.errors.OpError) as error:
+        found = UNSUPPORTED.search(str(error))
+        if not found:
+            raise
+        raise DoesNotCompile(f"XLA cannot compile the step: {found[1].strip()}.") from None
+    return COPY.sub(r"stablehlo.optimization_barrier \1 : ", text)
