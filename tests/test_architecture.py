@@ -27,6 +27,7 @@ DOORS = {
     "xmodels.export": {"xmodels.tasks", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "data_pipelines"},
     "xmodels.systems": {"xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers", "xmodels.training",
                         "data_pipelines"},
+    "xmodels.tpu": {"xmodels.training", "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.quiet"},
 }  # fmt: skip

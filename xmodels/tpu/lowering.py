@@ -10,6 +10,7 @@ would for a TPU. Two things stand in for what only a TPU has:
 
 import dataclasses
 import re
+from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_all_reduce  # tf.raw_ops leaves it out
@@ -34,6 +35,8 @@ class Replica(tf.distribute.ReplicaContext):
 
     def all_reduce(self, reduce_op, value, options=None):
         """The sum over all devices, of every tensor in `value`."""
+        if self.num_devices == 1:
+            return value
         everyone = [list(range(self.num_devices))]
         return tf.nest.map_structure(lambda x: xla_all_reduce(x, everyone, "Add", "CrossReplica"), value)
 
@@ -57,17 +60,23 @@ class Slice:
         return (value,)
 
 
-def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
-    """The step of one replica with a batch like `batch`. The learner's strategy must be a `Slice`.
-
-    Raises:
-        DoesNotCompile: XLA has no form of an operation; the message names it.
-    """
+def program(learner: Learner) -> Callable:
+    """The whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`."""
 
     @tf.function(jit_compile=True)
     def step(batch):
         return learner.strategy.run(learner._replica_step, (batch,))
 
+    return step
+
+
+def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
+    """The text of that program for a batch like `batch`.
+
+    Raises:
+        DoesNotCompile: XLA has no form of an operation; the message names it.
+    """
+    step = program(learner)
     try:
         with tf.device("CPU"):  # or it would be lowered for a GPU, where there is one
             text = step.experimental_get_compiler_ir(batch)(stage="stablehlo")
