@@ -23,6 +23,8 @@ COMMAND.integer("max_seq_length", 128, "Tokens of an example.", minimum=8)
 COMMAND.integer("max_predictions_per_seq", 20, "Most hidden tokens in an example.", minimum=1)
 COMMAND.string("optimizer", None, "As of `xmodels pretrain`. Default: the system's.")
 COMMAND.choice("mixed_precision", "bfloat16", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
+COMMAND.integer("gradient_accumulation_steps", 1, "Parts into which a device cuts its share of a batch, one after the other.", minimum=1)  # fmt: skip
+COMMAND.boolean("rematerialize", False, "Compute blocks again in the backward pass instead of keeping them.")
 COMMAND.section("Search for the largest batch")
 COMMAND.integer("max_compiles", 5, "Compile so many batches at most, each a minute or so for base. 1: only the one asked for.", minimum=1)  # fmt: skip
 

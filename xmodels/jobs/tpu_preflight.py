@@ -26,7 +26,7 @@ from xmodels.tpu.chips import GIB, Topology
 from xmodels.tpu.compiler import check_installed, compile_step
 from xmodels.tpu.lowering import Slice, stablehlo
 from xmodels.tpu.search import Search
-from xmodels.training.learner import Learner
+from xmodels.training.learner import Learner, Memory
 from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say
 from xmodels.training.recipe import Recipe, Records
@@ -46,6 +46,8 @@ class Options:
     train_batch_size: int | None = None
     optimizer: str | None = None
     mixed_precision: str = "bfloat16"
+    gradient_accumulation_steps: int = 1
+    rematerialize: bool = False
     max_compiles: int = 5
 
 
@@ -83,13 +85,9 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     check_installed()
     recipe, records = _recipe(options, config)
     devices = topology.num_devices
-    if recipe.batch_size % devices:
-        fitting = max(1, round(recipe.batch_size / devices)) * devices
-        raise UsageError(
-            f"--train_batch_size={recipe.batch_size}: must be a multiple of the {devices} devices of {topology.name}, such "
-            f"as {fitting}."
-        )
-    learner = make_learner(recipe, records, devices, options.mixed_precision)
+    memory = Memory(options.gradient_accumulation_steps, options.rematerialize)
+    _check_batch(recipe.batch_size, topology, memory.micro_batches)
+    learner = make_learner(recipe, records, devices, options.mixed_precision, memory)
     size = sum(int(np.prod(v.shape)) for v in learner.variables)
     say(
         f"{options.system} ({options.size if config is None else 'own config'}): {size:,} parameters, {recipe.optimizer}, "
@@ -99,6 +97,7 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     )
     hbm = topology.chip.hbm // topology.chip.cores
     search = Search(_compiling(learner, topology, options.max_compiles, optimization_level), hbm)
+    search.multiple = max(8, memory.micro_batches)
     batch = recipe.batch_size // devices
     search.attempt(batch)
     search.run(options.max_compiles)
@@ -109,6 +108,16 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     report = Report(recipe.batch_size, cost, limits, search.largest * devices, failing and failing * devices)
     _say_report(report, topology, search)
     return report
+
+
+def _check_batch(batch_size: int, topology: Topology, micro_batches: int) -> None:
+    parts = topology.num_devices * micro_batches
+    if batch_size % parts:
+        times = f" times --gradient_accumulation_steps={micro_batches}" if micro_batches > 1 else ""
+        raise UsageError(
+            f"--train_batch_size={batch_size}: must be a multiple of the {topology.num_devices} devices of "
+            f"{topology.name}{times}, such as {max(1, round(batch_size / parts)) * parts}."
+        )
 
 
 def _recipe(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
@@ -130,31 +139,38 @@ def stand_in(size: int) -> Vocabulary:
     return Vocabulary([*roles, *(f"piece{i}" for i in range(size - len(roles)))], f"--vocab_size={size}")
 
 
-def make_learner(recipe: Recipe, records: Records, num_devices: int, mixed_precision: str = "none") -> Learner:
+def make_learner(
+    recipe: Recipe, records: Records, num_devices: int, mixed_precision: str = "none", memory: Memory | None = None
+) -> Learner:  # fmt: skip
     """The learner of one of `num_devices` replicas, with random weights, built without records."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision == "bfloat16" else "float32")
     try:
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
         transform = compose(recipe.frame, objective.transform())
-        row = Batches(_nothing(objective, records), transform, 1, keep=BATCH).zeros()
+        row = Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=BATCH).zeros()
         optimizer = OPTIMIZERS[recipe.optimizer](
             recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
         )
-        return Learner(Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm)
+        return Learner(
+            Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm, memory=memory or Memory()
+        )
     finally:
         keras.config.set_dtype_policy(before)
 
 
-def _nothing(objective: Objective, records: Records) -> ArraySource:
-    """One example of zeros, with the features that records for the objective have."""
-    for name, packing in PACKINGS.items():
-        features = dynamic_features(name)
-        if set(objective.reads) <= set(features):
-            width = packing.num_pieces(records.sequence_length)
-            shapes = {n: tuple(width if axis is None else axis for axis in f.shape) for n, f in features.items()}
-            return ArraySource({n: np.zeros((1, *shape), np.int64) for n, shape in shapes.items()}, name)
-    raise UsageError(f"No --packing of create_pretraining_data makes records with {', '.join(objective.reads)}.")
+def _packing(recipe: Recipe, objective: Objective) -> str:
+    """The first --packing of the recipe whose records hold what the objective reads."""
+    return next(name for name in recipe.packings if set(objective.reads) <= set(dynamic_features(name)))
+
+
+def _nothing(packing: str, records: Records) -> ArraySource:
+    """One example of zeros, with the features that records of this packing have."""
+    width = PACKINGS[packing].num_pieces(records.sequence_length)
+    shapes = {
+        n: tuple(width if axis is None else axis for axis in f.shape) for n, f in dynamic_features(packing).items()
+    }
+    return ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
 
 
 def _compiling(learner: Learner, topology: Topology, most: int, level: int | None) -> Callable[[int], Cost]:
@@ -170,7 +186,10 @@ def _compiling(learner: Learner, topology: Topology, most: int, level: int | Non
             path = os.path.join(folder, "step.mlir")
             with open(path, "w", encoding="utf-8") as file:
                 file.write(stablehlo(learner, rows))
-            return compile_step(path, topology, level)
+            cost = compile_step(path, topology, level)
+        # The compiler counts a loop once. So the update, which stands outside, is counted too often: by little.
+        parts = learner.memory.micro_batches
+        return dataclasses.replace(cost, flops=parts * cost.flops, bytes_accessed=parts * cost.bytes_accessed)
 
     return compiled
 

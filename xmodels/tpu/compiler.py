@@ -29,7 +29,9 @@ ENVIRONMENT = {
     "TPU_MIN_LOG_LEVEL": "3",
 }
 OUT_OF_MEMORY = re.compile(r"Ran out of memory|RESOURCE_EXHAUSTED")
-SIZES = re.compile(r"\(?([\d.]+)([KMG])\)? exceeds available HBM \(([\d.]+)([KMG])\)|Used ([\d.]+)([KMG]) of ([\d.]+)([KMG]) hbm")
+SIZES = re.compile(
+    r"\(?([\d.]+)([KMG])\)? exceeds available HBM \(([\d.]+)([KMG])\)|Used ([\d.]+)([KMG]) of ([\d.]+)([KMG]) hbm"
+)
 
 
 class DoesNotCompile(ReportedError):
@@ -86,7 +88,9 @@ def failure(message: str) -> DoesNotCompile:
     if not OUT_OF_MEMORY.search(message):
         return DoesNotCompile(f"The TPU compiler refuses the step: {first}")
     found = SIZES.search(message)
-    sizes = [_bytes(*pair) for pair in zip(*[iter(g for g in found.groups() if g)] * 2, strict=True)] if found else [0, 0]
+    sizes = (
+        [_bytes(*pair) for pair in zip(*[iter(g for g in found.groups() if g)] * 2, strict=True)] if found else [0, 0]
+    )
     return OutOfMemory(f"Does not fit: {first}", *sizes)
 
 

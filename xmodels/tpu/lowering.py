@@ -1,17 +1,20 @@
 """The whole training step of a Learner as StableHLO, without a device that could run it.
 
 TensorFlow traces forward, backward, the sum over the replicas, clipping and the optimizer's update into one program, as it
-would for a TPU. Two things stand in for what only a TPU has:
+would for a TPU. Three things differ from what TensorFlow gives to a TPU:
 
 - `Slice` is the strategy: the step runs as one of its replicas, whose sums are XLA's all-reduce over all devices.
 - `mhlo.copy`, which TensorFlow writes for every updated weight, is unknown to the compilers of today. It is an identity, and
   `stablehlo.optimization_barrier` is one that they know.
+- Boolean constants are written with eight elements a byte by TensorFlow 2.21, and read with one by the MLIR of jaxlib 0.10.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_all_reduce  # tf.raw_ops leaves it out
 
@@ -19,6 +22,7 @@ from xmodels.tpu.compiler import DoesNotCompile
 from xmodels.training.learner import Learner
 
 COPY = re.compile(r"mhlo\.copy (%\S+) : ")
+BOOLEANS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')
 UNSUPPORTED = re.compile(r"Detected unsupported operations[^:]*: (.*?)(?:\{\{node|\n|$)")
 
 
@@ -61,11 +65,14 @@ class Slice:
 
 
 def program(learner: Learner) -> Callable:
-    """The whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`."""
+    """The whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`.
+
+    It is what `Learner.train` runs for every batch; only reading and the clock are left out.
+    """
 
     @tf.function(jit_compile=True)
     def step(batch):
-        return learner.strategy.run(learner._replica_step, (batch,))
+        return learner._step(batch)
 
     return step
 
@@ -85,4 +92,13 @@ def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
         if not found:
             raise
         raise DoesNotCompile(f"XLA cannot compile the step: {found[1].strip()}.") from None
-    return COPY.sub(r"stablehlo.optimization_barrier \1 : ", text)
+    return BOOLEANS.sub(_unpacked, COPY.sub(r"stablehlo.optimization_barrier \1 : ", text))
+
+
+def _unpacked(constant: re.Match) -> str:
+    """A boolean constant with one element a byte."""
+    packed, count = bytes.fromhex(constant[1]), math.prod(map(int, constant[2].split("x")))
+    if len(packed) == count:
+        return constant[0]
+    values = np.unpackbits(np.frombuffer(packed, np.uint8), count=count, bitorder="little")
+    return f'dense<"0x{values.tobytes().hex().upper()}"> : tensor<{constant[2]}xi1>'
