@@ -19,6 +19,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.pretrain import BATCH
+from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.bounds import Bounds, Cost, bounds
@@ -86,7 +87,7 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     recipe, records = _recipe(options, config)
     devices = topology.num_devices
     memory = Memory(options.gradient_accumulation_steps, options.rematerialize)
-    _check_batch(recipe.batch_size, topology, memory.micro_batches)
+    check_batch_size(options, recipe.batch_size, devices)
     learner = make_learner(recipe, records, devices, options.mixed_precision, memory)
     size = sum(int(np.prod(v.shape)) for v in learner.variables)
     say(
@@ -108,16 +109,6 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     report = Report(recipe.batch_size, cost, limits, search.largest * devices, failing and failing * devices)
     _say_report(report, topology, search)
     return report
-
-
-def _check_batch(batch_size: int, topology: Topology, micro_batches: int) -> None:
-    parts = topology.num_devices * micro_batches
-    if batch_size % parts:
-        times = f" times --gradient_accumulation_steps={micro_batches}" if micro_batches > 1 else ""
-        raise UsageError(
-            f"--train_batch_size={batch_size}: must be a multiple of the {topology.num_devices} devices of "
-            f"{topology.name}{times}, such as {max(1, round(batch_size / parts)) * parts}."
-        )
 
 
 def _recipe(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:

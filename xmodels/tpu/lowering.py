@@ -56,23 +56,20 @@ class Slice:
         with Replica(self.num_replicas_in_sync):
             return function(*args)
 
-    def reduce(self, reduce_op, value, axis):
-        """Leaves to the host what it would add up from all devices."""
-        return value
-
-    def experimental_local_results(self, value) -> tuple:
-        return (value,)
-
 
 def program(learner: Learner) -> Callable:
     """The whole step of one replica on a batch, as one program. The learner's strategy must be a `Slice`.
 
-    It is what `Learner.train` runs for every batch; only reading and the clock are left out.
+    It is all that `Learner._step` has the devices do; what its host does, clock, logs and guard, is left out. Trained for real the
+    update is a program of its own, which the host starts when it has seen that the gradients are finite.
     """
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def step(batch):
-        return learner._step(batch)
+        run = learner.strategy.run
+        gradients, sums, norms, finite = run(learner._replica_gradients, (batch,))
+        tf.cond(finite, lambda: run(learner._update, (gradients,)), lambda: run(learner._skip))
+        return sums, norms, finite
 
     return step
 
