@@ -34,6 +34,7 @@ def make_run(tmp_path):
             lines.append({"kind": "train", "step": step, "time": 1e9 + step, **scores, **rates})
         lines.append({"kind": "evaluation", "step": num_steps, "time": 1e9 + num_steps, **scores})
         lines += [{"kind": "norms", "step": s, "gradient_norm/blocks.0": 1.0 / s} for s in (10, 20)]
+        lines.append({"kind": "warning", "step": 20, "text": f"Loss jumps <up> {EVIL}"})
         lines += [{"kind": "samples", "step": s, "examples": e} for s, e in samples]
         (folder / "log.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"kind": "tra')
         return str(folder)
@@ -53,6 +54,7 @@ def test_report_of_a_killed_run_shows_curves_numbers_and_escaped_predictions(mak
     assert "<ins class=right title='shown: [MASK]'>天</ins>" in text
     assert "<del title='shown: [MASK]'>地</del><ins class=truth>&lt;script&gt;" in text
     assert "<del>音乐</del><ins class=truth>体育</ins>" in text
+    assert "<td>Loss jumps &lt;up&gt; &lt;script&gt;" in text
     assert "the same at step 20" in text and "commonest token" in text and "blocks.0" in text
     assert "<script" not in text and "http" not in text and not re.search(r"(src|href)=['\"](?!#)", text)
 

@@ -1,7 +1,9 @@
 """What a run shows while it works: FLOPs, norms, a profile, predictions; and that looking changes nothing."""
 
 import glob
+import json
 import os
+import types
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training import flops, peak
 from xmodels.training.progress import read_log
 from xmodels.training.samples import as_text, pieces
-from xmodels.training.watching import profile_steps
+from xmodels.training.watching import Watch, profile_steps
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +127,31 @@ def test_report_is_written_when_a_run_ends(watched):
         text = file.read()
     assert "finished, 6 steps" in text and "gradient norm of each layer" in text
     assert "step 6</h3>" in text and "<ins class=truth" in text
+
+
+def test_norms_and_share_of_the_peak_are_those_of_all_replicas(watched, records, small_config, tmp_path):
+    folder = str(tmp_path / "mirrored")
+    pretrain(
+        Options(
+            system="bert_wwm", model_dir=folder, data_dir=records, model_config_file=small_config, num_train_steps=2,
+            train_batch_size=8, learning_rate=1e-2, num_warmup_steps=2, optimizer="bert_adamw", log_steps=4,
+            log_norms_steps=2, distribution_strategy="mirrored",
+        )
+    )  # fmt: skip
+    (mirrored, *_), (one, *_) = of_kind(folder, "norms"), of_kind(watched, "norms")
+    names = [name for name in one if name.startswith("weight_norm/")]
+    assert names and [mirrored[name] for name in names] == pytest.approx([one[name] for name in names], rel=0.1)
+    assert min(mirrored[f"gradient_norm/{layer}"] for layer in ("embedding", "blocks.0", "masked_lm")) > 0
+    with open(os.path.join(folder, "peak.json")) as file:
+        assert json.load(file)["devices"] == 1  # virtual CPUs share their cores
+
+
+def test_norms_that_are_not_finite_stay_out_of_the_log():
+    watching = Watch()
+    watching.learner = types.SimpleNamespace(gradient_norms=tf.constant([1.0, np.inf]))
+    assert watching.rates(1.0) == {}
+    watching.learner.gradient_norms = tf.constant([3.0, 4.0])
+    assert watching.rates(1.0) == {"gradient_norm": 5.0}  # nobody knows FLOPs or the peak
 
 
 @pytest.mark.parametrize("text", ["5", "7,3", "0,4", "a,b"])

@@ -21,6 +21,7 @@ COURSE = {  # what a run does beside learning: names in log.jsonl and titles
 }  # fmt: skip
 NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COURSE}
 FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
+MOST_WARNINGS = 20
 MOST_LAYERS = 40  # with more, their norms are not drawn
 
 
@@ -58,6 +59,7 @@ def as_html(runs: Sequence[Run]) -> str:
         ("Learning", grid(_scores(runs))),
         ("Course of the run", grid(_course(runs))),
         ("Predictions", "".join(map(_predictions, runs))),
+        ("Warnings", "".join(map(_warnings, runs))),
         ("Configuration", _compared(head, [settings(run) for run in runs])),
         ("Environment", _compared(head, [flat(run.environment) for run in runs])),
     ]
@@ -165,6 +167,13 @@ def _norms(run: Run, several: bool) -> list[Chart]:
             title = f"{kind.replace('_', ' ')} of each layer" + (f", {run.name}" if several else "")
             charts.append(Chart(title, [c for c in curves if c], logarithmic=kind == "gradient_norm"))
     return charts
+
+
+def _warnings(run: Run) -> str:
+    """The last warnings of a run, and which records it left out."""
+    found = [(e["step"], e.get("text")) for e in run.of_kind("warning")][-MOST_WARNINGS:]
+    found += [(e["step"], f"left out: {', '.join(map(str, e.get('shards', [])))}") for e in run.of_kind("lost")]
+    return page.table(["step", run.name], found) if found else ""
 
 
 def _predictions(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Callable
@@ -87,8 +88,9 @@ class Watch:
             tf.profiler.experimental.stop()
 
     def rates(self, tokens_per_second: float) -> dict[str, float]:
-        """What joins a line of the log: the norm of the last step's gradient, and the share of the peak."""
-        rates = {"gradient_norm": float(tf.norm(self.learner.gradient_norms))}
+        """What joins a line of the log: the norm of the last step's gradient, if it is finite, and the share of the peak."""
+        norm = float(tf.norm(self.learner.gradient_norms))
+        rates = {"gradient_norm": norm} if math.isfinite(norm) else {}  # JSON knows no infinity
         if self.peak and self.flops_per_token:
             rates["model_flops_utilisation"] = tokens_per_second * self.flops_per_token / self.peak
         return rates
@@ -117,7 +119,7 @@ class LayerNorms:
             sums = tf.math.unsorted_segment_sum(squares, self.owners, len(self.layers))
             norms = tf.sqrt(sums).numpy().tolist()
             values |= {f"{kind}_norm/{layer}": norm for layer, norm in zip(self.layers, norms, strict=True)}
-        return values
+        return {name: norm for name, norm in values.items() if math.isfinite(norm)}
 
 
 def _layer(name: str) -> str:
