@@ -86,6 +86,17 @@ def test_best_measured_peak_is_kept(tmp_path, monkeypatch):
     assert peak.peak_flops(strategy, "float32", str(tmp_path))["flops_per_second"] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("NVIDIA H100 80GB HBM3", "bfloat16", 989.4), ("NVIDIA A100-SXM4-40GB", "float32", 156.0),
+        ("NVIDIA A10", "float16", 125.0), ("NVIDIA L4", "float16", 121.0), ("NVIDIA L40", "float16", None),
+    ],
+)  # fmt: skip
+def test_accelerators_are_told_apart_by_their_names(name, dtype, expected):
+    assert peak.stated(name, dtype) == (expected and expected * 1e12)
+
+
 def test_log_tells_norms_use_of_the_peak_and_predictions(watched):
     train, norms, samples = (of_kind(watched, kind) for kind in ("train", "norms", "samples"))
     assert [entry["step"] for entry in train] == [3, 6] and [entry["step"] for entry in norms] == [2, 4, 6]
@@ -164,6 +175,7 @@ def test_samples_read_as_text_in_both_languages():
     english = pieces(["[CLS]", "it", "[MASK]", "##ing", "now"], {2: ("rain", "snow")})
     assert as_text({"pieces": english}) == "[CLS] it [rain→snow]ing now"
     assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今[天→[MASK]]下雨"
+    assert as_text({"pieces": pieces(["The", "Ġ[MASK]", "s", "Ġon"], {1: ("Ġrain", "Ġsnow")})}) == "The [rain→snow]s on"
     assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, guessed b)"
 
 

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import time
 
 import tensorflow as tf
@@ -15,7 +16,6 @@ FILE = "peak.json"
 ACCELERATORS = {
     "H200": (494.7, 989.4), "H100 PCIe": (378.0, 756.0), "H100": (494.7, 989.4), "A100": (156.0, 312.0),
     "L40S": (183.0, 362.0), "L4": (60.0, 121.0), "A10": (62.5, 125.0), "V100": (15.7, 125.0), "T4": (8.1, 65.0),
-    "RTX 4090": (82.6, 165.2), "RTX 3090": (35.6, 71.0),
 }  # fmt: skip
 SIZES, SECONDS = (512, 1024), 0.1  # of the measuring multiplications, and for how long each is repeated
 
@@ -41,14 +41,22 @@ def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None 
     stored = (path and _read(path)) or {}
     if not all(stored.get(key) == value for key, value in fact.items()):
         stored = {}
-    known = [numbers for key, numbers in ACCELERATORS.items() if key in name]
-    one = known[0][dtype != "float32"] * 1e12 if known else measured(dtype)
+    known = stated(name, dtype)
+    one = known or measured(dtype)
     # A machine that was busy when it was measured before may show more now; never less.
     most = max(one * fact["devices"], 0.0 if known else stored.get("flops_per_second", 0.0))
     fact |= {"flops_per_second": most, "how": "table" if known else "measured"}
     if path and fact != stored:
         write_json(path, fact)
     return fact
+
+
+def stated(name: str, dtype: str) -> float | None:
+    """FLOPs a second of an accelerator by the name that its driver gives; None of unknown ones."""
+    for key, numbers in ACCELERATORS.items():
+        if re.search(rf"\b{key}\b", name):
+            return numbers[dtype != "float32"] * 1e12
+    return None
 
 
 def _hosts(strategy) -> int:

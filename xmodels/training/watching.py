@@ -38,14 +38,14 @@ class Watch:
     """Looks at a run between two calls of the graph; the loop calls its methods.
 
     Attributes:
-        flops_per_token: that training spends on a position; 0 where nobody knows.
+        flops_per_token: counts what training spends on a position; called once, at the first line of the log.
         peak: FLOPs a second that the devices can reach; 0 where nobody knows.
         log_norms_steps: steps between two looks at the norms of layers; 0 for never.
         profile: first and last step of a profile.
         sample: predicts some examples and gives them in the form of `jobs.samples`.
     """
 
-    flops_per_token: float = 0.0
+    flops_per_token: Callable[[], float] | None = None
     peak: float = 0.0
     log_norms_steps: int = 0
     profile: tuple[int, int] | None = None
@@ -55,7 +55,7 @@ class Watch:
     def watching(self, learner, log: RunLog, folder: str):
         """Around the whole run; ends a profile that is being taken, however the run ends."""
         self.learner, self.log, self.folder = learner, log, os.path.join(folder, "tensorboard")
-        self.profiling, self.norms = False, None
+        self.profiling, self.norms, self.flops = False, None, 0.0
         try:
             yield
         finally:
@@ -92,7 +92,8 @@ class Watch:
         norm = float(tf.norm(self.learner.gradient_norms))
         rates = {"gradient_norm": norm} if math.isfinite(norm) else {}  # JSON knows no infinity
         if self.peak and self.flops_per_token:
-            rates["model_flops_utilisation"] = tokens_per_second * self.flops_per_token / self.peak
+            self.flops = self.flops or self.flops_per_token()
+            rates["model_flops_utilisation"] = tokens_per_second * self.flops / self.peak
         return rates
 
     def evaluated(self, step: int) -> None:
@@ -131,10 +132,14 @@ def watch(
     learner, batch: dict, folder: str, log_norms_steps: int = 0, profile: str | None = None,
     sample: Callable[[], list[dict]] | None = None,
 ) -> Watch:  # fmt: skip
-    """The watch of a run: counts what a batch of this shape costs, and learns or reads the peak of the devices."""
+    """The watch of a run: learns or reads the peak of the devices, and counts what a batch of this shape costs.
+
+    That takes some seconds for large networks, so it waits until the first steps are done.
+    """
     dtype = keras.config.dtype_policy().compute_dtype
     peak = peak_flops(learner.strategy, dtype, folder)
     return Watch(
-        flops_per_token(learner.backbone, learner.objective, batch), peak["flops_per_second"] if peak else 0.0,
+        lambda: flops_per_token(learner.backbone, learner.objective, batch),
+        peak["flops_per_second"] if peak else 0.0,
         log_norms_steps, profile_steps(profile), sample,
     )  # fmt: skip
