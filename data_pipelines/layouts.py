@@ -8,10 +8,11 @@ import numpy as np
 
 from data_pipelines.features import Feature
 from data_pipelines.records import Columns
-from data_pipelines.stages.example import Examples, ranges
+from data_pipelines.stages.example import Examples
 from data_pipelines.stages.packing import PACKINGS
 from data_pipelines.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
 from data_pipelines.stages.tokenize import ids_of, starts_of, word_starts_of
+from data_pipelines.text.hashes import ranges
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
 

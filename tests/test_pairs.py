@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import pathlib
 import random
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks import reference_data
-from data_pipelines.stages.pairs import pairs, segment_pairs, sentence_pairs
+from data_pipelines.stages.draws import Draws
+from data_pipelines.stages.pairs import Sentences, pairs, segment_pairs, sentence_pairs
 from data_pipelines.stages.static_masks import budgets, mask_ngrams_statically, mask_statically
 from data_pipelines.stages.tokenize import Tokens, ids_of, mark, word_starts_of
 from data_pipelines.text.vocabulary import Vocabulary
@@ -36,11 +38,35 @@ def bounds_of(documents):
     return flat, bounds
 
 
+class OneByOne:
+    """Draws as the originals make them: one after the other, each document from the generator of its lane."""
+
+    def __init__(self, *generators):
+        self.generators = generators
+
+    def chance(self, lanes, rate):
+        return np.array([self.generators[lane].random() < rate for lane in lanes], bool)
+
+    def between(self, lanes, low, high):
+        low, high = (np.broadcast_to(bound, len(lanes)).tolist() for bound in (low, high))
+        found = [self.generators[lane].randint(a, b) for lane, a, b in zip(lanes, low, high, strict=True)]
+        return np.array(found, np.int64)
+
+    def heads(self, lanes, counts):
+        return self.heads_in_turn(lanes, counts, turns=1)[0]
+
+    def heads_in_turn(self, lanes, counts, turns=2):
+        throws = [[self.generators[lane].random() < 0.5 for _ in range(n)] for lane, n in zip(lanes, counts, strict=True)]
+        return [np.array([sum(thrown[turn::turns]) for thrown in throws], np.int64) for turn in range(turns)]
+
+
 def pairs_of(documents, index, length, short_rate, rng, *choices, **more):
-    """`segment_pairs` on lists of tokens: (first, second, is negative)."""
+    """`segment_pairs` of one document on lists of tokens: (first, second, is negative)."""
     flat, bounds = documents
-    for (a, b), (c, d), is_negative in segment_pairs(bounds, index, length, short_rate, rng, *choices, **more):
-        yield flat[a:b], flat[c:d], is_negative
+    choices = length, short_rate, OneByOne(rng), *choices
+    for made in segment_pairs(Sentences.of(bounds), np.array([index]), *choices, **more):
+        for ((a, b), (c, d)), is_negative in zip(*map(np.ndarray.tolist, made), strict=True):
+            yield flat[a:b], flat[c:d], is_negative
 
 
 def instances(documents, vocabulary, settings, whole_words):
@@ -104,6 +130,36 @@ def test_instances_are_those_of_google_draw_by_draw(case):
     found = instances(outputs["tokenized_documents"], inputs["vocabulary"], settings, settings["whole_word_mask"])
     assert len(outputs["instances"]) > 10
     assert found == outputs["instances"]
+
+
+@pytest.mark.parametrize("choices", [("random",), ("swapped",), ("swapped", "skip")])
+def test_documents_cut_side_by_side_give_the_pairs_that_each_gives_alone(choices):
+    documents = bounds_of(documents_of(random.Random(8), 40))
+    chosen = [index for _ in range(3) for index in range(40)]
+    alone = []
+    for lane, index in enumerate(chosen):
+        alone += pairs_of(documents, index, 50, 0.3, random.Random(lane), *choices)
+    flat, bounds = documents
+    draws = OneByOne(*map(random.Random, range(len(chosen))))
+    together = []
+    for made in segment_pairs(Sentences.of(bounds), np.array(chosen), 50, 0.3, draws, *choices):
+        for ((a, b), (c, d)), is_negative in zip(*map(np.ndarray.tolist, made), strict=True):
+            together.append((flat[a:b], flat[c:d], is_negative))
+    assert len(together) > 150 and sorted(together) == sorted(alone)
+
+
+def test_draws_for_many_documents_are_spread_as_those_of_one():
+    draws, lanes = Draws(1), np.arange(200_000)
+    assert abs(draws.chance(lanes, 0.1).mean() - 0.1) < 0.003
+    low, high = np.full(len(lanes), 2), np.where(lanes % 2, 5, 2)
+    found = draws.between(lanes, low, high)
+    assert (found[::2] == 2).all()
+    np.testing.assert_allclose(np.bincount(found[1::2]) / 1e5, [0, 0, 0.25, 0.25, 0.25, 0.25], atol=0.006)
+    counts = np.where(lanes % 2, 3, 0)
+    for heads, thrown in ((draws.heads(lanes, counts), 3), *zip(draws.heads_in_turn(lanes, counts), (2, 1), strict=True)):
+        assert not heads[::2].any()
+        chances = [math.comb(thrown, k) / 2**thrown for k in range(thrown + 1)]
+        np.testing.assert_allclose(np.bincount(heads[1::2]) / 1e5, chances, atol=0.006)
 
 
 def test_whole_words_make_no_difference_to_text_without_words_of_many_pieces():

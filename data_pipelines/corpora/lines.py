@@ -4,6 +4,7 @@ The place where a piece begins and the one where the piece before it ends are fo
 of a file hold each line once, however many they are.
 """
 
+import io
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -15,6 +16,7 @@ LONGEST_LINE = 1_000_000  # bytes; a longer line is a file without line breaks, 
 LONGEST_RECORD = 16_000_000  # bytes of a line that holds a whole document in a field
 ENDLESS = 1 << 62
 _STEP = 1 << 20
+_BLOCK = 1 << 16  # bytes of lines that are read at once
 _GOLDEN = 0x9E3779B97F4A7C15  # 2 ** 64 divided by the golden ratio
 _BOM = b"\xef\xbb\xbf"
 
@@ -62,11 +64,23 @@ class _Cursor:
         self.start = self.next = self.lines = 0
         self.blank = -1
         self.held: tuple[bytes, int] | None = None
+        self.waiting: list[bytes] = []  # lines that `block` gave and that were put back, the next one last
+
+    def block(self, room: int) -> bytes:
+        """Some of the next lines: those that begin within `room` bytes, as long as they are few. Does not move."""
+        if self.held or self.waiting or room <= 0:
+            return b""
+        data = self.stream.read(min(room, _BLOCK))
+        return data if data.endswith(b"\n") else data + self.stream.readline(self.longest + 1)
+
+    def put_back(self, data: bytes) -> None:
+        """Has the lines of a block read once more, by `read`."""
+        self.waiting = [*io.BytesIO(data)][::-1]
 
     def peek(self) -> tuple[bytes, int]:
         """The next line and its length; of an endless one only the beginning. Empty at the end."""
         if self.held is None:
-            raw = self.stream.readline(self.longest + 1)
+            raw = self.waiting.pop() if self.waiting else self.stream.readline(self.longest + 1)
             self.held = raw, len(raw) if len(raw) <= self.longest else len(raw) + self._finish(raw)
         return self.held
 
@@ -159,12 +173,18 @@ class Lines:
             cursor = self.cursor = _Cursor(stream, self.longest, not self.is_packed)
             for start, end in self._ranges():
                 self._go(start)
-                while not self._at_boundary(end) and (raw := cursor.read()):
-                    text = self._decode(raw)
-                    text = self.dropped if text is None else text
-                    if text is not None:
-                        yield text
-                    if cursor.start >> 16 != cursor.next >> 16:
+                while not self._at_boundary(end):
+                    before = cursor.next
+                    if block := cursor.block(end - before):
+                        yield from self._whole_block(block)
+                    if cursor.next == before:
+                        if not (raw := cursor.read()):
+                            break
+                        text = self._decode(raw)
+                        text = self.dropped if text is None else text
+                        if text is not None:
+                            yield text
+                    if before >> 16 != cursor.next >> 16:
                         done = file.tell() * share // max(1, piece.size) if self.is_packed else cursor.next - start
                         self.watch.progress(max(0, min(done, share) - told))
                         told = max(told, min(done, share))
@@ -201,6 +221,29 @@ class Lines:
         if self.begins == "blank":
             return self.cursor.blank >= offset
         return self.cursor.next >= offset and (self.begins == "line" or self.cursor.peek()[0].startswith(b"<doc "))
+
+    def _whole_block(self, data: bytes) -> Iterator[str]:
+        """The lines of a block; nothing, and the block is put back, where a line needs a closer look."""
+        cursor = self.cursor
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text or len(data) > self.longest:
+            cursor.put_back(data)
+            return
+        if cursor.next == 0:
+            text = text.removeprefix("\ufeff")
+        raws, lines = data.split(b"\n"), text.split("\n")
+        if not raws[-1]:
+            raws.pop(), lines.pop()  # behind the last line break stands nothing
+        end, strip = cursor.next + len(data), self.strip
+        for raw, line in zip(raws, lines, strict=True):
+            cursor.start, cursor.next = cursor.next, cursor.next + len(raw) + 1
+            cursor.lines += 1
+            yield line.strip(strip)
+        cursor.next = end  # the last line may lack its break
+        cursor.blank = -1 if raws[-1] and not raws[-1].isspace() else cursor.start
 
     def _decode(self, raw: bytes) -> str | None:
         """The text of a line; None where it is bad and to be dropped."""

@@ -1,27 +1,43 @@
 """Tokenizes much text at once, and no word twice.
 
 Where a tokenizer never looks across some characters (`Tokenizer.chunks`), the pieces of a text are those of its chunks. A
-character that stands alone, such as a Chinese one, is looked up in an array, for a whole batch of text in one step; other
-chunks are looked up in a cache, which the tokenizer fills.
+character that stands alone, such as a Chinese one, is looked up in an array, and any other chunk by its hash in a table,
+for a whole batch of text in a few calls of numpy. New chunks go through the tokenizer.
 """
 
-import itertools
-from typing import NamedTuple
+import dataclasses
 
 import numpy as np
 
-from data_pipelines.stages.example import ranges
+from data_pipelines.text.hashes import Hashes, Table, codes_of, ranges
 from data_pipelines.text.tokenizer import Tokenizer
 
-CACHE_ENTRIES = 1 << 17  # about 25 MB; a full cache is emptied
+TABLE_BITS = 18  # 3 MB; half of the slots are used
+CACHED_PIECES = 1 << 20  # a full cache is emptied
 _UNSEEN, _BLANK, _RUN, _ALONE = -1, -2, -3, -4  # what is not the marked piece of a character
+_SIZE_BITS = 24  # a chunk is kept as the place of its pieces and, in the lower bits, their number
 
 
-class Origins(NamedTuple):
-    """Where the chunk of each piece begins and ends, int64 (T,) both."""
+@dataclasses.dataclass
+class Chunked:
+    """The pieces of some texts.
 
+    Attributes:
+        marked: int32 (T,), side by side.
+        bounds: where each text begins among them, and the end.
+        begins, ends: of each chunk, in the texts joined by line breaks.
+        sizes: how many pieces each chunk has.
+    """
+
+    marked: np.ndarray
+    bounds: np.ndarray
     begins: np.ndarray
     ends: np.ndarray
+    sizes: np.ndarray
+
+    def origins(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the chunk of each piece begins and ends, int64 (T,) both."""
+        return np.repeat(self.begins, self.sizes), np.repeat(self.ends, self.sizes)
 
 
 class ChunkedTokenizer:
@@ -35,80 +51,111 @@ class ChunkedTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, mark):
         self.tokenizer, self.mark = tokenizer, mark
-        self.table = np.full(0x110000, _UNSEEN, np.int32)  # by character: its marked piece, or what kind it is
-        self.cache: dict[str, bytes] = {}
+        self.kinds = np.full(0x110000, _UNSEEN, np.int32)  # by character: its marked piece, or what kind it is
+        self._forget()
 
-    def __call__(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, Origins]:
-        """The pieces of all texts side by side, int32 (T,); where each text begins among them, with the end; and the
-        chunk that each piece comes from, in the texts joined by line breaks."""
-        joined = "\n".join(texts)
-        codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32)
-        values = self.table[codes]
-        if (values == _UNSEEN).any():
-            self._learn(np.unique(codes[values == _UNSEEN]))
-            values = self.table[codes]
-        ends = np.cumsum([len(text) + 1 for text in texts])
-        values[ends[:-1] - 1] = _BLANK  # the line breaks that join the texts
-        is_run = values == _RUN
-        starts = np.flatnonzero(is_run & ~np.concatenate([[False], is_run[:-1]]))
-        found = self._chunks(_runs(joined, is_run, starts))
-        alone = np.flatnonzero(values == _ALONE)
-        if len(alone):
-            starts = np.concatenate([starts, alone])
-            found += self._chunks([joined[place] for place in alone.tolist()])
-        sizes = np.fromiter(map(len, found), np.int64, len(found)) // 4
-        single = values >= 0
-        counts = single.astype(np.int64)
-        counts[starts] = sizes
-        places = np.cumsum(counts) - counts
-        marked = np.empty(int(counts.sum()), np.int32)
-        marked[places[single]] = values[single]
-        marked[ranges(places[starts], sizes)] = np.frombuffer(b"".join(found), np.int32)
-        bounds = np.concatenate([[0], np.append(places, len(marked))[np.minimum(ends, len(places))]])
-        places_of = np.repeat(np.arange(len(counts)), counts)
-        ends_of = np.arange(1, len(codes) + 1)
-        stops = np.flatnonzero(is_run & ~np.concatenate([is_run[1:], [False]])) + 1
-        ends_of[starts[: len(stops)]] = stops
-        return marked, bounds, Origins(places_of, ends_of[places_of])
+    def _forget(self) -> None:
+        self.table, self.num_chunks = Table(TABLE_BITS), 0
+        self.pieces, self.num_pieces = np.empty(1 << 16, np.int32), 0
 
-    def _learn(self, codes: np.ndarray) -> None:
+    def __call__(self, texts: list[str]) -> Chunked:
+        text = "\n".join(texts)
+        codes = codes_of(text)
+        text_ends = np.cumsum([len(sentence) + 1 for sentence in texts])
+        kinds = self._kinds(codes)
+        kinds[text_ends[:-1] - 1] = _BLANK  # the line breaks that join the texts
+        begins, ends = _runs(kinds)
+        is_first = kinds >= 0  # of the pieces of a chunk
+        is_first[begins] = True
+        places = np.flatnonzero(is_first)
+        first = kinds[places]
+        is_run = first < 0
+        sizes, stops = np.ones(len(places), np.int64), places + 1
+        found = self._look_up(text, codes, begins, ends)
+        stops[is_run] = ends
+        sizes[is_run] = found & (1 << _SIZE_BITS) - 1
+        starts = np.cumsum(sizes) - sizes
+        marked = np.empty(int(sizes.sum()), np.int32)
+        marked[starts[~is_run]] = first[~is_run]
+        marked[ranges(starts[is_run], sizes[is_run])] = self.pieces[ranges(found >> _SIZE_BITS, sizes[is_run])]
+        last = np.searchsorted(places, text_ends)
+        bounds = np.concatenate([[0], np.append(starts, len(marked))[last]])
+        return Chunked(marked, bounds, places, stops, sizes)
+
+    def _kinds(self, codes: np.ndarray) -> np.ndarray:
+        kinds = self.kinds.take(codes)
+        unseen = kinds == _UNSEEN
+        if unseen.any():
+            self._learn_characters(np.unique(codes[unseen]))
+            kinds = self.kinds.take(codes)
+        return kinds
+
+    def _learn_characters(self, codes: np.ndarray) -> None:
         """Finds out what kind of characters these are."""
         characters = [chr(code) for code in codes.tolist()]
         for code, character, pieces in zip(codes, characters, self.tokenizer.encode_batch(characters), strict=True):
             parts = self.tokenizer.chunks.findall(f"a{character}a")
             if len(parts) == 1:
-                self.table[code] = _RUN
+                self.kinds[code] = _RUN
             elif len(parts) == 2:
-                self.table[code] = _BLANK
+                self.kinds[code] = _BLANK
             elif len(pieces.ids) == 1:
-                self.table[code] = self.mark(pieces.ids, pieces.word_start)[0]
+                self.kinds[code] = self.mark(pieces.ids, pieces.word_start)[0]
             else:
-                self.table[code] = _ALONE
+                self.kinds[code] = _ALONE
 
-    def _chunks(self, chunks: list[str]) -> list[bytes]:
-        cache = self.cache
-        try:
-            return list(map(cache.__getitem__, chunks))
-        except KeyError:
-            pass
-        missing = sorted(set(chunks).difference(cache))
-        if len(cache) + len(missing) > CACHE_ENTRIES:
-            cache.clear()
-            missing = sorted(set(chunks))
-        pieces = self.tokenizer.encode_batch(missing)
-        lengths = [len(p.ids) for p in pieces]
-        together = [
-            list(itertools.chain.from_iterable(getattr(p, name) for p in pieces)) for name in ("ids", "word_start")
-        ]
-        data = self.mark(*together).tobytes()
-        bounds = itertools.accumulate(lengths, initial=0)
-        cache.update(zip(missing, (data[4 * a : 4 * b] for a, b in itertools.pairwise(bounds)), strict=True))
-        return list(map(cache.__getitem__, chunks))
+    def _look_up(self, text: str, codes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Where the pieces of each run stand in `self.pieces`, and how many they are."""
+        if self.tokenizer.do_lower_case:
+            codes = codes + (codes - 65 < 26) * np.uint32(32)  # A to Z; the codes before them wrap to large ones
+        hashes = Hashes(codes)
+        keys = hashes(begins, ends)
+        found = self.table.find(keys)
+        if len(missing := np.flatnonzero(found < 0)):
+            fresh = missing[np.unique(keys[missing], return_index=True)[1]]
+            if self.num_chunks + len(fresh) > 1 << (TABLE_BITS - 1) or self.num_pieces > CACHED_PIECES:
+                self._forget()
+                fresh = np.unique(keys, return_index=True)[1]
+            self._learn(text, hashes, keys[fresh], begins[fresh], ends[fresh])
+            found = self.table.find(keys)
+        return found
+
+    def _learn(self, text: str, hashes: Hashes, keys: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+        """Adds new runs to the table."""
+        runs = [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+        marked, sizes = [], np.zeros(len(runs), np.int64)
+        match = self.tokenizer.longest_pieces
+        plain = np.array([run.isascii() and run.isalnum() for run in runs]) & (match is not None)
+        if plain.any():
+            ids, sizes[plain] = match(hashes, begins[plain], ends[plain])
+            opens = np.zeros(len(ids), np.int32)
+            opens[np.cumsum(sizes[plain]) - sizes[plain]] = 1
+            marked.append(self.mark(ids, opens))
+        others = np.flatnonzero(~plain)
+        for index, pieces in zip(others, self.tokenizer.encode_batch([runs[i] for i in others]), strict=True):
+            sizes[index] = len(pieces.ids)
+            marked.append(self.mark(pieces.ids, pieces.word_start))
+        order = np.concatenate([np.flatnonzero(plain), others])
+        stored = self._store(np.concatenate(marked))
+        places = np.empty(len(runs), np.int64)
+        places[order] = stored + np.cumsum(sizes[order]) - sizes[order]
+        self.table.add(keys, places << _SIZE_BITS | sizes)
+        self.num_chunks += len(runs)
+
+    def _store(self, marked: np.ndarray) -> int:
+        start = self.num_pieces
+        self.num_pieces += len(marked)
+        if self.num_pieces > len(self.pieces):
+            self.pieces = np.resize(self.pieces, 2 * self.num_pieces)
+        self.pieces[start : self.num_pieces] = marked
+        return start
 
 
-def _runs(text: str, is_run: np.ndarray, starts: np.ndarray) -> list[str]:
-    """The runs of a text, which begin at `starts`."""
-    # All else becomes a blank, so that `split` finds them: that is faster than a slice for each.
-    codes = np.where(is_run, np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32), 32)
-    runs = codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass").split(" ")
-    return [run for run in runs if run]
+def _runs(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs, and characters that stand alone but have not one piece, begin and end."""
+    edges = np.flatnonzero(np.diff(kinds == _RUN, prepend=False, append=False))
+    begins, ends = edges[::2], edges[1::2]
+    alone = np.flatnonzero(kinds == _ALONE)
+    if len(alone):
+        begins, ends = np.sort(np.concatenate([begins, alone])), np.sort(np.concatenate([ends, alone + 1]))
+    return begins, ends

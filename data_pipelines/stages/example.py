@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from data_pipelines.text.hashes import ranges
+
 
 @dataclasses.dataclass
 class Examples:
@@ -50,8 +52,3 @@ class Examples:
         for start in range(0, len(self), size):
             yield self.taken(slice(start, start + size))
 
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """start, start + 1, … of every range, side by side."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)

@@ -1,7 +1,8 @@
 """Stages: documents -> pairs of segments, for next sentence prediction or for the order of sentences.
 
-Restate `create_instances_from_document` of google-research/bert and of google-research/albert, draw by draw: given the
-same `random.Random` they make the same pairs (Devlin et al., 2018, appendix A.2; Lan et al., 2019, section 3.1).
+Restate `create_instances_from_document` of google-research/bert and of google-research/albert: given the same draws they
+make the same pairs (Devlin et al., 2018, appendix A.2; Lan et al., 2019, section 3.1). The originals cut one document
+after the other; here all documents of a block are cut side by side, in each step one pair from each of them.
 
 A segment is a run of pieces of one document, so no piece is touched here: a segment is the begin and the end of a run.
 """
@@ -10,104 +11,134 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from data_pipelines.stages.blocks import BLOCK_TOKENS, blocks
+import numpy as np
+
+from data_pipelines.stages.blocks import BLOCK_TOKENS, Block, blocks
+from data_pipelines.stages.draws import Draws
 from data_pipelines.stages.example import Examples
 from data_pipelines.stages.pipe import Stage
 
-Bounds = list[int]  # of the sentences of a document: sentence i is the run from bounds[i] to bounds[i + 1]
-Run = tuple[int, int]
+
+class Pairs(NamedTuple):
+    """N pairs.
+
+    Attributes:
+        spans: int64 (N, 2, 2), the begin and the end of both segments.
+        is_negative: bool (N,), whether the second does not follow the first.
+    """
+
+    spans: np.ndarray
+    is_negative: np.ndarray
 
 
-class Pair(NamedTuple):
-    """Two segments; `is_negative` says that the second does not follow the first."""
+class Sentences(NamedTuple):
+    """The sentences of several documents.
 
-    first: Run
-    second: Run
-    is_negative: bool
+    Attributes:
+        bounds: int64 (B,), of the sentences of one document after the other; they never fall.
+        first, last: int64 (documents,), where in `bounds` each document begins and ends.
+    """
+
+    bounds: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, documents: list[list[int]]) -> "Sentences":
+        """From the bounds of the sentences of each document."""
+        ends = np.cumsum([len(bounds) for bounds in documents])
+        return cls(np.concatenate([np.asarray(d, np.int64) for d in documents]), np.append(0, ends[:-1]), ends - 1)
+
+    def reach(self, start: np.ndarray, wanted: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """The ends of the runs of sentences that begin at `start` and hold `wanted` pieces, or less at `last`."""
+        found = np.searchsorted(self.bounds, self.bounds[start] + np.maximum(wanted, 1))
+        return np.minimum(found, last)
+
+    def others(self, documents: np.ndarray, lanes: np.ndarray, draws: Draws) -> np.ndarray:
+        """Random documents, other ones than `documents` where that is found in ten draws."""
+        found, again = documents.copy(), np.arange(len(documents))
+        for _ in range(10):  # in a corpus of one document there is no other to be found
+            found[again] = draws.between(lanes[again], 0, len(self.first) - 1)
+            again = again[found[again] == documents[again]]
+        return found
 
 
 def segment_pairs(
-    documents: list[Bounds], index: int, max_sequence_length: int, short_rate: float, rng, negatives: str = "random",
-    lone_sentences: str = "random",
-) -> Iterator[Pair]:  # fmt: skip
-    """The pairs of one document, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`.
+    sentences: Sentences, documents: np.ndarray, max_sequence_length: int, short_rate: float, draws: Draws,
+    negatives: str = "random", lone_sentences: str = "random",
+) -> Iterator[Pairs]:  # fmt: skip
+    """The pairs of documents, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`, step by step.
 
     Args:
-        documents: the documents among which random second segments are drawn.
-        index: which of them to cut into pairs.
+        sentences: of the documents among which random second segments are drawn.
+        documents: which of them to cut into pairs; some may stand there more than once.
         short_rate: how often a document is cut into shorter pairs (`short_seq_prob`); drawn once for the document.
-        rng: a `random.Random`. Draw from it between two pairs, as Google's masking does, and the order stays theirs.
+        draws: with one document its draws come in the order of the originals; draw from the same source between two
+            pairs, as Google's masking does, and the order stays theirs.
         negatives: what half of the pairs are: "random" takes the second segment from another document (BERT),
             "swapped" puts the second segment first (ALBERT).
         lone_sentences: what becomes of a chunk of one sentence, which has no second segment: "random" as above, in
             both originals; "skip" leaves it out.
     """
-    bounds = documents[index]
-    num_sentences = len(bounds) - 1
-    max_tokens = max_sequence_length - 3
-    target = rng.randint(2, max_tokens) if rng.random() < short_rate else max_tokens
-    opened = i = 0
-    while i < num_sentences:
-        if i == num_sentences - 1 or bounds[i + 1] - bounds[opened] >= target:
-            size = i + 1 - opened  # sentences of the chunk
-            split = opened + (rng.randint(1, size - 1) if size >= 2 else 1)
-            first, second = (bounds[opened], bounds[split]), (bounds[split], bounds[i + 1])
-            is_random = size == 1 or (negatives == "random" and rng.random() < 0.5)
-            is_swapped = not is_random and negatives == "swapped" and rng.random() < 0.5
-            if is_swapped:
-                first, second = second, first
-            elif is_random and (size > 1 or lone_sentences == "random"):
-                second = _random_segment(documents, index, target - (first[1] - first[0]), rng)
-                i = split - 1  # the unused sentences are put back
-            first, second = _truncate(first, second, max_tokens, rng)
-            if first[0] < first[1] and second[0] < second[1]:
-                yield Pair(first, second, is_random or is_swapped)
-            opened = i + 1
-        i += 1
+    room = max_sequence_length - 3
+    lanes = np.arange(len(documents))
+    targets = np.full(len(documents), room)
+    short = np.flatnonzero(draws.chance(lanes, short_rate))
+    targets[short] = draws.between(short, 2, room)
+    opened = sentences.first[documents]
+    while len(lanes):
+        document, target = documents[lanes], targets[lanes]
+        stop = sentences.reach(opened, target, sentences.last[document])
+        split = opened + 1
+        many = np.flatnonzero(stop - opened > 1)
+        split[many] = opened[many] + draws.between(lanes[many], 1, (stop - opened)[many] - 1)
+        spans = np.stack([sentences.bounds[[opened, split]].T, sentences.bounds[[split, stop]].T], axis=1)
+        is_negative = stop - opened == 1
+        is_negative[many] = draws.chance(lanes[many], 0.5)
+        if negatives == "swapped":
+            spans[many] = np.where(is_negative[many, None, None], spans[many, ::-1], spans[many])
+            elsewhere = stop - opened == 1
+        else:
+            elsewhere = is_negative
+        elsewhere = np.flatnonzero(elsewhere & ((stop - opened > 1) | (lone_sentences == "random")))
+        wanted = target[elsewhere] - (spans[elsewhere, 0, 1] - spans[elsewhere, 0, 0])
+        spans[elsewhere, 1] = _random_segments(sentences, document[elsewhere], wanted, lanes[elsewhere], draws)
+        spans = _truncate(spans, room, lanes, draws)
+        whole = (spans[..., 0] < spans[..., 1]).all(axis=1)
+        yield Pairs(spans[whole], is_negative[whole])
+        stop[elsewhere] = split[elsewhere]  # the unused sentences are put back
+        going = stop < sentences.last[document]
+        lanes, opened = lanes[going], stop[going]
 
 
-def _random_segment(documents: list[Bounds], index: int, target: int, rng) -> Run:
-    bounds = other_document(documents, index, rng)
-    start = end = rng.randint(0, len(bounds) - 2)
-    while end < len(bounds) - 1:
-        end += 1
-        if bounds[end] - bounds[start] >= target:
-            break
-    return bounds[start], bounds[end]
+def _random_segments(sentences: Sentences, documents, wanted, lanes, draws: Draws) -> np.ndarray:
+    """Segments of about `wanted` pieces of other documents, (N, 2)."""
+    others = sentences.others(documents, lanes, draws)
+    first, last = sentences.first[others], sentences.last[others]
+    start = first + draws.between(lanes, 0, last - first - 1)
+    return sentences.bounds[np.stack([start, sentences.reach(start, wanted, last)], axis=1)]
 
 
-def other_document(documents: list[Bounds], index: int, rng) -> Bounds:
-    """A random document, another one where that is found in ten draws."""
-    for _ in range(10):  # in a corpus of one document there is no other to be found
-        other = rng.randint(0, len(documents) - 1)
-        if other != index:
-            break
-    return documents[other]
-
-
-def _truncate(first: Run, second: Run, max_tokens: int, rng) -> tuple[Run, Run]:
+def _truncate(spans: np.ndarray, room: int, lanes: np.ndarray, draws: Draws) -> np.ndarray:
     """Drops tokens of the longer segment, from the front or the back with equal chance, until both fit.
 
-    One draw a token, as in the original: first until both are equally long, then from the second and the first in turn.
+    A coin a token, as in the original: the longer segment's until both are equally long, then the second's and the
+    first's in turn.
     """
-    (a, b), (c, d) = first, second
-    excess = (b - a) + (d - c) - max_tokens
-    if excess <= 0:
-        return first, second
-    draw = rng.random
-    difference = abs((b - a) - (d - c))
-    from_longer = min(excess, difference)
-    from_front = sum([draw() < 0.5 for _ in range(from_longer)])
-    if b - a > d - c:
-        a, b = a + from_front, b - (from_longer - from_front)
-    else:
-        c, d = c + from_front, d - (from_longer - from_front)
-    if excess > from_longer:
-        fronts = [draw() < 0.5 for _ in range(excess - from_longer)]
-        of_second, of_first = fronts[::2], fronts[1::2]
-        c, d = c + sum(of_second), d - (len(of_second) - sum(of_second))
-        a, b = a + sum(of_first), b - (len(of_first) - sum(of_first))
-    return (a, b), (c, d)
+    lengths = spans[..., 1] - spans[..., 0]
+    excess = np.maximum(lengths.sum(axis=1) - room, 0)
+    from_longer = np.minimum(excess, np.abs(lengths[:, 0] - lengths[:, 1]))
+    drop, front = np.zeros_like(lengths), np.zeros_like(lengths)
+    rows = np.flatnonzero(from_longer)
+    longer = (lengths[rows, 0] <= lengths[rows, 1]).astype(np.int64)
+    drop[rows, longer] = from_longer[rows]
+    front[rows, longer] = draws.heads(lanes[rows], from_longer[rows])
+    rest = excess - from_longer
+    rows = np.flatnonzero(rest)
+    of_second, of_first = draws.heads_in_turn(lanes[rows], rest[rows])
+    drop[rows] += np.stack([rest[rows] // 2, (rest[rows] + 1) // 2], axis=1)
+    front[rows] += np.stack([of_first, of_second], axis=1)
+    return spans + np.stack([front, front - drop], axis=2)
 
 
 def pairs(
@@ -124,11 +155,11 @@ def pairs(
         choices: `negatives` and `lone_sentences` of `segment_pairs`.
     """
 
-    def block_pairs(documents):
-        for index in range(len(documents)):
-            yield from segment_pairs(documents, index, max_sequence_length, short_rate, rng, **choices)
+    def block_pairs(sentences: Sentences, draws: Draws) -> Iterator[Pairs]:
+        documents = np.tile(np.arange(len(sentences.first)), num_passes)
+        return segment_pairs(sentences, documents, max_sequence_length, short_rate, draws, **choices)
 
-    return _by_blocks(block_pairs, num_passes, rng, block_tokens, label)
+    return _by_blocks(block_pairs, rng, block_tokens, label)
 
 
 def sentence_pairs(
@@ -138,30 +169,34 @@ def sentence_pairs(
 
     SENTENCE-PAIR+NSP of RoBERTa (Liu et al., 2019, section 4.2). Every sentence but the last of a document opens one.
     """
-    room = max_sequence_length - 3
 
-    def block_pairs(documents):
-        for index, bounds in enumerate(documents):
-            for here in range(len(bounds) - 2):
-                is_random = rng.random() < 0.5
-                source, place = bounds, here + 1
-                if is_random:
-                    source = other_document(documents, index, rng)
-                    place = rng.randrange(len(source) - 1)
-                first, second = (bounds[here], bounds[here + 1]), (source[place], source[place + 1])
-                yield Pair(*_truncate(first, second, room, rng), is_random)
+    def block_pairs(sentences: Sentences, draws: Draws) -> Iterator[Pairs]:
+        first, last = sentences.first, sentences.last
+        counts = np.tile(last - first - 1, num_passes)  # of pairs
+        documents = np.repeat(np.tile(np.arange(len(first)), num_passes), counts)
+        lanes = np.arange(len(documents))
+        here = lanes + np.repeat(np.tile(first, num_passes) - (np.cumsum(counts) - counts), counts)
+        is_random = draws.chance(lanes, 0.5)
+        some = np.flatnonzero(is_random)
+        place = here + 1
+        others = sentences.others(documents[some], some, draws)
+        place[some] = first[others] + draws.between(some, 0, (last - first)[others] - 1)
+        spans = sentences.bounds[np.stack([here, here + 1, place, place + 1], axis=1)].reshape(-1, 2, 2)
+        yield Pairs(_truncate(spans, max_sequence_length - 3, lanes, draws), is_random)
 
-    return _by_blocks(block_pairs, num_passes, rng, block_tokens, "next_sentence_labels")
+    return _by_blocks(block_pairs, rng, block_tokens, "next_sentence_labels")
 
 
-def _by_blocks(block_pairs, num_passes: int, rng: random.Random, block_tokens: int, label: str) -> Stage:
+def _by_blocks(block_pairs, rng: random.Random, block_tokens: int, label: str) -> Stage:
     """Applies `block_pairs`, which draws from among many documents, to one block of the corpus after the other."""
+    draws = Draws(rng.getrandbits(32))
+
+    def examples(block: Block) -> Examples:
+        made = list(block_pairs(Sentences.of(block.documents), draws))
+        spans, is_negative = (np.concatenate(parts) for parts in zip(*made, strict=True))
+        return Examples(block.marked, spans, {label: is_negative.astype(np.int64)})
 
     def stage(documents):
-        for block in blocks(documents, block_tokens):
-            rng.shuffle(block.documents)
-            made = [pair for _ in range(num_passes) for pair in block_pairs(block.documents)]
-            labels = {label: [pair.is_negative for pair in made]}
-            yield Examples.of(block.marked, [(pair.first, pair.second) for pair in made], labels, 2)
+        return map(examples, blocks(documents, block_tokens))
 
     return stage

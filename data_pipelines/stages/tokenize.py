@@ -92,10 +92,11 @@ def tokenize(
         return marks
 
     def segmented(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        marked, bounds, origins = chunked(texts)
+        found = chunked(texts)
+        marked, bounds, (begins, ends) = found.marked, found.bounds, found.origins()
         numbers = [number for text in texts for number in [*segment(text), -1]]  # -1 at the line break between two
         words = np.array(numbers, np.int64)
-        first, last = words[origins.begins], words[origins.ends - 1]
+        first, last = words[begins], words[ends - 1]
         starts = np.diff(first, prepend=-1) != 0
         starts[bounds[:-1][np.diff(bounds) > 0]] = True
         marked = marked & ~WORD_START | starts
@@ -108,25 +109,30 @@ def tokenize(
             parts[index] = mark(pieces.ids, marks_of(texts[index], pieces))
         return np.concatenate(parts), bounds
 
+    def plain(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        found = chunked(texts)
+        return found.marked, found.bounds
+
     if chunked is None or lexicons:
         encode = one_by_one
     else:
-        encode = segmented if segment is not None else lambda texts: chunked(texts)[:2]
+        encode = segmented if segment is not None else plain
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
             marked, bounds = encode([sentence for document in batch for sentence in document.sentences])
             statistics["tokens"] += len(marked)
             statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
-            first = 0
+            bounds, first = bounds.tolist(), 0
             for document in batch:
-                last = first + len(document.sentences)
-                held = np.unique(bounds[first : last + 1])  # a sentence without pieces leaves no trace
-                first = last
+                held = bounds[first : first + len(document.sentences) + 1]
+                first += len(document.sentences)
+                if len(set(held)) < len(held):
+                    held = sorted(set(held))  # a sentence without pieces leaves no trace
                 if len(held) > 1:
                     statistics["documents"] += 1
                     statistics["sentences"] += len(held) - 1
-                    yield Tokens(marked[held[0] : held[-1]], (held - held[0]).tolist())
+                    yield Tokens(marked[held[0] : held[-1]], [bound - held[0] for bound in held])
 
     return stage
 

@@ -4,7 +4,6 @@ import random
 
 from data_pipelines.stages.blocks import BLOCK_TOKENS, blocks
 from data_pipelines.stages.example import Examples
-from data_pipelines.stages.pairs import other_document
 from data_pipelines.stages.pipe import Stage
 
 TURNS = 3
@@ -31,7 +30,7 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
                         chosen = turns[start : start + size]
                         is_real = rng.random() < 0.5 or len(block.documents) == 1
                         if not is_real:
-                            other = other_document(block.documents, index, rng)
+                            other = _other_dialogue(block.documents, index, rng)
                             place = rng.randrange(len(other) - 1)
                             chosen[rng.randrange(size)] = other[place], other[place + 1]
                         found.append(_fitted(chosen, max_sequence_length - 1 - size))
@@ -40,6 +39,15 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
             yield Examples.of(block.marked, found, {"dialogue_labels": labels}, TURNS)
 
     return stage
+
+
+def _other_dialogue(dialogues: list[list[int]], index: int, rng: random.Random) -> list[int]:
+    """A random dialogue, another one where that is found in ten draws."""
+    for _ in range(10):
+        other = rng.randint(0, len(dialogues) - 1)
+        if other != index:
+            break
+    return dialogues[other]
 
 
 def _fitted(turns: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:

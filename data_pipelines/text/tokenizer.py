@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
 
 CONFIG = "tokenizer_config.json"  # in a vocabulary folder, records and model folders: what `describe` says
@@ -35,13 +36,15 @@ class Tokenizer:
         vocabulary: the tokens in id order, and which are special.
         do_lower_case: whether text is lower-cased.
         chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
-            what was tokenized once need not be tokenized again.
+            what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
+        longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
     """
 
     kind: str
     vocabulary: Vocabulary
     do_lower_case: bool
     chunks: re.Pattern | None = None
+    longest_pieces: LongestPieces | None = None
 
     def encode(self, text: str) -> Pieces:
         """The pieces of one text, without special tokens around it."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
+from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
@@ -60,6 +61,7 @@ class WordPieceTokenizer(Tokenizer):
         if recognize_special_tokens:
             self.backend.add_special_tokens(list(SPECIAL_TOKENS))
             self.chunks = None  # a special token may hold what parts chunks
+        self.longest_pieces = LongestPieces(vocabulary, max_word_characters)
         self.continues = [token.startswith(CONTINUATION) for token in vocabulary.tokens]
 
     @classmethod
