@@ -42,7 +42,7 @@ def static_features(length: int, num_predictions: int) -> dict[str, Feature]:
 
 def open_words(examples: Examples, name: str = "word_start") -> np.ndarray:
     """Starts of words or other units of `Examples.flat`; of a word that truncation cut, what is left opens the segment."""
-    starts = starts_of(examples.flat(), name)
+    starts = starts_of(examples.flat, name)
     lengths = examples.lengths().ravel()
     starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = 1
     return starts
@@ -67,7 +67,7 @@ def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str]
     rows = lengths.sum(axis=1)
     ones = np.ones(len(examples), np.int64)
     return {
-        "token_ids": (ids_of(examples.flat()), rows),
+        "token_ids": (ids_of(examples.flat), rows),
         "word_start": (starts, rows),
         **{name: (open_words(examples, name), rows) for name in units},
         "segment_lengths": (both.ravel(), both.shape[1] * ones),
@@ -93,25 +93,25 @@ class StaticMasking:
         settings, vocabulary = self.settings, self.vocabulary
         shape = len(examples), settings.max_seq_length
         lengths = examples.lengths()
-        num_segments = lengths.shape[1]
-        # Segment s of a row begins after [CLS], the segments before it, and a [SEP] after each of them.
-        before = 1 + np.cumsum(lengths + 1, axis=1) - (lengths + 1)
-        rows = np.arange(len(examples))[:, None] * shape[1]
-        places = ranges((rows + before).ravel(), lengths.ravel())
-        ends = before + lengths  # of the [SEP] behind each segment
+        place = np.arange(shape[1], dtype=np.int32)
+        # Each segment ends with [SEP]; [CLS] stands before the first.
+        ends = np.cumsum(lengths + 1, axis=1)
         total = ends[:, -1:] + 1
-        ids = np.full(shape, vocabulary[PAD], np.int64)
+        ids = np.full(shape, vocabulary[PAD], np.int32)
+        inside = (place > 0) & (place < total)
+        for end in ends.T:
+            inside[np.arange(len(ids)), end] = False
+            ids[np.arange(len(ids)), end] = vocabulary[SEP]
         ids[:, 0] = vocabulary[CLS]
-        np.put_along_axis(ids, ends, vocabulary[SEP], axis=1)
-        word_start, maskable = np.zeros(shape, bool), np.zeros(shape, bool)
-        pieces = ids_of(examples.flat())
-        ids.ravel()[places] = pieces
+        flat = examples.flat
+        ids[inside] = pieces = ids_of(flat)
         # As in Google's code, a second segment that begins inside a word belongs to the last word of the first.
-        word_start.ravel()[places] = word_starts_of(examples.flat())
+        word_start, maskable = np.zeros(shape, bool), inside
+        word_start[inside] = word_starts_of(flat)
         word_start[:, 1] = True
-        maskable.ravel()[places] = pieces != vocabulary[SEP]  # one may stand inside a segment, between documents
-        place = np.arange(shape[1])
-        segments = (place > ends[:, :1]) & (place < total) if num_segments > 1 else np.zeros(shape, bool)
+        if settings.packing == "full_sentences":  # one may stand inside a segment, between documents
+            maskable[inside] = pieces != vocabulary[SEP]
+        segments = (place > ends[:, :1]) & (place < total) if len(ends.T) > 1 else np.zeros(shape, bool)
         hidden = self._hide(ids, word_start, maskable, total[:, 0])
         statistics["predictions"] += int(hidden.counts.sum())
         slots = settings.max_predictions_per_seq

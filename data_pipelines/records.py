@@ -41,23 +41,19 @@ Columns = Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> the values of N
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers as protobuf writes them: the bytes of all, and how many each takes."""
-    if values.dtype == np.uint8 or values.max(initial=0) < 128:
-        return values.astype(np.uint8), np.ones(len(values), np.int64)
-    values = values.astype(np.int64)
-    sizes = np.ones(len(values), np.int64)
-    for bits in range(7, 63, 7):
-        more = values >> bits > 0
-        if not more.any():
-            break
-        sizes += more
-    starts = np.cumsum(sizes) - sizes
-    out = np.empty(int(sizes.sum()), np.uint8)
-    out[starts] = values & 127 | (sizes > 1) << 7
-    for byte in range(1, int(sizes.max(initial=1))):
-        held = np.flatnonzero(sizes > byte)
-        out[starts[held] + byte] = values[held] >> 7 * byte & 127 | (sizes[held] > byte + 1) << 7
-    return out, sizes
+    """Whole numbers as protobuf writes them: the bytes of all, and how many each takes (None: one each)."""
+    most = 1 if values.dtype == np.uint8 else int(values.max(initial=0))
+    if most < 128:
+        return values.astype(np.uint8), None
+    width = -(-most.bit_length() // 7)
+    digits = np.empty((len(values), width), np.uint8)
+    held = np.empty((len(values), width), bool)
+    values = values.astype(np.uint32 if most < 1 << 32 else np.uint64)
+    for byte in range(width):  # seven bits each, the lowest first; the eighth says that another byte follows
+        held[:, byte] = values > 0 if byte else True
+        digits[:, byte] = values & 127 | (values > 127) << 7
+        values = values >> 7
+    return digits[held], held.sum(axis=1)
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -91,6 +87,7 @@ def encode_examples(columns: Columns) -> list[bytes]:
     """
     parts: list[list[bytes]] = []
     fixed: list[np.ndarray] = []  # neighbouring features whose payload is as long in every row: uint8 (N, bytes)
+    total = 0  # bytes of each example
 
     def close() -> None:
         if fixed:
@@ -102,15 +99,13 @@ def encode_examples(columns: Columns) -> list[bytes]:
     for name in sorted(columns):
         values, lengths = columns[name]
         is_float = values.dtype.kind == "f"
-        if is_float:
-            data = values.astype("<f4").view(np.uint8)
-            ends = 4 * np.cumsum(lengths)
-        else:
-            data, sizes = _varints(values)
-            ends = np.cumsum(lengths)
-            ends = ends if len(data) == len(values) else np.concatenate([[0], np.cumsum(sizes)])[ends]
-        heads = _heads(name, is_float)
+        data, sizes = (values.astype("<f4").view(np.uint8), 4) if is_float else _varints(values)
+        ends = np.cumsum(lengths)
+        ends = np.append(0, np.cumsum(sizes))[ends] if isinstance(sizes, np.ndarray) else ends * (sizes or 1)
         widths = np.diff(ends, prepend=0)
+        heads = _heads(name, is_float)
+        head_widths = [len(heads[width]) for width in widths.tolist()]
+        total = total + widths + head_widths
         if (widths == widths[0]).all():
             head = np.frombuffer(heads[int(widths[0])], np.uint8)
             rows = len(widths)
@@ -121,8 +116,8 @@ def encode_examples(columns: Columns) -> list[bytes]:
         parts.append([heads[width] for width in widths.tolist()])
         parts.append([whole[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])])
     close()
-    bodies = map(b"".join, zip(*parts, strict=True))
-    return [b"\n" + _varint(len(body)) + body for body in bodies]  # field 1
+    frames = [b"\n" + _varint(size) for size in np.broadcast_to(total, len(lengths)).tolist()]  # field 1
+    return list(map(b"".join, zip(frames, *parts, strict=True)))
 
 
 def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:
@@ -138,12 +133,13 @@ def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> byt
 def _frame(length: int) -> bytes:
     """What stands before a record of that length: the length and its checksum."""
     packed = struct.pack("<Q", length)
-    return packed + _masked_crc(packed)
+    return packed + _masked_crcs([packed]).tobytes()
 
 
-def _masked_crc(data: bytes) -> bytes:
-    crc = google_crc32c.value(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+def _masked_crcs(records: Sequence[bytes]) -> np.ndarray:
+    """The checksums of records as TFRecord writes them, uint32 (N,)."""
+    crcs = np.fromiter(map(google_crc32c.value, records), np.uint32, len(records))
+    return ((crcs >> 15 | crcs << 17) + np.uint32(0xA282EAD8)).astype("<u4")
 
 
 class ShardWriter:
@@ -166,14 +162,15 @@ class ShardWriter:
 
     def write(self, *records: bytes) -> None:
         """Appends records."""
-        parts = []
-        for record in records:
-            if self.num_examples % CHUNK == 0:
-                self.offsets.append(self.num_bytes)
-            parts += (_frame(len(record)), record, _masked_crc(record))
-            self.num_examples += 1
-            self.num_bytes += len(record) + 16
-        framed = b"".join(parts)
+        lengths = np.fromiter(map(len, records), np.int64, len(records))
+        begins = self.num_bytes + np.cumsum(lengths + 16) - (lengths + 16)
+        self.offsets += begins[-self.num_examples % CHUNK :: CHUNK].tolist()
+        self.num_examples += len(records)
+        self.num_bytes += int(lengths.sum()) + 16 * len(records)
+        crcs = _masked_crcs(records).tobytes()
+        tails = (crcs[begin : begin + 4] for begin in range(0, len(crcs), 4))
+        parts = zip(map(_frame, lengths.tolist()), records, tails, strict=True)
+        framed = b"".join(itertools.chain.from_iterable(parts))
         self.file.write(framed)
         self.digest.update(framed)
 
@@ -322,7 +319,7 @@ def chunk_offsets(path: str, shard: Shard) -> list[int]:
                 offsets.append(place)
             file.seek(place)
             header = file.read(12)
-            if len(header) < 12 or header[8:] != _masked_crc(header[:8]):
+            if len(header) < 12 or header != _frame(*struct.unpack("<Q", header[:8])):
                 raise DataError(
                     f"{path}: damaged at byte {place:,}: no record begins there. Copy or make the file anew."
                 )

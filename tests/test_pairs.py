@@ -12,7 +12,7 @@ import pytest
 from benchmarks import reference_data
 from data_pipelines.stages.draws import Draws
 from data_pipelines.stages.pairs import Sentences, pairs, segment_pairs, sentence_pairs
-from data_pipelines.stages.static_masks import budgets, mask_ngrams_statically, mask_statically
+from data_pipelines.stages.static_masks import budgets, mask_ngrams_statically, mask_statically, shuffled
 from data_pipelines.stages.tokenize import Tokens, ids_of, mark, word_starts_of
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -208,7 +208,7 @@ def test_static_masks_hide_words_whole_and_just_as_many_tokens_as_wanted(whole_w
 
 
 def test_static_whole_words_are_those_of_the_sequential_rule():
-    """Given the order of the words, the passes take the words that one after the other would take."""
+    """Given the order of the words, the walk takes the words that one after the other would take."""
     generator = random.Random(3)
     for seed in range(300):
         length = generator.randint(4, 60)
@@ -219,12 +219,22 @@ def test_static_whole_words_are_those_of_the_sequential_rule():
             np.arange(length)[None], starts, maskable, wanted, (0, 9), 9, np.random.RandomState(seed)
         )
         words = np.split(np.arange(1, length), np.flatnonzero(starts[0, 2:]) + 1)
-        keys = np.random.RandomState(seed).random_sample(starts.shape).astype(np.float32)[0]
+        (order,) = shuffled(np.array([len(words)]), np.random.RandomState(seed))
+        assert sorted(order) == list(range(len(words)))
         taken: list = []
-        for word in np.argsort(keys[: len(words)]):
+        for word in order:
             if len(taken) + len(words[word]) <= wanted[0]:
                 taken += words[word].tolist()
         assert hidden.positions[0, : hidden.counts[0]].tolist() == sorted(taken)
+
+
+def test_words_are_shuffled_evenly():
+    counts = np.tile([5, 3], 40_000)
+    order = shuffled(counts, np.random.RandomState(1)) - (np.cumsum(counts) - counts)[:, None]
+    assert (order[1::2, 3:] < 0).all() and (np.sort(order[::2], axis=1) == np.arange(5)).all()
+    for rows, size in ((order[::2], 5), (order[1::2], 3)):
+        for place in range(size):
+            np.testing.assert_allclose(np.bincount(rows[:, place], minlength=size) / 40_000, 1 / size, atol=0.01)
 
 
 def documents_of(rng, count):
@@ -292,7 +302,7 @@ def test_examples_are_shuffled_cut_and_gathered_with_their_labels():
         lengths = examples.lengths().sum(axis=1)
         return list(
             zip(
-                np.split(examples.flat(), np.cumsum(lengths)[:-1]), examples.labels["next_sentence_labels"], strict=True
+                np.split(examples.flat, np.cumsum(lengths)[:-1]), examples.labels["next_sentence_labels"], strict=True
             )
         )
 
@@ -390,8 +400,8 @@ def test_tokens_of_a_word_may_share_their_fate():
     ids, maskable = generator.randint(10, 1000, shape), np.ones(shape, bool)
     wanted = np.full(rows, 12)
     for whole_fates in (True, False):
-        hidden = mask_statically(ids, starts, maskable, wanted, (1, 1000), 12, generator, whole_fates)
-        masked = np.take_along_axis(hidden.ids, hidden.positions, axis=1) == 1
+        hidden = mask_statically(ids, starts, maskable, wanted, (1000, 1000), 12, generator, whole_fates)
+        masked = np.take_along_axis(hidden.ids, hidden.positions, axis=1) == 1000
         word = np.take_along_axis(np.cumsum(starts, axis=1), hidden.positions, axis=1)
         used = np.arange(12) < hidden.counts[:, None]
         same = (word[:, 1:] == word[:, :-1]) & used[:, 1:]

@@ -1,6 +1,7 @@
 """What the packings give to the writer of records: clean segments and labels, without masks and special tokens."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -35,6 +36,7 @@ class Examples:
         """Pieces of each segment, int64 (N, S)."""
         return self.spans[..., 1] - self.spans[..., 0]
 
+    @functools.cached_property
     def flat(self) -> np.ndarray:
         """The pieces of all segments, side by side, int32 (T',)."""
         return self.marked[ranges(self.spans[..., 0].ravel(), self.lengths().ravel())]

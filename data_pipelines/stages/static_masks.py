@@ -8,6 +8,8 @@ import dataclasses
 
 import numpy as np
 
+from data_pipelines.text.hashes import ranges
+
 
 @dataclasses.dataclass
 class Hidden:
@@ -46,62 +48,74 @@ def mask_statically(
         whole_fates: all tokens of a word are masked, kept or replaced alike; otherwise each has its own fate.
     """
     rows, length = ids.shape
-    if (word_start | ~maskable).all():
-        keys = random.random_sample(ids.shape).astype(np.float32)
-        keys[~maskable] = 2.0
-        positions = np.argsort(keys, axis=1)[:, :max_predictions]
-        counts = np.minimum(wanted, maskable.sum(axis=1))
-    else:
-        positions, counts = _whole_words(word_start, maskable, wanted, max_predictions, random)
-    used = np.arange(positions.shape[1]) < counts[:, None]
-    positions = np.sort(np.where(used, positions, length), axis=1)
-    positions = np.pad(positions, [(0, 0), (0, max(0, max_predictions - positions.shape[1]))], constant_values=length)
-    used = positions < length
-    positions = np.where(used, positions, 0)
-    labels = np.where(used, np.take_along_axis(ids, positions, axis=1), 0)
-    fate = random.random_sample(positions.shape)
-    if whole_fates:
-        word = np.take_along_axis(np.cumsum(word_start & maskable, axis=1), positions, axis=1)
-        fate = np.take_along_axis(random.random_sample((rows, length + 1)), word, axis=1)
-    return Hidden(_replaced(ids, positions, labels, used, fate, replacement, random), positions, labels, counts)
+    places = np.flatnonzero(maskable)  # in all rows side by side; tokens are numbered as they stand here
+    row = places // length
+    first = np.diff(row, prepend=-1) > 0
+    starts = np.flatnonzero(word_start.ravel()[places] | first)  # the first token of each word
+    sizes = np.diff(starts, append=len(places))
+    words = choose(shuffled(np.bincount(row[starts], minlength=rows), random), sizes, wanted)
+    tokens = ranges(starts[words], sizes[words])
+    fate = random.random_sample(len(words) if whole_fates else len(tokens))
+    fate = np.repeat(fate, sizes[words]) if whole_fates else fate
+    order = np.argsort(tokens)
+    tokens, fate = tokens[order], fate[order]
+    places, row = places[tokens], row[tokens]
+    counts = np.bincount(row, minlength=rows)
+    slots = row * max_predictions + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions, labels = np.zeros((2, rows, max_predictions), np.int32)
+    positions.ravel()[slots] = places - row * length
+    labels.ravel()[slots] = old = ids.ravel()[places]
+    hidden = ids.copy()
+    hidden.ravel()[places] = _replacements(old, fate, replacement, random)
+    return Hidden(hidden, positions, labels, counts)
 
 
-def _replaced(ids, positions, labels, used, fate, replacement, random) -> np.ndarray:
+def _replacements(old, fate, replacement, random) -> np.ndarray:
     """80 % the mask, 10 % the token itself, 10 % any token, as in Google's code special ones too."""
     mask, vocabulary_size = replacement
-    drawn = random.randint(0, vocabulary_size, positions.shape)
-    new = np.where(fate < 0.8, mask, np.where(fate < 0.9, labels, drawn))
-    hidden = ids.copy()
-    row, slot = np.nonzero(used)
-    hidden[row, positions[row, slot]] = new[row, slot]
-    return hidden
+    drawn = (random.random_sample(len(old)) * vocabulary_size).astype(old.dtype)
+    return np.where(fate < 0.8, mask, np.where(fate < 0.9, old, drawn))
 
 
-def _whole_words(word_start, maskable, wanted, max_predictions, random) -> tuple[np.ndarray, np.ndarray]:
-    """Places (N, P) and their number: walking through shuffled words, in a few passes over all examples at once.
+def shuffled(counts: np.ndarray, random) -> np.ndarray:
+    """The numbers of the words of each example in random order, (N, W); -1 behind the last.
+
+    Args:
+        counts: (N,), words of each example; they are numbered through.
+    """
+    rows, most = len(counts), int(counts.max(initial=0))
+    bits = most.bit_length()
+    is_word = np.arange(most) < counts[:, None]
+    keys = np.full((rows, most), ~np.uint64(0) if bits > 12 else ~np.uint32(0))
+    width = keys.dtype.itemsize
+    drawn = np.frombuffer(random.bytes(width * int(counts.sum())), f"<u{width}")
+    # The place stands in the last bits, so that sorting the keys sorts the places.
+    keys[is_word] = drawn >> bits << bits | np.broadcast_to(np.arange(most, dtype=keys.dtype), keys.shape)[is_word]
+    keys.sort(axis=1)
+    order = (keys & (1 << bits) - 1).astype(np.int64) + (np.cumsum(counts) - counts)[:, None]
+    return np.where(is_word, order, -1)
+
+
+def choose(order: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The words that are hidden, in any order: walks through the words of all examples side by side.
 
     The same rule as `data_pipelines.ops.corruption.choose_words` applies in the graph.
+
+    Args:
+        order: int (N, W), the words of each example in the order in which they are tried; -1 behind the last.
+        sizes: of all words, in tokens.
+        wanted: (N,), how many tokens to hide at most; a word that would exceed this is skipped.
     """
-    rows, length = maskable.shape
-    word = np.maximum(np.cumsum(word_start & maskable, axis=1) - 1, 0)
-    flat = (word + np.arange(rows)[:, None] * length)[maskable]
-    sizes = np.bincount(flat, minlength=rows * length).reshape(rows, length)
-    keys = np.where(sizes > 0, random.random_sample(sizes.shape).astype(np.float32), np.float32(2.0))
-    order = np.argsort(keys, axis=1)
-    sizes = np.take_along_axis(sizes, order, axis=1)
-    left = wanted.copy()
-    open_ = (sizes > 0) & (sizes <= left[:, None])
-    taken = np.zeros_like(open_)
-    while open_.any():
-        take = open_ & (np.cumsum(np.where(open_, sizes, 0), axis=1) <= left[:, None])
-        left -= np.where(take, sizes, 0).sum(axis=1)
-        taken |= take
-        open_ &= ~take & (sizes <= left[:, None])
-    by_word = np.zeros_like(taken)
-    np.put_along_axis(by_word, order, taken, axis=1)
-    chosen = np.take_along_axis(by_word, word, axis=1) & maskable
-    positions = np.argsort(~chosen, axis=1, kind="stable")[:, :max_predictions]
-    return positions, chosen.sum(axis=1)
+    left, rows, chosen = wanted.copy(), np.arange(len(order)), []
+    for words in order.T.copy():
+        rows = rows[(left[rows] > 0) & (words[rows] >= 0)]
+        if not len(rows):
+            break
+        tried = words[rows]
+        fits = sizes[tried] <= left[rows]
+        chosen.append(tried[fits])
+        left[rows[fits]] -= sizes[chosen[-1]]
+    return np.concatenate(chosen or [rows])
 
 
 def mask_ngrams_statically(
