@@ -46,14 +46,17 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if most < 128:
         return values.astype(np.uint8), None
     width = -(-most.bit_length() // 7)
-    digits = np.empty((len(values), width), np.uint8)
-    held = np.empty((len(values), width), bool)
+    digits, held = np.empty((len(values), width), np.uint8), np.ones((len(values), width), bool)
+    sizes = np.ones(len(values), np.uint8)
     values = values.astype(np.uint32 if most < 1 << 32 else np.uint64)
     for byte in range(width):  # seven bits each, the lowest first; the eighth says that another byte follows
-        held[:, byte] = values > 0 if byte else True
-        digits[:, byte] = values & 127 | (values > 127) << 7
+        more = (values > 127).view(np.uint8)
+        digits[:, byte] = (values & 127).astype(np.uint8) | more << 7
         values = values >> 7
-    return digits[held], held.sum(axis=1)
+        if byte + 1 < width:
+            held[:, byte + 1] = more
+            sizes += more
+    return digits[held], sizes
 
 
 def _field(number: int, payload: bytes) -> bytes:
@@ -103,17 +106,17 @@ def encode_examples(columns: Columns) -> list[bytes]:
         ends = np.cumsum(lengths)
         ends = np.append(0, np.cumsum(sizes))[ends] if isinstance(sizes, np.ndarray) else ends * (sizes or 1)
         widths = np.diff(ends, prepend=0)
-        heads = _heads(name, is_float)
-        head_widths = [len(heads[width]) for width in widths.tolist()]
-        total = total + widths + head_widths
         if (widths == widths[0]).all():
-            head = np.frombuffer(heads[int(widths[0])], np.uint8)
+            head = np.frombuffer(_heads(name, is_float)[int(widths[0])], np.uint8)
             rows = len(widths)
             fixed += [np.broadcast_to(head, (rows, len(head))), data.reshape(rows, -1)]
+            total = total + len(head) + int(widths[0])
             continue
         close()
         whole = data.tobytes()
-        parts.append([heads[width] for width in widths.tolist()])
+        heads = list(map(_heads(name, is_float).__getitem__, widths.tolist()))
+        total = total + widths + list(map(len, heads))
+        parts.append(heads)
         parts.append([whole[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])])
     close()
     frames = [b"\n" + _varint(size) for size in np.broadcast_to(total, len(lengths)).tolist()]  # field 1

@@ -39,7 +39,7 @@ def mask_statically(
 
     Args:
         ids: int (N, L).
-        word_start: bool (N, L); all True hides single tokens.
+        word_start: bool (N, L), True on the first token of each row that may be hidden; all True hides single tokens.
         maskable: bool (N, L), False on special tokens and padding.
         wanted: int (N,), at most `max_predictions`.
         replacement: (id of the mask, size of the vocabulary).
@@ -48,20 +48,20 @@ def mask_statically(
         whole_fates: all tokens of a word are masked, kept or replaced alike; otherwise each has its own fate.
     """
     rows, length = ids.shape
+    num_words = np.count_nonzero(word_start & maskable, axis=1)
     places = np.flatnonzero(maskable)  # in all rows side by side; tokens are numbered as they stand here
-    row = places // length
-    first = np.diff(row, prepend=-1) > 0
-    starts = np.flatnonzero(word_start.ravel()[places] | first)  # the first token of each word
+    starts = np.flatnonzero(word_start[maskable])  # the first token of each word
     sizes = np.diff(starts, append=len(places))
-    words = choose(shuffled(np.bincount(row[starts], minlength=rows), random), sizes, wanted)
-    tokens = ranges(starts[words], sizes[words])
-    fate = random.random_sample(len(words) if whole_fates else len(tokens))
-    fate = np.repeat(fate, sizes[words]) if whole_fates else fate
-    order = np.argsort(tokens)
-    tokens, fate = tokens[order], fate[order]
-    places, row = places[tokens], row[tokens]
+    words = choose(shuffled(num_words, random), sizes, wanted)
+    tokens = np.sort(ranges(starts[words], sizes[words]))
+    if whole_fates:
+        fate = random.random_sample(len(starts))[np.searchsorted(starts, tokens, "right") - 1]
+    else:
+        fate = random.random_sample(len(tokens))
+    places = places[tokens]
+    row = places // length
     counts = np.bincount(row, minlength=rows)
-    slots = row * max_predictions + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    slots = np.arange(len(row)) + (np.arange(rows) * max_predictions - (np.cumsum(counts) - counts))[row]
     positions, labels = np.zeros((2, rows, max_predictions), np.int32)
     positions.ravel()[slots] = places - row * length
     labels.ravel()[slots] = old = ids.ravel()[places]
@@ -85,12 +85,11 @@ def shuffled(counts: np.ndarray, random) -> np.ndarray:
     """
     rows, most = len(counts), int(counts.max(initial=0))
     bits = most.bit_length()
+    place = np.arange(most, dtype=np.uint32 if bits < 12 else np.uint64)
     is_word = np.arange(most) < counts[:, None]
-    keys = np.full((rows, most), ~np.uint64(0) if bits > 12 else ~np.uint32(0))
-    width = keys.dtype.itemsize
-    drawn = np.frombuffer(random.bytes(width * int(counts.sum())), f"<u{width}")
+    keys = np.frombuffer(random.bytes(place.itemsize * rows * most), f"<u{place.itemsize}").reshape(rows, most)
     # The place stands in the last bits, so that sorting the keys sorts the places.
-    keys[is_word] = drawn >> bits << bits | np.broadcast_to(np.arange(most, dtype=keys.dtype), keys.shape)[is_word]
+    keys = np.where(is_word, keys >> bits << bits | place, ~np.zeros_like(place))
     keys.sort(axis=1)
     order = (keys & (1 << bits) - 1).astype(np.int64) + (np.cumsum(counts) - counts)[:, None]
     return np.where(is_word, order, -1)
