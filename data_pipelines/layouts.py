@@ -8,6 +8,7 @@ import numpy as np
 
 from data_pipelines.features import Feature
 from data_pipelines.records import Columns
+from data_pipelines.stages.draws import stream
 from data_pipelines.stages.example import Examples
 from data_pipelines.stages.packing import PACKINGS
 from data_pipelines.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
@@ -86,7 +87,7 @@ class StaticMasking:
     def __init__(self, settings, vocabulary: Vocabulary, seed: str):
         self.settings, self.vocabulary = settings, vocabulary
         self.rng = random.Random(seed)
-        self.random = np.random.RandomState(self.rng.getrandbits(32))
+        self.random = stream(self.rng.getrandbits(32))
 
     def columns(self, examples: Examples, statistics: Counter) -> Columns:
         """The columns of records with fixed lengths."""

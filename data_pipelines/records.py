@@ -104,7 +104,7 @@ def encode_examples(columns: Columns) -> list[bytes]:
         is_float = values.dtype.kind == "f"
         data, sizes = (values.astype("<f4").view(np.uint8), 4) if is_float else _varints(values)
         ends = np.cumsum(lengths)
-        ends = np.append(0, np.cumsum(sizes))[ends] if isinstance(sizes, np.ndarray) else ends * (sizes or 1)
+        ends = np.append(0, np.cumsum(sizes, dtype=np.int64))[ends] if isinstance(sizes, np.ndarray) else ends * (sizes or 1)
         widths = np.diff(ends, prepend=0)
         if (widths == widths[0]).all():
             head = np.frombuffer(_heads(name, is_float)[int(widths[0])], np.uint8)

@@ -14,7 +14,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 
 TABLE_BITS = 18  # 3 MB; half of the slots are used
 CACHED_PIECES = 1 << 20  # a full cache is emptied
-_UNSEEN, _BLANK, _RUN, _ALONE = -1, -2, -3, -4  # what is not the marked piece of a character
+_UNSEEN, _BLANK, _RUN, _ALONE = -1, -2, -3, -4  # instead of a marked piece; the last two are looked up
 _SIZE_BITS = 24  # a chunk is kept as the place of its pieces and, in the lower bits, their number
 
 
@@ -70,10 +70,9 @@ class ChunkedTokenizer:
         places = np.flatnonzero(is_first)
         first = kinds[places]
         is_run = first < 0
+        found = self._look_up(text, codes[kinds <= _RUN], begins, ends)
         sizes, stops = np.ones(len(places), np.int64), places + 1
-        found = self._look_up(text, codes, begins, ends)
-        stops[is_run] = ends
-        sizes[is_run] = found & (1 << _SIZE_BITS) - 1
+        sizes[is_run], stops[is_run] = found & (1 << _SIZE_BITS) - 1, ends
         starts = np.cumsum(sizes) - sizes
         marked = np.empty(int(sizes.sum()), np.int32)
         marked[starts[~is_run]] = first[~is_run]
@@ -93,41 +92,49 @@ class ChunkedTokenizer:
     def _learn_characters(self, codes: np.ndarray) -> None:
         """Finds out what kind of characters these are."""
         characters = [chr(code) for code in codes.tolist()]
-        for code, character, pieces in zip(codes, characters, self.tokenizer.encode_batch(characters), strict=True):
-            parts = self.tokenizer.chunks.findall(f"a{character}a")
-            if len(parts) == 1:
-                self.kinds[code] = _RUN
-            elif len(parts) == 2:
-                self.kinds[code] = _BLANK
-            elif len(pieces.ids) == 1:
-                self.kinds[code] = self.mark(pieces.ids, pieces.word_start)[0]
+        found = self.tokenizer.encode("\n".join(characters))  # the one numbered i stands at place 2 i
+        pieces = self.mark(found.ids, found.word_start)
+        owners = np.array([first for first, _ in found.spans], np.int64) // 2
+        counts = np.bincount(owners, minlength=len(codes)).tolist()
+        alone = dict(zip(owners.tolist(), pieces.tolist(), strict=True))
+        for index, (code, character) in enumerate(zip(codes, characters, strict=True)):
+            parts = len(self.tokenizer.chunks.findall(f"a{character}a"))
+            if parts == 3:
+                self.kinds[code] = alone[index] if counts[index] == 1 else _ALONE
             else:
-                self.kinds[code] = _ALONE
+                self.kinds[code] = _RUN if parts == 1 else _BLANK
 
     def _look_up(self, text: str, codes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Where the pieces of each run stand in `self.pieces`, and how many they are."""
+        """Where the pieces of each run stand in `self.pieces`, and how many they are.
+
+        Args:
+            codes: the characters of all runs, side by side.
+            begins, ends: of the runs in `text`.
+        """
         if self.tokenizer.do_lower_case:
             codes = codes + (codes - 65 < 26) * np.uint32(32)  # A to Z; the codes before them wrap to large ones
         hashes = Hashes(codes)
-        keys = hashes(begins, ends)
+        stops = np.cumsum(ends - begins)
+        starts = stops - (ends - begins)
+        keys = hashes(starts, stops)
         found = self.table.find(keys)
         if len(missing := np.flatnonzero(found < 0)):
             fresh = missing[np.unique(keys[missing], return_index=True)[1]]
             if self.num_chunks + len(fresh) > 1 << (TABLE_BITS - 1) or self.num_pieces > CACHED_PIECES:
                 self._forget()
                 fresh = np.unique(keys, return_index=True)[1]
-            self._learn(text, hashes, keys[fresh], begins[fresh], ends[fresh])
+            runs = [text[begin:end] for begin, end in zip(begins[fresh].tolist(), ends[fresh].tolist(), strict=True)]
+            self._learn(runs, keys[fresh], hashes, starts[fresh], stops[fresh])
             found = self.table.find(keys)
         return found
 
-    def _learn(self, text: str, hashes: Hashes, keys: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
+    def _learn(self, runs: list[str], keys: np.ndarray, hashes: Hashes, starts: np.ndarray, stops: np.ndarray) -> None:
         """Adds new runs to the table."""
-        runs = [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
         marked, sizes = [], np.zeros(len(runs), np.int64)
         match = self.tokenizer.longest_pieces
         plain = np.array([run.isascii() and run.isalnum() for run in runs]) & (match is not None)
         if plain.any():
-            ids, sizes[plain] = match(hashes, begins[plain], ends[plain])
+            ids, sizes[plain] = match(hashes, starts[plain], stops[plain])
             opens = np.zeros(len(ids), np.int32)
             opens[np.cumsum(sizes[plain]) - sizes[plain]] = 1
             marked.append(self.mark(ids, opens))

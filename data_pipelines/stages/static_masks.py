@@ -52,7 +52,7 @@ def mask_statically(
     places = np.flatnonzero(maskable)  # in all rows side by side; tokens are numbered as they stand here
     starts = np.flatnonzero(word_start[maskable])  # the first token of each word
     sizes = np.diff(starts, append=len(places))
-    words = choose(shuffled(num_words, random), sizes, wanted)
+    words = choose(shuffled(num_words, random), num_words, sizes, wanted)
     tokens = np.sort(ranges(starts[words], sizes[words]))
     if whole_fates:
         fate = random.random_sample(len(starts))[np.searchsorted(starts, tokens, "right") - 1]
@@ -78,39 +78,35 @@ def _replacements(old, fate, replacement, random) -> np.ndarray:
 
 
 def shuffled(counts: np.ndarray, random) -> np.ndarray:
-    """The numbers of the words of each example in random order, (N, W); -1 behind the last.
-
-    Args:
-        counts: (N,), words of each example; they are numbered through.
-    """
+    """The words of each example in random order, numbered from 0: (N, W), of which `counts` (N,) hold."""
     rows, most = len(counts), int(counts.max(initial=0))
     bits = most.bit_length()
     place = np.arange(most, dtype=np.uint32 if bits < 12 else np.uint64)
-    is_word = np.arange(most) < counts[:, None]
     keys = np.frombuffer(random.bytes(place.itemsize * rows * most), f"<u{place.itemsize}").reshape(rows, most)
     # The place stands in the last bits, so that sorting the keys sorts the places.
-    keys = np.where(is_word, keys >> bits << bits | place, ~np.zeros_like(place))
+    keys = keys >> bits << bits | place
+    np.copyto(keys, ~np.zeros_like(place), where=place >= counts[:, None])
     keys.sort(axis=1)
-    order = (keys & (1 << bits) - 1).astype(np.int64) + (np.cumsum(counts) - counts)[:, None]
-    return np.where(is_word, order, -1)
+    return keys & (1 << bits) - 1
 
 
-def choose(order: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def choose(order: np.ndarray, counts: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The words that are hidden, in any order: walks through the words of all examples side by side.
 
     The same rule as `data_pipelines.ops.corruption.choose_words` applies in the graph.
 
     Args:
-        order: int (N, W), the words of each example in the order in which they are tried; -1 behind the last.
-        sizes: of all words, in tokens.
+        order, counts: (N, W) and (N,), see `shuffled`.
+        sizes: of the words of all examples side by side, in tokens.
         wanted: (N,), how many tokens to hide at most; a word that would exceed this is skipped.
     """
     left, rows, chosen = wanted.copy(), np.arange(len(order)), []
-    for words in order.T.copy():
-        rows = rows[(left[rows] > 0) & (words[rows] >= 0)]
+    before = np.cumsum(counts) - counts  # words of the examples before
+    for step in range(order.shape[1]):
+        rows = rows[(left[rows] > 0) & (step < counts[rows])]
         if not len(rows):
             break
-        tried = words[rows]
+        tried = before[rows] + order[rows, step].astype(np.int64)
         fits = sizes[tried] <= left[rows]
         chosen.append(tried[fits])
         left[rows[fits]] -= sizes[chosen[-1]]

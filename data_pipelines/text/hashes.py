@@ -37,11 +37,12 @@ class Hashes:
 
 
 class Table:
-    """Numbers (from 0) by hash, in 2 ** `bits` slots, of which half may be used."""
+    """Numbers (from 0) by hash, in 2 ** `bits` slots, of which half may be used; the fewer, the faster."""
 
     def __init__(self, bits: int):
         self.shift, self.last = np.uint64(64 - bits), (1 << bits) - 1
-        self.keys, self.values = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.int64)
+        slots = np.zeros((1 << bits, 2), np.uint64)  # key and number side by side: one miss of the cache for both
+        self.keys, self.values = slots[:, 0], slots.view(np.int64)[:, 1]
 
     def find(self, keys: np.ndarray) -> np.ndarray:
         """The numbers; -1 for keys that are not there."""

@@ -58,6 +58,6 @@ def _table(tokens: dict[str, int]) -> Table:
     tokens = {token: index for token, index in tokens.items() if token}
     ends = np.cumsum([len(token) for token in tokens], dtype=np.int64)
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
-    table = Table((2 * len(tokens) + 1).bit_length())
+    table = Table((4 * len(tokens) + 1).bit_length())
     table.add(Hashes(codes_of("".join(tokens)))(starts, ends), np.array(list(tokens.values()), np.int64))
     return table
