@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import reference_data
 from data_pipelines.stages.draws import Draws
-from data_pipelines.stages.pairs import Sentences, pairs, segment_pairs, sentence_pairs
+from data_pipelines.stages.pairs import Sentences, chunks_of, pairs, pairs_of, sentence_pairs
 from data_pipelines.stages.static_masks import budgets, mask_ngrams_statically, mask_statically, shuffled
 from data_pipelines.stages.tokenize import Tokens, ids_of, mark, word_starts_of
 from data_pipelines.text.vocabulary import Vocabulary
@@ -60,13 +60,19 @@ class OneByOne:
         return [np.array([sum(thrown[turn::turns]) for thrown in throws], np.int64) for turn in range(turns)]
 
 
-def pairs_of(documents, index, length, short_rate, rng, *choices, **more):
-    """`segment_pairs` of one document on lists of tokens: (first, second, is negative)."""
+def made_of(documents, indices, length, short_rate, draws, *choices):
+    """Pairs of lists of tokens, step by step: (first, second, is negative)."""
     flat, bounds = documents
-    choices = length, short_rate, OneByOne(rng), *choices
-    for made in segment_pairs(Sentences.of(bounds), np.array([index]), *choices, **more):
+    sentences = Sentences.of(bounds)
+    for chunks in chunks_of(sentences, np.array(indices), length, short_rate, draws, *choices):
+        made = pairs_of(sentences, chunks, length, draws)
         for ((a, b), (c, d)), is_negative in zip(*map(np.ndarray.tolist, made), strict=True):
             yield flat[a:b], flat[c:d], is_negative
+
+
+def pairs_of_one(documents, index, length, short_rate, rng, *choices):
+    """The pairs of one document, with the draws of the originals."""
+    return made_of(documents, [index], length, short_rate, OneByOne(rng), *choices)
 
 
 def instances(documents, vocabulary, settings, whole_words):
@@ -79,7 +85,7 @@ def instances(documents, vocabulary, settings, whole_words):
     for _ in range(settings["duplicate_factor"]):
         for index in range(len(documents[1])):
             args = documents, index, settings["max_sequence_length"], settings["short_sequence_probability"], rng
-            for first, second, is_random in pairs_of(*args):
+            for first, second, is_random in pairs_of_one(*args):
                 tokens = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
                 rate, most = settings["masked_lm_probability"], settings["max_predictions"]
                 masked = reference_data.mask(tokens, vocabulary, rate, most, whole_words, rng)
@@ -138,13 +144,9 @@ def test_documents_cut_side_by_side_give_the_pairs_that_each_gives_alone(choices
     chosen = [index for _ in range(3) for index in range(40)]
     alone = []
     for lane, index in enumerate(chosen):
-        alone += pairs_of(documents, index, 50, 0.3, random.Random(lane), *choices)
-    flat, bounds = documents
+        alone += pairs_of_one(documents, index, 50, 0.3, random.Random(lane), *choices)
     draws = OneByOne(*map(random.Random, range(len(chosen))))
-    together = []
-    for made in segment_pairs(Sentences.of(bounds), np.array(chosen), 50, 0.3, draws, *choices):
-        for ((a, b), (c, d)), is_negative in zip(*map(np.ndarray.tolist, made), strict=True):
-            together.append((flat[a:b], flat[c:d], is_negative))
+    together = list(made_of(documents, chosen, 50, 0.3, draws, *choices))
     assert len(together) > 150 and sorted(together) == sorted(alone)
 
 
@@ -264,7 +266,7 @@ def test_pairs_fit_and_true_second_segments_follow_in_the_document():
     both = set()
     for _ in range(3):
         for index in range(len(documents)):
-            for first, second, is_negative in pairs_of(bounds_of(documents), index, 40, 0.1, rng):
+            for first, second, is_negative in pairs_of_one(bounds_of(documents), index, 40, 0.1, rng):
                 assert first and second and len(first) + len(second) <= 37
                 assert {of_document[token] for token in first} == {index}
                 if not is_negative:  # tokens are numbered through, and truncation only cuts at the ends
@@ -339,7 +341,7 @@ def test_ordered_pairs_and_ngrams_are_those_of_albert_draw_by_draw(case):
     for _ in range(settings["duplicate_factor"]):
         for index in range(len(documents[1])):
             args = documents, index, settings["max_sequence_length"], settings["short_sequence_probability"], rng
-            for first, second, is_negative in pairs_of(*args, negatives=negatives):
+            for first, second, is_negative in pairs_of_one(*args, negatives):
                 tokens = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
                 starts = [None if t in ("[CLS]", "[SEP]") else not t.startswith("##") for t in tokens]
                 rate, most = settings["masked_lm_probability"], settings["max_predictions"]
@@ -367,7 +369,7 @@ def test_a_swapped_pair_is_the_other_one_turned_round_and_lone_sentences_have_no
     labels = []
     for index, document in enumerate(documents):
         place = {token: i for i, token in enumerate(t for s in document for t in s)}
-        for first, second, is_negative in pairs_of(bounds_of(documents), index, 60, 0.1, rng, "swapped", "skip"):
+        for first, second, is_negative in pairs_of_one(bounds_of(documents), index, 60, 0.1, rng, "swapped", "skip"):
             assert len(document) > 1
             if is_negative:
                 first, second = second, first

@@ -63,18 +63,40 @@ class Sentences(NamedTuple):
         return found
 
 
-def segment_pairs(
+class Chunks(NamedTuple):
+    """Runs of sentences that become pairs: places in `Sentences.bounds`, and more, int64 or bool (N,) each.
+
+    Attributes:
+        lanes: who draws.
+        documents: where they come from.
+        targets: how many tokens the pair shall have.
+        opened, split, stop: the first segment lies between the first two, the second between the last two.
+        elsewhere: whether the second segment is taken from another document instead.
+        is_negative: whether the second segment does not follow the first.
+    """
+
+    lanes: np.ndarray
+    documents: np.ndarray
+    targets: np.ndarray
+    opened: np.ndarray
+    split: np.ndarray
+    stop: np.ndarray
+    elsewhere: np.ndarray
+    is_negative: np.ndarray
+
+
+def chunks_of(
     sentences: Sentences, documents: np.ndarray, max_sequence_length: int, short_rate: float, draws: Draws,
     negatives: str = "random", lone_sentences: str = "random",
-) -> Iterator[Pairs]:  # fmt: skip
-    """The pairs of documents, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`, step by step.
+) -> Iterator[Chunks]:  # fmt: skip
+    """Cuts documents side by side: each step gives one chunk of every document that is not at its end.
 
     Args:
-        sentences: of the documents among which random second segments are drawn.
-        documents: which of them to cut into pairs; some may stand there more than once.
+        sentences: of all documents of the block.
+        documents: which of them to cut; some may stand there more than once.
         short_rate: how often a document is cut into shorter pairs (`short_seq_prob`); drawn once for the document.
-        draws: with one document its draws come in the order of the originals; draw from the same source between two
-            pairs, as Google's masking does, and the order stays theirs.
+        draws: with one document its draws come in the order of the originals; make the pair of each chunk before the
+            next one, and draw from the same source as Google's masking does, and the order stays theirs.
         negatives: what half of the pairs are: "random" takes the second segment from another document (BERT),
             "swapped" puts the second segment first (ALBERT).
         lone_sentences: what becomes of a chunk of one sentence, which has no second segment: "random" as above, in
@@ -85,30 +107,36 @@ def segment_pairs(
     targets = np.full(len(documents), room)
     short = np.flatnonzero(draws.chance(lanes, short_rate))
     targets[short] = draws.between(short, 2, room)
-    opened = sentences.first[documents]
+    opened, last = sentences.first[documents], sentences.last[documents]
     while len(lanes):
-        document, target = documents[lanes], targets[lanes]
-        stop = sentences.reach(opened, target, sentences.last[document])
-        split = opened + 1
-        many = np.flatnonzero(stop - opened > 1)
-        split[many] = opened[many] + draws.between(lanes[many], 1, (stop - opened)[many] - 1)
-        spans = np.stack([sentences.bounds[[opened, split]].T, sentences.bounds[[split, stop]].T], axis=1)
-        is_negative = stop - opened == 1
+        stop = sentences.reach(opened, targets, last)
+        size = stop - opened
+        split, is_negative = opened + 1, size == 1
+        many = np.flatnonzero(size > 1)
+        split[many] += draws.between(lanes[many], 0, size[many] - 2)
         is_negative[many] = draws.chance(lanes[many], 0.5)
-        if negatives == "swapped":
-            spans[many] = np.where(is_negative[many, None, None], spans[many, ::-1], spans[many])
-            elsewhere = stop - opened == 1
-        else:
-            elsewhere = is_negative
-        elsewhere = np.flatnonzero(elsewhere & ((stop - opened > 1) | (lone_sentences == "random")))
-        wanted = target[elsewhere] - (spans[elsewhere, 0, 1] - spans[elsewhere, 0, 0])
-        spans[elsewhere, 1] = _random_segments(sentences, document[elsewhere], wanted, lanes[elsewhere], draws)
-        spans = _truncate(spans, room, lanes, draws)
-        whole = (spans[..., 0] < spans[..., 1]).all(axis=1)
-        yield Pairs(spans[whole], is_negative[whole])
-        stop[elsewhere] = split[elsewhere]  # the unused sentences are put back
-        going = stop < sentences.last[document]
-        lanes, opened = lanes[going], stop[going]
+        elsewhere = is_negative if negatives == "random" else size == 1
+        if lone_sentences == "skip":
+            elsewhere = elsewhere & (size > 1)
+        yield Chunks(lanes, documents, targets, opened, split, stop, elsewhere, is_negative)
+        opened = np.where(elsewhere, split, stop)  # the unused sentences are put back
+        going = np.flatnonzero(opened < last)
+        lanes, documents, targets, opened, last = (x[going] for x in (lanes, documents, targets, opened, last))
+
+
+def pairs_of(sentences: Sentences, chunks: Chunks, max_sequence_length: int, draws: Draws) -> Pairs:
+    """The pairs of chunks, of at most `max_sequence_length` tokens with `[CLS]` and two `[SEP]`."""
+    ends = sentences.bounds[np.stack([chunks.opened, chunks.split, chunks.stop], axis=1)]
+    spans = ends[:, [[0, 1], [1, 2]]]
+    swapped = np.flatnonzero(chunks.is_negative & ~chunks.elsewhere)
+    spans[swapped] = spans[swapped, ::-1]
+    elsewhere = np.flatnonzero(chunks.elsewhere)
+    wanted = chunks.targets[elsewhere] - (ends[elsewhere, 1] - ends[elsewhere, 0])
+    documents, lanes = chunks.documents[elsewhere], chunks.lanes[elsewhere]
+    spans[elsewhere, 1] = _random_segments(sentences, documents, wanted, lanes, draws)
+    spans = _truncate(spans, max_sequence_length - 3, chunks.lanes, draws)
+    whole = (spans[..., 0] < spans[..., 1]).all(axis=1)
+    return Pairs(spans[whole], chunks.is_negative[whole])
 
 
 def _random_segments(sentences: Sentences, documents, wanted, lanes, draws: Draws) -> np.ndarray:
@@ -152,12 +180,14 @@ def pairs(
 
     Args:
         label: the feature that is 1 on negative pairs.
-        choices: `negatives` and `lone_sentences` of `segment_pairs`.
+        choices: `negatives` and `lone_sentences` of `chunks_of`.
     """
 
-    def block_pairs(sentences: Sentences, draws: Draws) -> Iterator[Pairs]:
+    def block_pairs(sentences: Sentences, draws: Draws) -> Pairs:
         documents = np.tile(np.arange(len(sentences.first)), num_passes)
-        return segment_pairs(sentences, documents, max_sequence_length, short_rate, draws, **choices)
+        steps = chunks_of(sentences, documents, max_sequence_length, short_rate, draws, **choices)
+        chunks = Chunks(*map(np.concatenate, zip(*steps, strict=True)))
+        return pairs_of(sentences, chunks, max_sequence_length, draws)
 
     return _by_blocks(block_pairs, rng, block_tokens, label)
 
@@ -170,7 +200,7 @@ def sentence_pairs(
     SENTENCE-PAIR+NSP of RoBERTa (Liu et al., 2019, section 4.2). Every sentence but the last of a document opens one.
     """
 
-    def block_pairs(sentences: Sentences, draws: Draws) -> Iterator[Pairs]:
+    def block_pairs(sentences: Sentences, draws: Draws) -> Pairs:
         first, last = sentences.first, sentences.last
         counts = np.tile(last - first - 1, num_passes)  # of pairs
         documents = np.repeat(np.tile(np.arange(len(first)), num_passes), counts)
@@ -182,7 +212,7 @@ def sentence_pairs(
         others = sentences.others(documents[some], some, draws)
         place[some] = first[others] + draws.between(some, 0, (last - first)[others] - 1)
         spans = sentences.bounds[np.stack([here, here + 1, place, place + 1], axis=1)].reshape(-1, 2, 2)
-        yield Pairs(_truncate(spans, max_sequence_length - 3, lanes, draws), is_random)
+        return Pairs(_truncate(spans, max_sequence_length - 3, lanes, draws), is_random)
 
     return _by_blocks(block_pairs, rng, block_tokens, "next_sentence_labels")
 
@@ -192,8 +222,7 @@ def _by_blocks(block_pairs, rng: random.Random, block_tokens: int, label: str) -
     draws = Draws(rng.getrandbits(32))
 
     def examples(block: Block) -> Examples:
-        made = list(block_pairs(Sentences.of(block.documents), draws))
-        spans, is_negative = (np.concatenate(parts) for parts in zip(*made, strict=True))
+        spans, is_negative = block_pairs(Sentences.of(block.documents), draws)
         return Examples(block.marked, spans, {label: is_negative.astype(np.int64)})
 
     def stage(documents):
