@@ -13,7 +13,6 @@ from data_pipelines.stages.example import Examples
 from data_pipelines.stages.packing import PACKINGS
 from data_pipelines.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
 from data_pipelines.stages.tokenize import ids_of, starts_of, word_starts_of
-from data_pipelines.text.hashes import ranges
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
 
@@ -42,10 +41,10 @@ def static_features(length: int, num_predictions: int) -> dict[str, Feature]:
 
 
 def open_words(examples: Examples, name: str = "word_start") -> np.ndarray:
-    """Starts of words or other units of `Examples.flat`; of a word that truncation cut, what is left opens the segment."""
+    """Where in `Examples.flat` words or other units open, bool; of a word that truncation cut, what is left opens the segment."""
     starts = starts_of(examples.flat, name)
     lengths = examples.lengths().ravel()
-    starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = 1
+    starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     return starts
 
 
@@ -54,11 +53,12 @@ def count(examples: Examples, starts: np.ndarray, statistics: Counter) -> None:
     statistics["examples"] += len(examples)
     statistics["example_tokens"] += len(starts) + len(examples) + int((examples.lengths() > 0).sum())
     for name, values in examples.labels.items():
-        for value, number in zip(*np.unique(values, return_counts=True), strict=True):
-            statistics[f"{name}={value}"] += int(number)
-    statistics["words"] += int(starts.sum())
+        for value, number in enumerate(np.bincount(values).tolist()):
+            if number:
+                statistics[f"{name}={value}"] += number
+    statistics["words"] += int(np.count_nonzero(starts))
     # A word has several tokens where an opening token is followed by a continuing one.
-    statistics["long_words"] += int((starts[:-1] > starts[1:]).sum())
+    statistics["long_words"] += int(np.count_nonzero(starts[:-1] & ~starts[1:]))
 
 
 def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str] = ()) -> Columns:
@@ -66,13 +66,12 @@ def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str]
     lengths = examples.lengths()
     both = np.pad(lengths, [(0, 0), (0, max(0, 2 - lengths.shape[1]))])
     rows = lengths.sum(axis=1)
-    ones = np.ones(len(examples), np.int64)
     return {
         "token_ids": (ids_of(examples.flat), rows),
-        "word_start": (starts, rows),
-        **{name: (open_words(examples, name), rows) for name in units},
-        "segment_lengths": (both.ravel(), both.shape[1] * ones),
-        **{name: (values, ones) for name, values in examples.labels.items()},
+        "word_start": (starts.view(np.uint8), rows),
+        **{name: (open_words(examples, name).view(np.uint8), rows) for name in units},
+        "segment_lengths": both,
+        **{name: values[:, None] for name, values in examples.labels.items()},
     }
 
 
@@ -119,17 +118,14 @@ class StaticMasking:
         used = np.arange(slots) < hidden.counts[:, None]
         labels = [*examples.labels.values(), np.zeros(len(examples), np.int64)][0]
 
-        def fixed(values):
-            return values.ravel(), np.full(len(examples), values.shape[1])
-
         return {
-            "input_ids": fixed(hidden.ids),
-            "input_mask": fixed((place < total).astype(np.uint8)),
-            "segment_ids": fixed(segments.astype(np.uint8)),
-            "masked_lm_positions": fixed(hidden.positions),
-            "masked_lm_ids": fixed(hidden.labels),
-            "masked_lm_weights": fixed(used.astype(np.float32)),
-            "next_sentence_labels": fixed(labels[:, None]),
+            "input_ids": hidden.ids,
+            "input_mask": (place < total).astype(np.uint8),
+            "segment_ids": segments.astype(np.uint8),
+            "masked_lm_positions": hidden.positions,
+            "masked_lm_ids": hidden.labels,
+            "masked_lm_weights": used.astype(np.float32),
+            "next_sentence_labels": labels[:, None],
         }
 
     def _hide(self, ids, word_start, maskable, lengths) -> Hidden:

@@ -37,7 +37,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-Columns = Mapping[str, tuple[np.ndarray, np.ndarray]]  # name -> the values of N rows side by side, the length of each
+# name -> (N, L), or the values of N rows side by side with the length of each
+Columns = Mapping[str, np.ndarray | tuple[np.ndarray, np.ndarray]]
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -90,37 +91,56 @@ def encode_examples(columns: Columns) -> list[bytes]:
     """
     parts: list[list[bytes]] = []
     fixed: list[np.ndarray] = []  # neighbouring features whose payload is as long in every row: uint8 (N, bytes)
-    total = 0  # bytes of each example
+    total: int | np.ndarray = 0  # bytes of each example
 
     def close() -> None:
         if fixed:
             together = np.concatenate(fixed, axis=1)
-            width, data = together.shape[1], together.tobytes()
-            parts.append([data[begin : begin + width] for begin in range(0, len(data), width)])
+            parts.append(_cut(together.tobytes(), range(0, together.size + 1, together.shape[1])))
             fixed.clear()
 
     for name in sorted(columns):
-        values, lengths = columns[name]
-        is_float = values.dtype.kind == "f"
-        data, sizes = (values.astype("<f4").view(np.uint8), 4) if is_float else _varints(values)
-        ends = np.cumsum(lengths)
-        ends = np.append(0, np.cumsum(sizes, dtype=np.int64))[ends] if isinstance(sizes, np.ndarray) else ends * (sizes or 1)
-        widths = np.diff(ends, prepend=0)
+        column = columns[name]
+        is_float, data, widths = _payloads(*((column, None) if isinstance(column, np.ndarray) else column))
+        rows, heads = len(widths), _heads(name, is_float)
         if (widths == widths[0]).all():
-            head = np.frombuffer(_heads(name, is_float)[int(widths[0])], np.uint8)
-            rows = len(widths)
+            head = np.frombuffer(heads[int(widths[0])], np.uint8)
             fixed += [np.broadcast_to(head, (rows, len(head))), data.reshape(rows, -1)]
             total = total + len(head) + int(widths[0])
-            continue
-        close()
-        whole = data.tobytes()
-        heads = list(map(_heads(name, is_float).__getitem__, widths.tolist()))
-        total = total + widths + list(map(len, heads))
-        parts.append(heads)
-        parts.append([whole[begin:end] for begin, end in itertools.pairwise([0, *ends.tolist()])])
+        else:
+            close()
+            parts.append([heads[width] for width in widths.tolist()])
+            parts.append(_cut(data.tobytes(), [0, *np.cumsum(widths).tolist()]))
+            total = total + widths + list(map(len, parts[-2]))
     close()
-    frames = [b"\n" + _varint(size) for size in np.broadcast_to(total, len(lengths)).tolist()]  # field 1
-    return list(map(b"".join, zip(frames, *parts, strict=True)))
+    parts.insert(0, list(map(_opening, np.broadcast_to(total, rows).tolist())))
+    return list(map(b"".join, zip(*parts, strict=True)))
+
+
+def _payloads(values: np.ndarray, lengths: np.ndarray | None) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether the values are floats, their bytes, and how many bytes each row has."""
+    shape, values = values.shape, values.ravel()
+    if lengths is None:
+        lengths = np.full(shape[0], shape[1])
+    if values.dtype.kind == "f":
+        return True, values.astype("<f4").view(np.uint8), 4 * lengths
+    data, sizes = _varints(values)
+    if sizes is None:
+        return False, data, lengths
+    if len(shape) == 2:
+        return False, data, sizes.reshape(shape).sum(axis=1, dtype=np.int64)
+    ends = np.append(0, np.cumsum(sizes, dtype=np.int64))[np.cumsum(lengths)]
+    return False, data, np.diff(ends, prepend=0)
+
+
+def _cut(data: bytes, bounds: Sequence[int]) -> list[bytes]:
+    return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
+
+
+@functools.lru_cache(1 << 14)
+def _opening(size: int) -> bytes:
+    """What stands before the features of an example of that many bytes: field 1."""
+    return b"\n" + _varint(size)
 
 
 def encode_example(values: Mapping[str, Sequence[int] | Sequence[float]]) -> bytes:

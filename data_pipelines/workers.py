@@ -1,10 +1,11 @@
 """Runs jobs in worker processes that report their progress and end with their parent."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -12,6 +13,22 @@ from typing import Any
 from data_pipelines.errors import ReportedError
 
 _progress_counter = None
+
+# glibc would give the memory of large arrays back to the system as soon as they are freed, and ask for it again at once,
+# which cost a fifth of the time. It reads this when a process begins.
+_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 25), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of the environment for the processes that are started here, but for those that are set already."""
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _start_worker(counter) -> None:
@@ -61,7 +78,10 @@ def run_jobs(
     context = multiprocessing.get_context("spawn")
     counter = context.Value("q", done)
     results = {}
-    with ProcessPoolExecutor(num_workers, context, _start_worker, (counter,)) as pool:
+    with (
+        _environment(_KEEP_MEMORY),
+        ProcessPoolExecutor(num_workers, context, _start_worker, (counter,)) as pool,
+    ):
         keys = {pool.submit(_run, function, arguments): key for key, arguments in jobs.items()}
         pending = set(keys)
         try:

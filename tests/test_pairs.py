@@ -56,7 +56,9 @@ class OneByOne:
         return self.heads_in_turn(lanes, counts, turns=1)[0]
 
     def heads_in_turn(self, lanes, counts, turns=2):
-        throws = [[self.generators[lane].random() < 0.5 for _ in range(n)] for lane, n in zip(lanes, counts, strict=True)]
+        throws = [
+            [self.generators[lane].random() < 0.5 for _ in range(n)] for lane, n in zip(lanes, counts, strict=True)
+        ]
         return [np.array([sum(thrown[turn::turns]) for thrown in throws], np.int64) for turn in range(turns)]
 
 
@@ -158,7 +160,10 @@ def test_draws_for_many_documents_are_spread_as_those_of_one():
     assert (found[::2] == 2).all()
     np.testing.assert_allclose(np.bincount(found[1::2]) / 1e5, [0, 0, 0.25, 0.25, 0.25, 0.25], atol=0.006)
     counts = np.where(lanes % 2, 3, 0)
-    for heads, thrown in ((draws.heads(lanes, counts), 3), *zip(draws.heads_in_turn(lanes, counts), (2, 1), strict=True)):
+    for heads, thrown in (
+        (draws.heads(lanes, counts), 3),
+        *zip(draws.heads_in_turn(lanes, counts), (2, 1), strict=True),
+    ):
         assert not heads[::2].any()
         chances = [math.comb(thrown, k) / 2**thrown for k in range(thrown + 1)]
         np.testing.assert_allclose(np.bincount(heads[1::2]) / 1e5, chances, atol=0.006)
@@ -303,9 +308,7 @@ def test_examples_are_shuffled_cut_and_gathered_with_their_labels():
     def rows(examples):
         lengths = examples.lengths().sum(axis=1)
         return list(
-            zip(
-                np.split(examples.flat, np.cumsum(lengths)[:-1]), examples.labels["next_sentence_labels"], strict=True
-            )
+            zip(np.split(examples.flat, np.cumsum(lengths)[:-1]), examples.labels["next_sentence_labels"], strict=True)
         )
 
     expected = sorted((row.tolist(), label) for row, label in rows(examples))

@@ -323,7 +323,7 @@ def test_the_statistics_of_a_corpus_that_can_be_counted_by_hand(tmp_path):
 
 def test_a_little_over_half_of_second_segments_are_random(tmp_path, zh_vocabulary):
     settings = chinese(
-        zh_vocabulary, segmenter="none", do_whole_word_mask=False, num_shards=1, dupe_factor=5, max_seq_length=128
+        zh_vocabulary, segmenter="none", do_whole_word_mask=False, num_shards=1, dupe_factor=40, max_seq_length=128
     )
     manifest = create(settings, str(tmp_path / "records"))
     share = sum(e["next_sentence_labels"][0] for e in examples_of(tmp_path / "records")) / manifest.num_examples

@@ -53,4 +53,3 @@ class Examples:
         """The same examples in batches of at most `size`."""
         for start in range(0, len(self), size):
             yield self.taken(slice(start, start + size))
-

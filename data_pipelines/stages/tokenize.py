@@ -52,8 +52,8 @@ def word_starts_of(marked: np.ndarray) -> np.ndarray:
 
 
 def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
-    """1 where a piece opens a unit of `MARKS`."""
-    return (marked & MARKS[name] > 0).astype(np.int32)
+    """Whether a piece opens a unit of `MARKS`."""
+    return marked & MARKS[name] > 0
 
 
 def tokenize(
