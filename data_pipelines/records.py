@@ -282,7 +282,8 @@ class Manifest:
                 value = json.load(file)
             if value["format_version"] != FORMAT_VERSION:
                 raise DataError(
-                    f"{path}: format version {value['format_version']}, this program reads {FORMAT_VERSION}."
+                    f"{path}: format version {value['format_version']}, this program reads {FORMAT_VERSION}. Make the records "
+                    "again with this program, or read them with the one that made them."
                 )
             features = {n: Feature(tuple(f["shape"]), f["dtype"]) for n, f in value["features"].items()}
             shards = [Shard(**shard) for shard in value["shards"]]
@@ -325,6 +326,8 @@ def verify(folder: str, manifest: Manifest, deep: bool = False, progress=lambda 
     if problems:
         listed = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         raise DataError(f"{listed}. Copy the shards again, or make them anew with create_pretraining_data --overwrite.")
+    if not manifest.num_examples:
+        raise DataError(f"{folder}: holds no examples. Make the records again, from files with text.")
 
 
 def chunk_offsets(path: str, shard: Shard) -> list[int]:

@@ -1,5 +1,6 @@
 """What all verbs share: flags in sections, `--help` that reads well, and exit codes."""
 
+import copy
 import difflib
 import os
 import sys
@@ -29,6 +30,7 @@ class Command:
         self.values = flags.FlagValues()
         self.sections: list[tuple[str, list[str]]] = []
         self.required: list[str] = []
+        self.aliases: list[tuple[str, str]] = []
 
     def section(self, title: str) -> None:
         """Flags defined from here on are shown under `title`."""
@@ -71,6 +73,31 @@ class Command:
     def alias(self, name: str, original: str) -> None:
         """Another name for a flag, for those who know it from Google's scripts."""
         flags.DEFINE_alias(name, original, flag_values=self.values)
+        self.aliases.append((name, original))
+
+    def adopt(self, other: "Command") -> None:
+        """Takes the flags of another verb that this one does not have yet; none of them is required here."""
+        for title, names in other.sections:
+            new = [name for name in names if name not in self.values]
+            section = next((held for known, held in self.sections if known == title), None)
+            if new and section is None:
+                self.section(title)
+                section = self.sections[-1][1]
+            for name in new:
+                self.values[name] = copy.deepcopy(other.values[name])
+                section.append(name)
+        for name, original in other.aliases:
+            if name not in self.values:
+                self.alias(name, original)
+
+    def given(self) -> dict:
+        """The flags on the command line and their values."""
+        options = self.options().items()
+        return {name: v for name, v in options if self.values[name].present or v != self.values[name].default}
+
+    def defaults(self) -> dict:
+        """All flags and their defaults."""
+        return {name: self.values[name].default for _, names in self.sections for name in names}
 
     def __getitem__(self, name: str):
         return self.values[name].value

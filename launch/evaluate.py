@@ -3,6 +3,7 @@
 import sys
 
 from launch.command import Command
+from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -22,6 +23,7 @@ COMMAND.string("output_file", None, "Also write the scores as JSON.")
 
 
 def run() -> None:
+    check_backend()
     with quiet_start():
         from xmodels.jobs.apply import evaluate
 

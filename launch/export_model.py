@@ -3,6 +3,7 @@
 import sys
 
 from launch.command import Command
+from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -19,6 +20,7 @@ COMMAND.boolean("overwrite", False, "Replace an earlier export in export_dir.")
 
 
 def run() -> None:
+    check_backend()
     with quiet_start():
         from xmodels.jobs.apply import export_model
 

@@ -4,6 +4,7 @@ import sys
 
 from launch.command import Command
 from launch.training_flags import add_devices, add_precision, add_resuming
+from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -49,6 +50,7 @@ add_devices(COMMAND)
 
 
 def run() -> None:
+    check_backend()
     with quiet_start():
         from xmodels.jobs.finetune import Options, finetune
 

@@ -3,6 +3,7 @@
 import sys
 
 from launch.command import Command
+from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
@@ -26,6 +27,7 @@ COMMAND.integer("batch_size", 32, "Texts at a time.", minimum=1)
 
 
 def run() -> None:
+    check_backend()
     with quiet_start():
         from xmodels.jobs.apply import predict
 

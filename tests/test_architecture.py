@@ -29,7 +29,10 @@ DOORS = {
                         "data_pipelines"},
     "xmodels.tpu": {"xmodels.training", "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
-    "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.quiet"},
+    "xmodels.doctor": {"xmodels.jobs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
+                       "data_pipelines"},
+    "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.preflight",
+               "xmodels.jobs.quiet"},
 }  # fmt: skip
 NO_TENSORFLOW = (
     "xmodels.layers",

@@ -49,7 +49,7 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
         UsageError: the kind is unknown, or the columns cannot be found.
     """
     if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file.")
+        raise DataError(f"{path}: no such file. Check the path.")
     if columns.by_position and columns.text is None:
         raise UsageError("--label_column is a position; give --text_column as one too, such as --text_column=0.")
     if columns.by_position:
@@ -163,6 +163,7 @@ def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> 
         if names and names[0] in header:
             return header.index(names[0])
         if needed or given is not None:
+            _check_separator(header, path)
             raise UsageError(
                 f"{path}: no column {given or ' or '.join(usual)!r}. The first line has: {', '.join(header)[:200]}. "
                 f"Name the column with {flag}, or give positions counted from 0 for a file without a header line, "
@@ -175,6 +176,16 @@ def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> 
     label = position(columns.label, LABEL_NAMES, "--label_column", True) if with_labels else None
     _check_different([text, pair, label], header, path)
     return [text, pair, label]
+
+
+def _check_separator(header: list[str], path: str) -> None:
+    """Raises a UsageError where the only name of a header looks like several, parted otherwise than the ending says."""
+    for separator, name, ending in ((",", "commas", ".csv"), ("\t", "tabs", ".tsv"), (";", "semicolons", ".tsv")):
+        if len(header) == 1 and separator in header[0]:
+            how = "part its columns by tabs and name it" if separator == ";" else "rename it to"
+            raise UsageError(
+                f"{path}: its columns are parted by {name} ({header[0]:.60}), which its ending does not say; {how} *{ending}."
+            )
 
 
 def _check_different(positions: list[int | None], names, path: str) -> None:

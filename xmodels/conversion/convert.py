@@ -122,6 +122,8 @@ def _read_ours(path: str) -> Loaded:
             f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it; its "
             f"flags stand in {path}/flags.txt."
         )
+    elif not os.path.isdir(path):
+        raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

@@ -16,9 +16,13 @@ PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
 
 def choose(options) -> tf.distribute.Strategy:
     """The strategy that the flags of a training command ask for."""
+    return distribution.choose(options.distribution_strategy, options.num_virtual_devices, tpu_flags(options))
+
+
+def tpu_flags(options) -> Tpu:
+    """Those of them that are about a TPU."""
     paths = {name: value for name in PATHS if (value := getattr(options, name, None))}
-    asked = Tpu(options.use_tpu, options.tpu, options.tpu_zone, options.gcp_project, paths)
-    return distribution.choose(options.distribution_strategy, options.num_virtual_devices, asked)
+    return Tpu(options.use_tpu, options.tpu, options.tpu_zone, options.gcp_project, paths)
 
 
 def start(

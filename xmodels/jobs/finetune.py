@@ -9,12 +9,16 @@ from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.grouping import Buckets, buckets, padding_share
+from data_pipelines.labelled_rows import check_labels, check_texts, shared_warning, unknown_warning
 from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
-from xmodels.jobs import devices, dry_run, run_folder, run_report, step_options
+from xmodels.jobs import devices, dry_run, preflight, run_folder, run_report, step_options
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
+from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_class
@@ -44,7 +48,6 @@ ORIGINS = {
     "num_warmup_steps": "warmup_proportion",
     "do_lower_case": "checkpoint",
 }
-FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +98,7 @@ def finetune(options: Options) -> dict[str, float]:
     With an evaluation file, the weights handed over are those of the epoch with the best accuracy on it. Workers that
     are not the chief hand over nothing and return nothing.
     """
+    preflight.check_writable(options.model_dir)
     strategy = devices.choose(options)
     workers = Workers(strategy)
     with workers.together():
@@ -103,26 +107,21 @@ def finetune(options: Options) -> dict[str, float]:
 
 def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     loaded = convert.load(options.init_checkpoint)
-    tokenizer = _tokenizer(options, loaded)
-    _check(options, strategy, loaded)
+    tokenizer = open_tokenizer_of(options, loaded)
+    check_options(options, strategy.num_replicas_in_sync, loaded)
     source, labels, num_texts, held = _read_files(options, tokenizer)
     grouping = _grouping(options, source)
-    per_epoch = source.num_examples / options.train_batch_size
-    if grouping:  # the last batch of an epoch is filled up
-        per_epoch = math.ceil(per_epoch)
-    num_steps = max(1, int(options.num_train_epochs * per_epoch))
+    num_steps, per_epoch = _steps(options, source.num_examples)
     learner, batches = _learner(options, strategy, loaded, source, labels, num_steps, grouping)
     backbone, task = learner.backbone, learner.objective
-    job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
-    settings = {
-        "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
-        "do_lower_case": tokenizer.describe().get("do_lower_case"),
-    }  # fmt: skip
+    check_room(options, learner, options.train_batch_size, options.max_seq_length)
+    run = _run(options, loaded, labels, num_steps, tokenizer)
     if options.dry_run:
+        settings = _settings(options, num_steps, tokenizer)
         filled = {name: (value, ORIGINS[name]) for name, value in settings.items()}
         dry_run.show(options, filled, learner, batches, tokenizer, num_steps, labels)
         return {}
-    state, results = devices.start(workers, learner, lambda: _start(options, learner, job, settings))
+    state, results = devices.start(workers, learner, lambda: _start(options, learner, run, num_steps))
     if results is not None:
         run_folder.say_finished(options.model_dir, "--num_train_epochs")
         return results
@@ -186,15 +185,42 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     return results
 
 
-def _start(options: Options, learner: Learner, job: dict, settings: dict):
+def _start(options: Options, learner: Learner, run: tuple, num_steps: int):
     """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
-    flags = dataclasses.asdict(options)
-    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
+    claim = run_folder.claim(*run)
     if not claim.state or claim.results is not None:
         return checkpoints.State(0, 0, options.seed), claim.results
     state = checkpoints.restore(claim.state, learner)
-    say(f"Resumed from {claim.state}: step {state.step} of {settings['num_train_steps']}.")
+    say(f"Resumed from {claim.state}: step {state.step} of {num_steps}.")
     return state, None
+
+
+def _steps(options: Options, num_rows: int) -> tuple[int, float]:
+    """Updates in all, and in an epoch."""
+    per_epoch = num_rows / options.train_batch_size
+    if options.length_buckets:  # the last batch of an epoch is filled up
+        per_epoch = math.ceil(per_epoch)
+    return max(1, int(options.num_train_epochs * per_epoch)), per_epoch
+
+
+def held_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
+    """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
+    return run_folder.look(*_run(options, loaded, labels, _steps(options, num_rows)[0], tokenizer))
+
+
+def _run(options: Options, loaded, labels: list[str], num_steps: int, tokenizer: Tokenizer) -> tuple:
+    """The arguments of `run_folder.claim`."""
+    job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
+    settings = _settings(options, num_steps, tokenizer)
+    return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
+
+
+def _settings(options: Options, num_steps: int, tokenizer: Tokenizer) -> dict:
+    """The numbers that hold, under the names of their flags."""
+    return {
+        "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
+        "do_lower_case": tokenizer.describe().get("do_lower_case"),
+    }  # fmt: skip
 
 
 def _warmup(options: Options, num_steps: int) -> int:
@@ -212,16 +238,20 @@ def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> t
     )
 
 
-def _check(options: Options, strategy, loaded) -> None:
+def check_options(options: Options, num_replicas: int, loaded) -> None:
+    """Raises a UsageError where numbers contradict each other, the devices or the checkpoint."""
     profile_steps(options.profile_steps)  # raises what is wrong with it
     if not options.num_train_epochs > 0:
         raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
     if not 0 <= options.warmup_proportion <= 1:
         raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
-    step_options.check_batch_size(options, options.train_batch_size, strategy.num_replicas_in_sync)
+    step_options.check_batch_size(options, options.train_batch_size, num_replicas)
     longest = loaded.config.max_sequence_length
     if options.max_seq_length > longest:
-        raise UsageError(f"--max_seq_length={options.max_seq_length}: the network has {longest} positions.")
+        raise UsageError(
+            f"--max_seq_length={options.max_seq_length}: the network has {longest} positions. Use --max_seq_length={longest} "
+            "or less; longer texts are cut."
+        )
 
 
 def _read_files(options: Options, tokenizer: Tokenizer):
@@ -234,20 +264,33 @@ def _read_files(options: Options, tokenizer: Tokenizer):
         source, labels, num_texts = recorded_source(options.data_dir, tokenizer, options.max_seq_length)
     else:
         source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
-    if len(labels) < 2:
-        raise UsageError(f"{trained_on}: holds one label only ({labels[0]!r}); is --label_column right?")
-    if source.num_examples >= FEW_ROWS and len(labels) > source.num_examples / 2:
-        column = options.label_column or "the first of label, labels, class, … in the header"
-        raise UsageError(
-            f"{trained_on}: {len(labels)} different labels in {source.num_examples} rows, such as {labels[0]!r:.40}. "
-            f"Is the label column ({column}) the right one? Name another with --label_column."
-        )
-    held = {
-        name: labelled_source(path, columns, tokenizer, options.max_seq_length, labels)[0]
-        for name, path in (("evaluation", options.eval_file), ("test", options.test_file))
-        if path
-    }
+    check_labels(trained_on, labels, source.num_examples, options.label_column)
+    _warn_unknown(trained_on, source, tokenizer)
+    held = {}
+    for name, path in (("evaluation", options.eval_file), ("test", options.test_file)):
+        if path:
+            held[name], _, found = labelled_source(path, columns, tokenizer, options.max_seq_length, labels)
+            check_texts(path, found, trained_on, num_texts)
+            if warning := shared_warning(path, _token_rows(held[name]), trained_on, _token_rows(source)):
+                say(warning)
     return source, labels, num_texts, held
+
+
+def _token_rows(source) -> list[bytes]:
+    """The real tokens of each row."""
+    arrays = source.arrays
+    return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
+
+
+def _warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
+    real = source.arrays["token_ids"][source.arrays["padding_mask"]]
+    unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
+    for warning in (
+        case_warning(tokenizer, "the vocabulary"),
+        unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
+    ):
+        if warning:
+            say(warning)
 
 
 def _grouping(options: Options, source) -> Buckets | None:
@@ -287,7 +330,8 @@ def _learner(
         return learner, batches
 
 
-def _tokenizer(options: Options, loaded) -> Tokenizer:
+def open_tokenizer_of(options: Options, loaded) -> Tokenizer:
+    """The tokenizer of a checkpoint, or of --vocab_file, which must have as many pieces."""
     found = loaded.tokenizer
     if options.vocab_file:
         lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
@@ -299,6 +343,7 @@ def _tokenizer(options: Options, loaded) -> Tokenizer:
     if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
-            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together."
+            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together: put the checkpoint's own back, or name it with "
+            "--vocab_file."
         )
     return tokenizer

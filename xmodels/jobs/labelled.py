@@ -5,35 +5,15 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.dataset import ArraySource, RecordSource
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.labelled_rows import label_ids, label_names
 from data_pipelines.records import Manifest, verify
 from data_pipelines.text.framing import pack_ids, pack_texts
-from data_pipelines.text.labels import sort_labels
 from data_pipelines.text.tokenizer import Tokenizer
 
 BATCH = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
-
-
-def label_names(rows: list[Row]) -> list[str]:
-    """The different labels, in the order of their ids."""
-    return sort_labels(row.label for row in rows)
-
-
-def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
-    """The number of each row's label, int32 (N,).
-
-    Raises:
-        DataError: a label that training did not have; names the file, the line and the known labels.
-    """
-    ids = {name: index for index, name in enumerate(labels)}
-    for row in rows:
-        if row.label not in ids:
-            raise DataError(
-                f"{path}, line {row.line}: label {row.label!r} does not occur in training. Known: {', '.join(labels[:20])}."
-            )
-    return np.array([ids[row.label] for row in rows], np.int32)
 
 
 def labelled_source(
@@ -56,16 +36,12 @@ def labelled_source(
     return ArraySource({**arrays, "labels": label_ids(path, rows, labels)}, path), labels, len(rows[0].texts)
 
 
-def recorded_source(
-    folder: str, tokenizer: Tokenizer, max_sequence_length: int, labels: list[str] | None = None
-) -> tuple[ArraySource, list[str], int]:
-    """Records of `create_finetuning_data --task=classify` as `labelled_source` gives the table they were made of.
+def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels: list[str] | None) -> list[str]:
+    """The labels of records, which must be those of the training (None: whatever they are) and tokenized for the network.
 
     Raises:
-        DataError: other labels, another vocabulary or tokenizer than the network has; or the records are damaged.
-        UsageError: records of another task.
+        DataError, UsageError: as `recorded_source`.
     """
-    manifest = Manifest.read(folder)
     settings = manifest.settings
     if settings.get("task") != "classify":
         raise UsageError(
@@ -78,12 +54,27 @@ def recorded_source(
             f"{settings['vocabulary_sha256'][:8]}, the network {tokenizer.describe()} with {tokenizer.sha256[:8]}. Make the "
             "records again with --vocab_file and --do_lower_case of the network."
         )
-    names, num_texts = settings["label_names"], settings["texts_per_record"]
+    names = settings["label_names"]
     if labels is not None and names != labels:
         raise DataError(
             f"{folder}: has the labels {', '.join(names[:20])}, but training has {', '.join(labels[:20])}. Make the records "
             "again with --labels_from=TRAINING_RECORDS."
         )
+    return names
+
+
+def recorded_source(
+    folder: str, tokenizer: Tokenizer, max_sequence_length: int, labels: list[str] | None = None
+) -> tuple[ArraySource, list[str], int]:
+    """Records of `create_finetuning_data --task=classify` as `labelled_source` gives the table they were made of.
+
+    Raises:
+        DataError: other labels, another vocabulary or tokenizer than the network has; or the records are damaged.
+        UsageError: records of another task.
+    """
+    manifest = Manifest.read(folder)
+    names = check_recorded(folder, manifest, tokenizer, labels)
+    num_texts = manifest.settings["texts_per_record"]
     verify(folder, manifest, deep=True)
     source = RecordSource(folder, manifest)
     firsts, seconds, answers = [], [], []

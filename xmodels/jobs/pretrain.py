@@ -10,16 +10,25 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.dataset import Batches, RecordSource
-from data_pipelines.errors import DataError, UsageError
 from data_pipelines.ops.compose import compose
+from data_pipelines.record_checks import check_contents
 from data_pipelines.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.conversion.formats import config_from, table_of
-from xmodels.jobs import average, devices, dry_run, pretraining_records, run_folder, run_report, step_options
+from xmodels.jobs import (
+    average,
+    devices,
+    dry_run,
+    preflight,
+    pretraining_network,
+    pretraining_records,
+    run_folder,
+    run_report,
+    step_options,
+)
+from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
-from xmodels.models.folder import assign, model_name, read_json
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
@@ -94,8 +103,8 @@ def pretrain(options: Options) -> dict[str, float]:
         ReportedError: of the kind that fits; nothing that existed is destroyed.
     """
     system = systems.load(options.system)
-    if options.size not in system.SIZES and not options.model_config_file:
-        raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.")
+    preflight.check_writable(options.model_dir)
+    pretraining_network.check_size(options, system)
     average.check(options.ema_decay, options.average_checkpoints)
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)
@@ -109,16 +118,10 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source)
     pretraining_records.check_words(options, source, system)
-    config = _config(options, system, len(vocabulary))
-    recipe: Recipe = system.recipe(vocabulary, records, options.size, config).override(
-        batch_size=options.train_batch_size,
-        num_steps=options.num_train_steps,
-        learning_rate=options.learning_rate,
-        num_warmup_steps=options.num_warmup_steps,
-        optimizer=options.optimizer,
-        clip_norm=options.clip_norm,
-    )
-    _check_sizes(recipe, strategy, options)
+    check_contents(source, len(vocabulary))
+    config = pretraining_network.chosen_config(options, system, len(vocabulary))
+    recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config)
+    pretraining_network.check_sizes(options, recipe, strategy.num_replicas_in_sync)
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
     evaluated = _evaluated_on(options, batches)
@@ -131,13 +134,21 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps."
     )
+    check_room(
+        options,
+        learner,
+        recipe.batch_size,
+        records.sequence_length,
+        pretraining_network.scored_positions(recipe, records),
+    )
     if options.dry_run:
-        if options.init_checkpoint:
-            convert.load(options.init_checkpoint)  # raises what is wrong with it
+        _initial(options, backbone, tokenizer)  # raises what is wrong with it
         filled = dry_run.from_recipe(_settings(recipe, records), options, f"recipe of {options.system}")
         dry_run.show(options, filled, learner, batches, tokenizer, recipe.num_steps)
         return {}
-    state, results = devices.start(workers, learner, lambda: _start(options, learner, source, recipe, records))
+    state, results = devices.start(
+        workers, learner, lambda: _start(options, learner, source, recipe, records, tokenizer)
+    )
     if results is not None:
         run_folder.say_finished(options.model_dir, "--num_train_steps")
         return results
@@ -216,9 +227,12 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        backbone, objective = recipe.backbone().initialize(), recipe.objective()
+        backbone, objective = recipe.backbone(), recipe.objective()
+        named = options.data_dir or options.input_file
+        pretraining_network.check_positions(backbone.config, records.sequence_length, named)
         if not records.static:  # static records hold what comes out of the objective's transform
             pretraining_records.check_features(options, source, objective, recipe.packings)
+        backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
         grouping = pretraining_records.choose_grouping(options, source, records, backbone, recipe.batch_size)
         batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
@@ -232,25 +246,45 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
     return learner, batches
 
 
-def _start(options: Options, learner: Learner, source, recipe: Recipe, records: Records):
+def _start(options: Options, learner: Learner, source, recipe: Recipe, records: Records, tokenizer):
     """Claims the run folder and gives the learner its first weights: of a state, of a checkpoint, or random.
 
     Returns:
         The state from which training goes on, and the results of a run that is finished already, or None.
     """
     backbone, objective = learner.backbone, learner.objective
-    job = {"job": "pretrain", "model": model_name(backbone), "config": backbone.config.to_json()}
-    job["records"] = pretraining_records.identity(source)
-    initial = options.init_checkpoint and convert.load(options.init_checkpoint)  # before anything is written
-    flags, settings = dataclasses.asdict(options), _settings(recipe, records)
-    claim = run_folder.claim(options.model_dir, job, flags, settings, STRUCTURAL, options.resume)
+    initial = _initial(options, backbone, tokenizer)  # before anything is written
+    claim = run_folder.claim(*_run(options, type(backbone), backbone.config, source, recipe, records))
     if not claim.state or claim.results is not None:
         if initial and not claim.state:
-            initialize(initial, options.init_checkpoint, backbone, objective)
+            pretraining_network.initialize(initial, options.init_checkpoint, backbone, objective)
         return checkpoints.State(0, 0, options.seed, lost=tuple(sorted(source.lost))), claim.results
     state = pretraining_records.adapt(checkpoints.restore(claim.state, learner), source)
     say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
     return state, None
+
+
+def _initial(options: Options, backbone, tokenizer):
+    """The checkpoint to start from, which fits network and vocabulary; None without one."""
+    if not options.init_checkpoint:
+        return None
+    initial = convert.load(options.init_checkpoint)
+    tokens = tokenizer.vocabulary.tokens
+    pretraining_network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)
+    return initial
+
+
+def held_run(options: Options, model: type, config, source, recipe: Recipe, records: Records) -> run_folder.Claim:
+    """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
+    return run_folder.look(*_run(options, model, config, source, recipe, records))
+
+
+def _run(options: Options, model: type, config, source, recipe: Recipe, records: Records) -> tuple:
+    """The arguments of `run_folder.claim`."""
+    job = {"job": "pretrain", "model": model.__module__.rsplit(".", 1)[-1], "config": config.to_json()}
+    job["records"] = pretraining_records.identity(source)
+    flags, settings = dataclasses.asdict(options), _settings(recipe, records)
+    return options.model_dir, job, flags, settings, STRUCTURAL, options.resume
 
 
 def _settings(recipe: Recipe, records: Records) -> dict:
@@ -268,53 +302,6 @@ def _settings(recipe: Recipe, records: Records) -> dict:
     }
 
 
-def _config(options: Options, system, vocabulary_size: int):
-    if not options.model_config_file:
-        return None
-    values = read_json(options.model_config_file)
-    config_class = system.MODEL.config_class
-    if "config" in values:  # a config.json of ours
-        config = config_class.from_json(values["config"], options.model_config_file)
-    else:
-        table = table_of(system.MODEL.__module__.rsplit(".", 1)[-1])
-        form = getattr(table, "TENSORFLOW1", table.HUGGING_FACE)
-        config = config_from(form, values, config_class, options.model_config_file)
-    if config.vocabulary_size != vocabulary_size:
-        raise UsageError(
-            f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "
-            f"has {vocabulary_size} pieces. Set vocab_size to {vocabulary_size}, or make records with its vocabulary."
-        )
-    return config
-
-
-def _check_sizes(recipe: Recipe, strategy, options: Options) -> None:
-    step_options.check_batch_size(options, recipe.batch_size, strategy.num_replicas_in_sync)
-    if recipe.num_warmup_steps > recipe.num_steps:
-        raise UsageError(
-            f"--num_warmup_steps={recipe.num_warmup_steps} is more than --num_train_steps={recipe.num_steps}. "
-            f"A tenth is usual: --num_warmup_steps={recipe.num_steps // 10}."
-        )
-
-
-def initialize(loaded, source: str, backbone, objective) -> None:
-    """Starts from the weights of a checkpoint; heads that it lacks keep their random values."""
-    if loaded.config.vocabulary_size != backbone.config.vocabulary_size:
-        raise UsageError(
-            f"--init_checkpoint={source}: its vocabulary has {loaded.config.vocabulary_size} pieces, that of the "
-            f"records {backbone.config.vocabulary_size}. Make the records with the vocabulary of the checkpoint."
-        )
-    assign("backbone", backbone, loaded.values, source)
-    held = {name for name in loaded.values if name.startswith("objective.")}
-    for part in objective.parts:
-        if any(name.startswith(part.prefix) for name in held):
-            assign(part.prefix, part, loaded.values, source)
-    for warning in loaded.warnings:
-        say(f"Note: {warning}")
-    say(
-        f"Initial weights from {source}" + (f", with heads {', '.join(sorted(loaded.heads))}." if loaded.heads else ".")
-    )
-
-
 def unigram_baseline(batches: Batches, num_examples: int = 1280) -> float:
     """How often the commonest hidden token of a sample is the hidden token: what a model without context can reach."""
     sample = dataclasses.replace(batches, batch_size=64).once(num_examples // 64)
@@ -326,14 +313,7 @@ def _evaluated_on(options: Options, batches: Batches) -> Batches:
     """Held-out records, where there are such, else those of the training."""
     if not options.eval_data_dir:
         return batches
-    source = RecordSource(options.eval_data_dir)
-    for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
-        found, wanted = (s.manifest.settings.get(name) for s in (source, batches.source))
-        if found != wanted:
-            raise DataError(
-                f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}."
-            )
-    return dataclasses.replace(batches, source=source)
+    return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
 
 
 def _evaluation(options: Options, learner: Learner, batches: Batches) -> Callable[[], dict[str, float]]:

@@ -14,7 +14,7 @@ from data_pipelines.dataset import RecordSource
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.grouping import Grouping, Rows, buckets, padding_share, slots
-from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.stages.packing import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.progress import say
@@ -80,10 +80,30 @@ def record_sizes(options, source: RecordSource) -> Records:
     if static:
         slots = source.features["masked_lm_ids"].shape[0]
         if options.max_predictions_per_seq not in (None, slots):
-            raise UsageError(f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}.")
+            raise UsageError(
+                f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}. Leave the flag out."
+            )
+        _check_slots(slots, length, settings.get("masked_lm_prob"))
         return Records(length, slots, static=True)
     slots = options.max_predictions_per_seq or settings["max_predictions_per_seq"]
+    if settings.get("packing") in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
+        _check_slots(slots, length, settings["masked_lm_prob"])
     return Records(length, slots, settings["masked_lm_prob"], replace_unit=options.wwm_replace_unit)
+
+
+def _check_slots(slots: int, length: int, rate: float | None) -> None:
+    """Compares the most tokens that are hidden in an example with its length."""
+    if slots > length - 2:
+        raise UsageError(
+            f"--max_predictions_per_seq={slots}: more than the {length - 2} tokens that an example of {length} has beside "
+            f"[CLS] and [SEP]. A {rate or 0.15:.0%} share is --max_predictions_per_seq={max(1, round((rate or 0.15) * length))}."
+        )
+    wanted = round((rate or 0) * length)
+    if slots < 0.9 * wanted:
+        say(
+            f"Warning: at most {slots} tokens of an example are hidden, but {rate:.0%} of {length} are {wanted}, so long "
+            f"examples teach less than they could. Use --max_predictions_per_seq={wanted}."
+        )
 
 
 def check_words(options, source: RecordSource, system) -> None:
@@ -123,6 +143,30 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
             f"with --packing={' or '.join(packings)}."
         )
     check(source.features, objective.reads, source.name)
+
+
+def open_held_out(options, source: RecordSource) -> RecordSource | None:
+    """The records of --eval_data_dir, which must be like those of the training; None without the flag.
+
+    Raises:
+        DataError: they have another vocabulary, length or masking.
+    """
+    if not options.eval_data_dir:
+        return None
+    held = RecordSource(options.eval_data_dir)
+    for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
+        found, wanted = (s.manifest.settings.get(name) for s in (held, source))
+        if found != wanted:
+            raise DataError(
+                f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}. Make both with the "
+                "same flags."
+            )
+    if shared := {s.sha256 for s in held.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
+        say(
+            f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are trained on too, so the "
+            "evaluation shows what is learnt by heart. Make records of held-out text."
+        )
+    return held
 
 
 def identity(source: RecordSource) -> dict:

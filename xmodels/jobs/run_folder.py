@@ -35,20 +35,8 @@ class Claim:
     results: dict[str, float] | None
 
 
-def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
-    """Makes the folder of a run, or finds what it holds already.
-
-    Args:
-        job: what is trained, for config.json; must be equal when a run is resumed.
-        flags: all flags of the command, as given.
-        settings: the flags that have defaults of the system, with the values that hold; `num_train_steps` among them.
-        structural: flags that may not change when a run is resumed.
-        resume: "auto" resumes where there is a whole state, "must" insists on one, "never" on an empty folder.
-
-    Raises:
-        UsageError: the folder holds something else, or flags changed that must not.
-        CheckpointError: there is nothing to resume from.
-    """
+def look(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+    """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
     now = {**job, "flags": flags, "settings": settings}
     config = os.path.join(folder, CONFIG)
@@ -67,13 +55,32 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
         )
     if (results := _finished(folder, settings["num_train_steps"])) is not None:
         return Claim(states[-1], results)
-    state = checkpoints.newest(os.path.join(folder, "checkpoints"))
+    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints")), None)
+
+
+def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+    """Makes the folder of a run, or finds what it holds already.
+
+    Args:
+        job: what is trained, for config.json; must be equal when a run is resumed.
+        flags: all flags of the command, as given.
+        settings: the flags that have defaults of the system, with the values that hold; `num_train_steps` among them.
+        structural: flags that may not change when a run is resumed.
+        resume: "auto" resumes where there is a whole state, "must" insists on one, "never" on an empty folder.
+
+    Raises:
+        UsageError: the folder holds something else, or flags changed that must not.
+        CheckpointError: there is nothing to resume from.
+    """
+    found = look(folder, job, flags, settings, structural, resume)
+    if found.results is not None:
+        return found
     os.makedirs(folder, exist_ok=True)
-    write_json(config, now)
+    write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
     write_json(os.path.join(folder, "environment.json"), environment())
-    return Claim(state, None)
+    return found
 
 
 def _finished(folder: str, num_steps: int) -> dict[str, float] | None:

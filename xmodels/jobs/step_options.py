@@ -3,9 +3,9 @@
 import dataclasses
 
 import keras
-import tensorflow as tf
 
 from data_pipelines.errors import UsageError
+from xmodels.training.distribution import num_gpus
 from xmodels.training.learner import Memory
 from xmodels.training.progress import say
 
@@ -32,8 +32,16 @@ class StepOptions:
 def set_precision(options: StepOptions) -> None:
     """Sets the policy of the layers that are made from now on."""
     keras.config.set_dtype_policy(POLICIES[options.mixed_precision])
-    if options.mixed_precision == "float16" and not tf.config.list_logical_devices("GPU"):
-        say("Warning: --mixed_precision=float16 without a GPU is slow, and only good for trials; CPUs want bfloat16.")
+    warn_of_precision(options)
+
+
+def warn_of_precision(options: StepOptions) -> None:
+    """Says so where the devices gain nothing from a precision."""
+    if options.mixed_precision == "float16" and not num_gpus():
+        say(
+            "Warning: --mixed_precision=float16 without a GPU gains no speed, and is only good for trials. Use "
+            "--mixed_precision=bfloat16 (fast where /proc/cpuinfo has avx512_bf16 or amx_bf16), or none."
+        )
 
 
 def check_batch_size(options: StepOptions, batch_size: int, replicas: int) -> None:
@@ -41,4 +49,5 @@ def check_batch_size(options: StepOptions, batch_size: int, replicas: int) -> No
     parts = options.gradient_accumulation_steps
     if batch_size % (replicas * parts):
         wanted = f"{replicas} devices" + (f" times --gradient_accumulation_steps={parts}" if parts > 1 else "")
-        raise UsageError(f"--train_batch_size={batch_size}: must be a multiple of the {wanted}.")
+        fitting = max(1, round(batch_size / (replicas * parts))) * replicas * parts
+        raise UsageError(f"--train_batch_size={batch_size}: must be a multiple of the {wanted}, such as {fitting}.")

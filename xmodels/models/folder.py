@@ -43,7 +43,7 @@ def read_weights(path: str) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
     except (SafetensorError, OSError, TypeError) as error:
-        raise CheckpointError(f"{path}: not a readable safetensors file ({error}).") from None
+        raise CheckpointError(f"{path}: not a readable safetensors file ({error}). Copy it again.") from None
 
 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:

@@ -26,6 +26,7 @@ def choose(name: str, num_virtual_devices: int = 0, tpu_flags: Tpu | None = None
         UsageError: TF_CONFIG is wrong.
     """
     tpu_flags = tpu_flags or Tpu()
+    check_gpus()
     if num_virtual_devices:
         split_cpu(num_virtual_devices)
     if name == "auto":
@@ -76,6 +77,28 @@ def _multi_worker() -> tf.distribute.Strategy:
         ) from None
     except RuntimeError as error:
         raise DeviceError(f"--distribution_strategy=multi_worker: TensorFlow is already running ({error}).") from None
+
+
+def num_gpus() -> int:
+    """The GPUs that TensorFlow sees; asking takes none of their memory."""
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+def check_gpus() -> None:
+    """Raises a DeviceError where the environment asks for GPUs that TensorFlow does not see."""
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES", "").strip()
+    if not asked or asked.startswith("-") or num_gpus():
+        return
+    if not tf.sysconfig.get_build_info().get("is_cuda_build"):
+        why = "this TensorFlow was built without CUDA. Install one with it"
+    elif not os.path.exists("/dev/nvidiactl"):
+        why = "this machine shows no NVIDIA driver. Run where there is one (in containers: `--gpus all`)"
+    else:
+        why = 'the CUDA libraries may be missing (`pip install -e ".[gpu]"`), or the number is that of no card (`nvidia-smi -L`)'
+    raise DeviceError(
+        f"CUDA_VISIBLE_DEVICES={asked} asks for GPUs, but TensorFlow sees none: {why}. To use the CPU, run "
+        "`export CUDA_VISIBLE_DEVICES=-1`."
+    )
 
 
 def compiles(jit_compile: str | bool, strategy: tf.distribute.Strategy) -> bool:

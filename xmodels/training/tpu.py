@@ -40,14 +40,23 @@ class Tpu:
         return (self.tpu or "") in LOCAL
 
 
-def connect(flags: Tpu) -> tf.distribute.Strategy:
-    """The strategy for all cores of a TPU.
+def check(flags: Tpu) -> None:
+    """Looks at what can be known before a TPU is asked for anything.
 
     Raises:
         DeviceError: lists all that is missing.
     """
     if problems := [*_runtime_problems(), *_path_problems(flags)]:
         raise DeviceError("--distribution_strategy=tpu: " + " ".join(problems))
+
+
+def connect(flags: Tpu) -> tf.distribute.Strategy:
+    """The strategy for all cores of a TPU.
+
+    Raises:
+        DeviceError: lists all that is missing.
+    """
+    check(flags)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
             tpu=flags.tpu or "local", zone=flags.tpu_zone, project=flags.gcp_project

@@ -1,0 +1,80 @@
+"""Labelled rows before any network sees them: which labels there are, and whether files fit one another."""
+
+from collections.abc import Collection, Hashable, Sequence
+
+import numpy as np
+
+from data_pipelines.corpora.tables import Row
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.text.labels import sort_labels
+
+FEW_ROWS = 20  # with fewer, many labels are no sign of a wrong column
+MUCH_UNKNOWN, MUCH_SHARED = 0.05, 0.1
+
+
+def label_names(rows: list[Row]) -> list[str]:
+    """The different labels, in the order of their ids."""
+    return sort_labels(row.label for row in rows)
+
+
+def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
+    """The number of each row's label, int32 (N,).
+
+    Raises:
+        DataError: a label that training did not have; names the file, the line and the known labels.
+    """
+    ids = {name: index for index, name in enumerate(labels)}
+    for row in rows:
+        if row.label not in ids:
+            raise DataError(
+                f"{path}, line {row.line}: label {row.label!r} does not occur in training. Known: {', '.join(labels[:20])}. "
+                "Correct the row, or add rows with this label to the training file."
+            )
+    return np.array([ids[row.label] for row in rows], np.int32)
+
+
+def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: str | None = None) -> None:
+    """Raises a UsageError where the labels of a training file show that another column is meant."""
+    if len(labels) < 2:
+        raise UsageError(
+            f"{path}: holds one label only ({labels[0]!r}), so there is nothing to tell apart; is --label_column right? Add "
+            "rows of other labels."
+        )
+    if num_rows >= FEW_ROWS and len(labels) > num_rows / 2:
+        column = label_column or "the first of label, labels, class, … in the header"
+        raise UsageError(
+            f"{path}: {len(labels)} different labels in {num_rows} rows, such as {labels[0]!r:.40}. "
+            f"Is the label column ({column}) the right one? Name another with --label_column."
+        )
+
+
+def check_texts(path: str, found: int, trained_on: str, wanted: int) -> None:
+    """Raises a DataError where a held-out file has another number of texts in a row than the training file."""
+    if found != wanted:
+        raise DataError(
+            f"{path}: {found} text(s) in a row, but {trained_on} has {wanted}. Name the columns of both with --text_column and "
+            "--text_pair_column."
+        )
+
+
+def shared_warning(path: str, held: Sequence[Hashable], trained_on: str, trained: Collection[Hashable]) -> str | None:
+    """What to say where rows of a held-out file stand in the training file too; they tell nothing of new text."""
+    known = set(trained)
+    share = sum(row in known for row in held) / max(1, len(held))
+    if share <= MUCH_SHARED:
+        return None
+    return (
+        f"Warning: {share:.0%} of the texts of {path} stand in {trained_on} too, so its scores show what is learnt by heart. "
+        "Take them out of one of the files."
+    )
+
+
+def unknown_warning(path: str, unknown: int, tokens: int, do_lower_case: bool | None) -> str | None:
+    """What to say where much of the text has no piece in the vocabulary."""
+    if unknown <= MUCH_UNKNOWN * tokens:
+        return None
+    case = "" if do_lower_case is not False else " If the vocabulary has no capital letters, use --do_lower_case=true."
+    return (
+        f"Warning: {unknown / tokens:.0%} of the tokens of {path} are [UNK], which tell the network nothing. Is the vocabulary "
+        f"(or checkpoint) that of this language?{case}"
+    )

@@ -1,0 +1,106 @@
+"""Every fault of tests/doctor_faults.py is found before training, with its cause and what to change."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from launch import doctor, finetune, pretrain
+from tests.doctor_clinic import make_clinic
+from tests.doctor_faults import FAULTS
+from tests.invocation import invoke
+
+PAGE = pathlib.Path(__file__).parent.parent / "docs/doctor.md"
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    return make_clinic(tmp_path_factory.mktemp("clinic"))
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    """What the machine of the tests has set would be found too."""
+    for name in ("TF_CONFIG", "CUDA_VISIBLE_DEVICES", "KERAS_BACKEND", "TF_USE_LEGACY_KERAS", "TPU_LIBRARY_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.title)
+def test_fault_is_found_with_its_cause_and_its_cure(fault, clinic, tmp_path, monkeypatch, capsys):
+    flags = {"model_dir": tmp_path / "new"} | fault.make(clinic, tmp_path, monkeypatch)
+    assert invoke("doctor", **flags) == fault.code
+    said = capsys.readouterr()
+    status = "problem" if fault.code else "warning"
+    found = (
+        [line for line in said.out.splitlines() if line.startswith(status)] if fault.check else said.err.splitlines()
+    )
+    line = next((line for line in found if fault.cause in line), None)
+    assert line, f"not said: {fault.cause}\n{said.out}{said.err}"
+    assert not fault.check or line.split(maxsplit=1)[1].startswith(fault.check)
+    assert fault.fix and fault.fix in line
+    assert "Traceback" not in said.out + said.err and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.verb], ids=lambda fault: fault.title)
+def test_command_refuses_the_fault_before_it_trains(fault, clinic, tmp_path, monkeypatch, capsys):
+    flags = {"model_dir": tmp_path / "new"} | fault.make(clinic, tmp_path, monkeypatch)
+    before = sorted(tmp_path.rglob("*"))
+    assert invoke(fault.verb, **flags) == fault.code
+    said = capsys.readouterr().err
+    assert fault.cause in said and fault.fix in said and len(said.splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_healthy_trainings_are_well(clinic, tmp_path, capsys):
+    for flags in (clinic.pretrain(), clinic.finetune(test_file=clinic["test.tsv"])):
+        assert invoke("doctor", **flags, model_dir=tmp_path / "new") == 0
+        said = capsys.readouterr().out
+        assert all(line.startswith("ok ") for line in said.splitlines()[:-1]) and "All is well" in said
+        assert "free for a new run" in said
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_needs_no_tensorflow_comes_before_it():
+    program = "import sys, launch.doctor, xmodels.doctor.examine\nassert not {'tensorflow', 'keras'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=PAGE.parent.parent)
+
+
+def test_a_machine_alone_is_looked_at_too(capsys):
+    assert invoke("doctor") == 0
+    assert {line.split()[1] for line in capsys.readouterr().out.splitlines()[:-1]} >= {"python", "packages", "devices"}
+
+
+def test_the_first_problem_gives_the_exit_code(clinic, tmp_path, capsys):
+    flags = clinic.finetune(init_checkpoint="/nowhere", model_dir=tmp_path, eval_file="/nowhere.tsv")
+    assert invoke("doctor", **flags) == 3
+    said = capsys.readouterr()
+    assert said.out.count("problem ") == 2 and "2 problem(s), 0 warning(s). Mend the first problem (labels)" in said.err
+
+
+def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path, capsys):
+    flags = clinic.pretrain(system="bert", size="mini", model_config_file=None, model_dir=tmp_path / "new")
+    assert invoke("pretrain", "--dry_run", **flags) == 0
+    exact = int(capsys.readouterr().out.partition(" parameters")[0].rpartition(" ")[2].replace(",", ""))
+    assert invoke("doctor", **flags) == 0
+    told = float(capsys.readouterr().out.partition(" million weights")[0].rpartition(" ")[2])
+    assert exact > 3e6 and told == pytest.approx(exact / 1e6, abs=0.06)
+
+
+def test_doctor_takes_every_flag_of_the_commands():
+    for command in (pretrain.COMMAND, finetune.COMMAND):
+        assert set(command.defaults()) <= set(doctor.COMMAND.defaults())
+
+
+def test_a_finished_run_is_known(clinic, tmp_path, capsys):
+    run = clinic.finetune(model_dir=tmp_path / "run", num_train_epochs=0.2, eval_file=None)
+    assert invoke("finetune", **run) == 0
+    assert invoke("doctor", **run) == 0
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_the_page_names_each_fault():
+    page = PAGE.read_text(encoding="utf-8")
+    missing = [fault.title for fault in FAULTS if fault.row not in page]
+    assert not missing, "run `python -m tests.doctor_faults` and put its table into docs/doctor.md"
+    assert len({fault.title for fault in FAULTS}) == len(FAULTS) >= 30

@@ -1,0 +1,93 @@
+"""The doctor: looks at machine, data and plans of a training before it begins, and says what would go wrong.
+
+What needs no TensorFlow comes first. What a training checks too is checked by the same functions, in the same words.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from data_pipelines.errors import ReportedError
+from xmodels.doctor import labels, machine, network, records, room, versions, vocabulary
+from xmodels.doctor.case import FINETUNE, Case, case_of
+from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
+from xmodels.jobs.quiet import quiet_start
+
+ENVIRONMENT = [
+    ("python", versions.python),
+    ("packages", versions.packages),
+    ("tensorflow", versions.tensorflow),
+    ("keras", versions.keras),
+]
+FILES = [
+    ("cluster", machine.cluster),
+    ("run folder", room.folder),
+    ("records", records.shards),
+    ("held out", records.held_out_shards),
+    ("vocabulary", vocabulary.vocabulary),
+    ("labels", labels.rows),
+]
+TRAINING = [
+    ("devices", machine.devices),
+    ("precision", machine.precision),
+    ("data", records.fit),
+    ("network", network.system),
+    ("checkpoint", network.checkpoint),
+    ("labels", labels.recorded),
+    ("text", labels.known_text),
+    ("run", network.run),
+    ("memory", room.memory),
+    ("disk", room.disk),
+]
+
+
+class Unwell(ReportedError):
+    """Something is wrong; the exit code is that of the first problem."""
+
+    def __init__(self, found: list[Finding]):
+        problems = [finding for finding in found if finding.status == PROBLEM]
+        warnings = sum(finding.status == WARNING for finding in found)
+        super().__init__(
+            f"{len(problems)} problem(s), {warnings} warning(s). Mend the first problem ({problems[0].name}) and ask again."
+        )
+        self.exit_code = problems[0].exit_code
+
+
+def examine(given: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> list[Finding]:
+    """Prints a line for every check.
+
+    Args:
+        given: the flags on the command line, those of `pretrain` or `finetune`.
+        defaults: of all flags of both commands, by the name of the command.
+
+    Raises:
+        Unwell: with the exit code of the first problem.
+    """
+    began = time.monotonic()
+    found = []
+    for finding in all_findings(case_of(given, defaults)):
+        print(finding, flush=True)
+        found.append(finding)
+    if any(finding.status == PROBLEM for finding in found):
+        raise Unwell(found)
+    warnings = sum(finding.status == WARNING for finding in found)
+    verdict = f"{warnings} warning(s), no problem" if warnings else "All is well"
+    print(f"{verdict}: {len(found)} checks in {time.monotonic() - began:.1f} s.", flush=True)
+    return found
+
+
+def all_findings(case: Case) -> Iterator[Finding]:
+    """Runs all checks; without TensorFlow only those before it, where the installation cannot work."""
+    broken = False
+    for finding in findings(ENVIRONMENT, case):
+        broken |= finding.status == PROBLEM
+        yield finding
+    if case.job is None and records.is_labelled(case.flags.data_dir):
+        case.job = FINETUNE
+    yield from findings(FILES, case)
+    if broken:
+        return
+    with quiet_start():
+        import xmodels.jobs.finetune
+        import xmodels.jobs.pretrain  # noqa: F401  TensorFlow and Keras, once for all that follows
+    yield from findings(TRAINING, case)

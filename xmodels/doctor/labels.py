@@ -1,0 +1,71 @@
+"""Labelled files: readable, with the same labels, and of text that the vocabulary knows."""
+
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.labelled_rows import (
+    check_labels,
+    check_texts,
+    label_ids,
+    label_names,
+    shared_warning,
+    unknown_warning,
+)
+from data_pipelines.records import Manifest
+from data_pipelines.text.vocabulary import UNKNOWN
+from xmodels.doctor.case import FINETUNE, Case
+from xmodels.doctor.records import is_labelled
+from xmodels.training.progress import say
+
+SAMPLE = 1000  # rows whose tokens are counted
+
+
+def rows(case: Case) -> str | None:
+    """The tables of training, evaluation and test."""
+    flags = case.flags
+    if case.job != FINETUNE or not flags.train_file:
+        return None
+    columns = Columns(flags.text_column, flags.text_pair_column, flags.label_column)
+    train = read_table(flags.train_file, columns)
+    labels = label_names(train)
+    check_labels(flags.train_file, labels, len(train), flags.label_column)
+    told = [f"{len(train):,} rows to train on, {len(labels)} labels"]
+    for name, path in (("to evaluate on", flags.eval_file), ("to test on", flags.test_file)):
+        if not path or is_labelled(path):
+            continue
+        held = read_table(path, columns)
+        label_ids(path, held, labels)
+        check_texts(path, len(held[0].texts), flags.train_file, len(train[0].texts))
+        if warning := shared_warning(path, [row.texts for row in held], flags.train_file, [row.texts for row in train]):
+            say(warning)
+        told.append(f"{len(held):,} {name}")
+    case.labels, case.num_rows, case.texts = labels, len(train), [text for row in train[:SAMPLE] for text in row.texts]
+    return ", ".join(told)
+
+
+def recorded(case: Case) -> str | None:
+    """Records of labelled data against the checkpoint's vocabulary and each other."""
+    from xmodels.jobs.labelled import check_recorded
+
+    flags = case.flags
+    if case.job != FINETUNE or not flags.data_dir or case.manifest is None or case.tokenizer is None:
+        return None
+    case.labels = check_recorded(flags.data_dir, case.manifest, case.tokenizer, None)
+    case.num_rows = case.manifest.num_examples
+    check_labels(flags.data_dir, case.labels, case.num_rows)
+    for path in (flags.eval_file, flags.test_file):
+        if path and is_labelled(path):
+            check_recorded(path, Manifest.read(path), case.tokenizer, case.labels)
+    return f"{case.num_rows:,} examples, {len(case.labels)} labels"
+
+
+def known_text(case: Case) -> str | None:
+    """How much of the text the vocabulary of the checkpoint knows, and how much --max_seq_length cuts."""
+    if not case.texts or case.tokenizer is None:
+        return None
+    pieces = [found.ids for found in case.tokenizer.encode_batch(case.texts)]
+    unknown_id, tokens = case.tokenizer.vocabulary.roles.get(UNKNOWN, -1), sum(map(len, pieces))
+    unknown = sum(ids.count(unknown_id) for ids in pieces)
+    if warning := unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case):
+        say(warning)
+    longest = case.flags.max_seq_length
+    cut = sum(len(ids) + 2 > longest for ids in pieces) / len(pieces)
+    return f"{unknown / max(1, tokens):.1%} of the tokens unknown, {cut:.0%} of the texts cut at {longest}"

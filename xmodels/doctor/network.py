@@ -1,0 +1,112 @@
+"""The network that is planned: its sizes, the checkpoint it starts from, and the folder of its run."""
+
+import dataclasses
+import functools
+import math
+
+from data_pipelines.errors import UsageError
+from data_pipelines.text.letter_case import case_warning
+from xmodels.doctor.case import FINETUNE, PRETRAIN, Case
+from xmodels.training.progress import say
+
+FEW = 13  # pieces of a vocabulary: a number that no other axis has
+
+
+def system(case: Case) -> str | None:
+    """The system's network for these records: configuration, positions, batch."""
+    from xmodels import systems
+    from xmodels.jobs import pretraining_network as network
+    from xmodels.jobs.pretraining_records import check_features
+
+    flags = case.flags
+    if case.job != PRETRAIN or not flags.system:
+        return None
+    module = systems.load(flags.system)
+    network.check_size(flags, module)
+    if case.records is None:
+        return f"{flags.system} is known"
+    vocabulary = case.tokenizer.vocabulary
+    config = network.chosen_config(flags, module, len(vocabulary))
+    case.recipe = network.recipe_of(flags, module, vocabulary, case.records, config)
+    network.check_sizes(flags, case.recipe, case.num_replicas)
+    if not case.records.static:
+        check_features(flags, case.source, case.recipe.objective(), case.recipe.packings)
+    backbone = case.recipe.backbone()
+    network.check_positions(backbone.config, case.records.sequence_length, flags.data_dir or flags.input_file)
+    case.num_parameters = num_parameters(type(backbone), backbone.config)
+    case.config = backbone.config
+    return f"{flags.system}, about {case.num_parameters / 1e6:.1f} million weights, {case.config.max_sequence_length} positions"
+
+
+def num_parameters(model: type, config) -> int:
+    """The weights of network and heads.
+
+    Told from two networks with hardly any layers and pieces, so that a large one is never built: every further layer and
+    every further piece add the same number. The heads are taken for those of BERT.
+    """
+    one, two = (_shapes(model, dataclasses.replace(config, num_layers=n, vocabulary_size=FEW)) for n in (1, 2))
+    least = sum(map(math.prod, one))
+    layer = sum(map(math.prod, two)) - least
+    piece = sum(math.prod(shape) // FEW for shape in one if FEW in shape)
+    heads = config.hidden_dim * (config.hidden_dim + 5) + config.vocabulary_size
+    return least + (config.num_layers - 1) * layer + (config.vocabulary_size - FEW) * piece + heads
+
+
+@functools.lru_cache(8)
+def _shapes(model: type, config) -> list[tuple[int, ...]]:
+    return [tuple(weight.shape) for weight in model(config).initialize().weights]
+
+
+def checkpoint(case: Case) -> str | None:
+    """The checkpoint to start from, against network, vocabulary and lengths."""
+    from xmodels.conversion import convert
+    from xmodels.jobs import finetune, pretraining_network
+
+    flags = case.flags
+    if not flags.init_checkpoint:
+        if case.job == FINETUNE:
+            raise UsageError("--init_checkpoint is missing: name the run, model folder or hf:FOLDER to fine-tune.")
+        return None
+    case.loaded = loaded = convert.load(flags.init_checkpoint)
+    if case.job == FINETUNE:
+        case.tokenizer = finetune.open_tokenizer_of(flags, loaded)
+        finetune.check_options(flags, case.num_replicas, loaded)
+        case.config = loaded.config
+        case.num_parameters = sum(value.size for value in loaded.values.values())
+        if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):
+            say(warning)
+    elif case.config is not None:
+        tokens = case.tokenizer.vocabulary.tokens
+        pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
+    heads = f", heads {', '.join(sorted(loaded.heads))}" if loaded.heads else ""
+    return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{heads}"
+
+
+def model_of(case: Case) -> type:
+    """The class of the system's network."""
+    from xmodels import systems
+
+    return systems.load(case.flags.system).MODEL
+
+
+def run(case: Case) -> str | None:
+    """Whether the run folder is free, or holds this run."""
+    from xmodels.jobs import finetune, pretrain
+
+    if not case.flags.model_dir or case.config is None:
+        return None
+    if case.job == PRETRAIN:
+        options = _options(pretrain.Options, case)
+        held = pretrain.held_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
+    elif case.labels is not None:
+        options = _options(finetune.Options, case)
+        held = finetune.held_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)
+    else:
+        return None
+    if held.results is not None:
+        return f"{case.flags.model_dir} is finished"
+    return f"goes on from {held.state}" if held.state else "free for a new run"
+
+
+def _options(kind: type, case: Case):
+    return kind(**{field.name: getattr(case.flags, field.name) for field in dataclasses.fields(kind)})

@@ -1,0 +1,64 @@
+"""Records: whole, readable, of this vocabulary, and fit for the system. Until `fit` without TensorFlow."""
+
+import os
+
+from data_pipelines.records import MANIFEST, Manifest, damage, verify
+from xmodels.doctor.case import PRETRAIN, Case
+from xmodels.jobs.preflight import size
+from xmodels.training.progress import say
+
+DEEP = 1_000_000_000  # bytes that are hashed in about a second; of more only the sizes are compared
+
+
+def shards(case: Case) -> str | None:
+    """The manifest and the files that it names."""
+    if not case.flags.data_dir:
+        return None
+    case.manifest, told = _whole(case.flags.data_dir, case.flags.on_corrupt_shard == "skip")
+    return told
+
+
+def held_out_shards(case: Case) -> str | None:
+    """The same of --eval_data_dir."""
+    return _whole(case.flags.eval_data_dir)[1] if case.flags.eval_data_dir else None
+
+
+def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
+    manifest = Manifest.read(folder)
+    total = sum(shard.bytes for shard in manifest.shards)
+    deep = total <= DEEP
+    lost = damage(folder, manifest, deep) if may_skip else {}
+    if 0 < len(lost) < len(manifest.shards):
+        say(
+            f"Warning: {'; '.join(lost.values())}. --on_corrupt_shard=skip leaves out what cannot be read; copy it again."
+        )
+    else:
+        verify(folder, manifest, deep)
+    how = "checksums right" if deep else "sizes right (`xmodels inspect_data --verify` reads them all)"
+    return manifest, f"{manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), {size(total)}, {how}"
+
+
+def fit(case: Case) -> str | None:
+    """What `pretrain` checks of records before it builds a network."""
+    from data_pipelines.record_checks import check_contents
+    from xmodels import systems
+    from xmodels.jobs import pretraining_records
+
+    flags = case.flags
+    broken = flags.data_dir and case.manifest is None  # its own check said so
+    if case.job != PRETRAIN or broken or not (flags.data_dir or flags.input_file):
+        return None
+    source, case.tokenizer = pretraining_records.open_records(flags)
+    records = pretraining_records.record_sizes(flags, source)
+    if flags.system in systems.names():
+        pretraining_records.check_words(flags, source, systems.load(flags.system))
+    looked = check_contents(source, len(case.tokenizer.vocabulary))
+    pretraining_records.open_held_out(flags, source)
+    case.source, case.records = source, records
+    masking = "masked already" if records.static else "masked while training"
+    return f"length {records.sequence_length}, up to {records.num_predictions} hidden tokens, {masking}; {looked} looked at"
+
+
+def is_labelled(folder: str | None) -> bool:
+    """Whether a folder holds records of labelled data."""
+    return bool(folder) and os.path.isfile(os.path.join(folder, MANIFEST)) and "task" in Manifest.read(folder).settings

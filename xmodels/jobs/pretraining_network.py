@@ -1,0 +1,158 @@
+"""The network that a pretraining trains: its sizes, checked against the records, and the weights that it starts from.
+
+`options` are the `Options` of `xmodels.jobs.pretrain`.
+"""
+
+import difflib
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.conversion.formats import Loaded, config_from, table_of
+from xmodels.jobs.step_options import check_batch_size
+from xmodels.models.backbone import ModelConfig
+from xmodels.models.folder import assign, read_json
+from xmodels.training.progress import say
+from xmodels.training.recipe import Recipe, Records
+
+
+def check_size(options, system) -> None:
+    """Raises a UsageError where the system has no network of that size."""
+    if options.size not in system.SIZES and not options.model_config_file:
+        near = difflib.get_close_matches(options.size, system.SIZES, 1, 0.3)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.{hint}")
+
+
+def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
+    """The configuration that --model_config_file names; None where --size decides.
+
+    Raises:
+        UsageError: its vocabulary has another size than that of the records.
+        CheckpointError: it is no configuration of the system's network.
+    """
+    if not options.model_config_file:
+        return None
+    values = read_json(options.model_config_file)
+    config_class = system.MODEL.config_class
+    if "config" in values:  # a config.json of ours
+        config = config_class.from_json(values["config"], options.model_config_file)
+    else:
+        table = table_of(_module_name(system.MODEL))
+        form = getattr(table, "TENSORFLOW1", table.HUGGING_FACE)
+        config = config_from(form, values, config_class, options.model_config_file)
+    if config.vocabulary_size != vocabulary_size:
+        raise UsageError(
+            f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "
+            f"has {vocabulary_size} pieces. Set vocab_size to {vocabulary_size}, or make records with its vocabulary."
+        )
+    return config
+
+
+def recipe_of(options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig | None) -> Recipe:
+    """The system's recipe for these records, with the numbers of the flags."""
+    return system.recipe(vocabulary, records, options.size, config).override(
+        batch_size=options.train_batch_size,
+        num_steps=options.num_train_steps,
+        learning_rate=options.learning_rate,
+        num_warmup_steps=options.num_warmup_steps,
+        optimizer=options.optimizer,
+        clip_norm=options.clip_norm,
+    )
+
+
+def check_sizes(options, recipe: Recipe, num_replicas: int) -> None:
+    """Raises a UsageError where numbers of a training contradict each other or the devices."""
+    check_batch_size(options, recipe.batch_size, num_replicas)
+    if recipe.num_warmup_steps > recipe.num_steps:
+        raise UsageError(
+            f"--num_warmup_steps={recipe.num_warmup_steps} is more than --num_train_steps={recipe.num_steps}. "
+            f"A tenth is usual: --num_warmup_steps={recipe.num_steps // 10}."
+        )
+
+
+def scored_positions(recipe: Recipe, records: Records) -> int:
+    """At how many tokens of an example the vocabulary is scored."""
+    return records.sequence_length if recipe.packings == ("stream",) else records.num_predictions
+
+
+def check_positions(config: ModelConfig, sequence_length: int, source: str) -> None:
+    """Raises a UsageError where examples are longer than the network has positions."""
+    if sequence_length > config.max_sequence_length:
+        raise UsageError(
+            f"{source}: examples of {sequence_length} tokens, but the network has {config.max_sequence_length} positions. "
+            f"Make records with --max_seq_length={config.max_sequence_length} or less, or give the network more: "
+            "max_position_embeddings in --model_config_file."
+        )
+
+
+def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
+    """Checks that the weights of a checkpoint are those of this network and of the records' vocabulary.
+
+    Args:
+        loaded: the checkpoint `source`.
+        model, config: the class of the network that is to start from it, and its configuration.
+        tokens: those of the records' vocabulary, in order of their ids.
+
+    Raises:
+        CheckpointError: another architecture or other sizes.
+        UsageError: another vocabulary, or its tokens in another order.
+    """
+    name = _module_name(model)
+    if loaded.model != name:
+        raise CheckpointError(
+            f"--init_checkpoint={source}: holds the network {loaded.model!r}, but --system trains {name!r}. Give a checkpoint "
+            f"of {name!r}, or a --system that trains {loaded.model!r}."
+        )
+    _check_vocabulary(loaded, source, config.vocabulary_size, tokens)
+    there, here = loaded.config.to_json(), config.to_json()
+    differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith("dropout")}
+    listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
+    if any(type(value) is int for _, value in differ.values()):
+        raise CheckpointError(
+            f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "
+            "--model_config_file with the config.json that lies in its folder."
+        )
+    if differ:
+        say(
+            f"Warning: --init_checkpoint={source} was trained otherwise ({listed}). Give --model_config_file with the "
+            "config.json that lies in its folder to go on as it was."
+        )
+
+
+def _check_vocabulary(loaded: Loaded, source: str, size: int, tokens: list[str] | None) -> None:
+    if loaded.config.vocabulary_size != size:
+        raise UsageError(
+            f"--init_checkpoint={source}: its vocabulary has {loaded.config.vocabulary_size} pieces, that of the "
+            f"records {size}. Make the records with the vocabulary of the checkpoint."
+        )
+    known = tokens_of(loaded)
+    if known is None or tokens is None or known == tokens:
+        return
+    place = next(i for i, pair in enumerate(zip(known, tokens, strict=False)) if pair[0] != pair[1])
+    raise UsageError(
+        f"--init_checkpoint={source}: its vocabulary has as many pieces as that of the records, but others or in another order: "
+        f"id {place} is {known[place]!r} there, {tokens[place]!r} here. Make the records with the vocabulary of the checkpoint."
+    )
+
+
+def tokens_of(loaded: Loaded) -> list[str] | None:
+    """The tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
+    return loaded.tokenizer.open().vocabulary.tokens if loaded.tokenizer else None
+
+
+def _module_name(model: type) -> str:
+    return model.__module__.rsplit(".", 1)[-1]
+
+
+def initialize(loaded: Loaded, source: str, backbone, objective) -> None:
+    """Starts from the weights of a checkpoint that `check_start` accepts; heads that it lacks keep random values."""
+    assign("backbone", backbone, loaded.values, source)
+    held = {name for name in loaded.values if name.startswith("objective.")}
+    for part in objective.parts:
+        if any(name.startswith(part.prefix) for name in held):
+            assign(part.prefix, part, loaded.values, source)
+    for warning in loaded.warnings:
+        say(f"Note: {warning}")
+    say(
+        f"Initial weights from {source}" + (f", with heads {', '.join(sorted(loaded.heads))}." if loaded.heads else ".")
+    )
