@@ -1,0 +1,95 @@
+"""What the benchmarks share: one process a measurement, pinned and counted in processor seconds; tables."""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+
+def processor_seconds() -> float:
+    """Of this process and the children that have ended."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def timed(call, count: int) -> dict:
+    """Processor and wall seconds of one of `count` calls, after they were made."""
+    wall, processor = time.perf_counter(), processor_seconds()
+    for _ in range(count):
+        call()
+    return {
+        "processor": (processor_seconds() - processor) / count,
+        "wall": (time.perf_counter() - wall) / count,
+    }
+
+
+def alone(module: str, arguments: list[str], cores: int = 1, limit: int = 900) -> dict:
+    """Runs `python -m module arguments` on some cores; returns the JSON object of its last line.
+
+    A method that fails, or a library that is absent, gives {"error": its last line}.
+    """
+    threads = str(cores)
+    environment = os.environ | {
+        "OMP_NUM_THREADS": threads, "TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads,
+        "OMP_WAIT_POLICY": "passive", "TF_CPP_MIN_LOG_LEVEL": "3", "TOKENIZERS_PARALLELISM": "true" if cores > 1 else "false",
+        "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
+    chosen = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
+    command = ["taskset", "-c", chosen, sys.executable, "-m", module, *arguments]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"error": f"more than {limit} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        return {"error": ([line for line in done.stderr.splitlines() if line.strip()] or ["no result"])[-1][:200]}
+    return json.loads(lines[-1])
+
+
+def rounds(module: str, methods: dict[str, list[str]], count: int, cores: int = 1) -> dict[str, dict]:
+    """All methods in turns, `count` times; of each the round with the fewest processor seconds."""
+    best: dict[str, dict] = {}
+    for number in range(count):
+        for name, arguments in methods.items():
+            result = alone(module, arguments, cores)
+            print(f"round {number + 1}: {name}: {result}", file=sys.stderr, flush=True)
+            if name not in best or result.get("processor", 1e9) < best[name].get("processor", 1e9):
+                best[name] = result
+    return best
+
+
+def sgemm_peak() -> float:
+    """GFLOP per processor second of a large float32 matrix product in TensorFlow, on the cores that this process has."""
+    import tensorflow as tf
+
+    a, b = tf.random.normal((1024, 768)), tf.random.normal((768, 3072))
+    product = tf.function(lambda: tf.reduce_sum(tf.matmul(a, b)))
+    product()
+    best = min(timed(product, 20)["processor"] for _ in range(5))
+    return 2 * 1024 * 768 * 3072 / best / 1e9
+
+
+def machine(cores: int) -> str:
+    """What was measured on, without names that tell whose machine it is."""
+    import importlib.metadata
+
+    found = []
+    for package in ("tensorflow", "keras", "torch", "transformers", "keras-hub", "onnxruntime"):
+        try:
+            found.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"without {package}")
+    return f"Python {platform.python_version()}, {', '.join(found)}; {cores} of {os.cpu_count()} cores."
+
+
+def table(columns: list[str], rows: list[list]) -> str:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    return "\n".join(lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]) + "\n"
