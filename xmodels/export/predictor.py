@@ -205,6 +205,8 @@ class Predictor:
     ) -> list[Prediction]:
         """Answers any number of inputs; the network is compiled once for each multiple of 8 in length.
 
+        Inputs of like length share a batch, so that little is padding; the answers come in the order of the inputs.
+
         Args:
             texts: tuples of `num_texts` strings.
             batch_size: inputs that go through the network together.
@@ -214,17 +216,18 @@ class Predictor:
             DataError: a tuple has another number of texts; nothing is predicted.
         """
         self._check(texts)
-        predictions = []
+        predictions: list[Prediction | None] = [None] * len(texts)
+        order = sorted(range(len(texts)), key=lambda index: sum(map(len, texts[index])))
         for first in range(0, len(texts), batch_size):
-            rows = texts[first : first + batch_size]
+            places = order[first : first + batch_size]
+            rows = [texts[place] for place in places]
             features = self.features(rows)
             fill = [(0, batch_size - len(rows)), (0, 0)]
             features = {name: tf.constant(np.pad(value, fill, "edge")) for name, value in features.items()}
             answer = {name: value.numpy()[: len(rows)] for name, value in self._answer(features).items()}
-            predictions += [
-                Prediction(self.labels[label], dict(zip(self.labels, row.tolist(), strict=True)))
-                for label, row in zip(answer["label_ids"], answer["probabilities"], strict=True)
-            ]
+            for place, label, row in zip(places, answer["label_ids"], answer["probabilities"], strict=True):
+                probabilities = dict(zip(self.labels, row.tolist(), strict=True))
+                predictions[place] = Prediction(self.labels[label], probabilities)
             progress(len(rows))
         return predictions
 

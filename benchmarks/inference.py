@@ -1,0 +1,240 @@
+"""Strings to labels: a fine-tuned BERT of ours beside Hugging Face and ONNX Runtime, with the same weights.
+
+    python -m benchmarks.inference --texts=sentences.txt --output=benchmarks/results/inference.md [--sizes=mini,base]
+
+The texts are real sentences of mixed lengths, one a line. Methods are processes of
+their own on the same cores and take turns. Strings: tokenizer and network, in batches of 32. Equal shapes: the network
+alone on 32 x 128 ids; ONNX Runtime gets the graph of ours. Take it on a calm machine.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+
+from benchmarks import measure
+
+BATCH, LENGTH = 32, 128
+METHODS = {
+    "Hugging Face, padded to the longest": ["hugging_face"],
+    "Hugging Face, padded to 128": ["hugging_face", "--padded"],
+    "ours, xmodels predict": ["ours"],
+    "ours, SavedModel (strings in)": ["saved_model"],
+}
+SHAPES = {
+    "Hugging Face": ["hugging_face", "--ids"],
+    "ONNX Runtime": ["onnx", "--ids"],
+    "ours": ["ours", "--ids"],
+}
+
+
+def read_texts(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return [line.strip() for line in file if line.strip()][:512]
+
+
+def make_run(size: str, folder: str, texts: str) -> None:
+    """A classifier with random weights as a run folder, its SavedModel, its graph for ONNX, and a Hugging Face folder."""
+    import keras
+
+    from data_pipelines.corpora.corpus import open_corpus
+    from data_pipelines.text.train import train_wordpiece
+    from data_pipelines.text.wordpiece import WordPieceTokenizer
+    from xmodels.conversion import convert
+    from xmodels.export import saved_model
+    from xmodels.export.predictor import write_task
+    from xmodels.models.bert import SIZES, Bert, BertConfig
+    from xmodels.models.folder import write_model
+    from xmodels.tasks.classify import Classify
+
+    keras.utils.set_random_seed(0)
+    tokenizer = WordPieceTokenizer(train_wordpiece(open_corpus(texts, "en"), 8000))
+    config = BertConfig(len(tokenizer.vocabulary), activation="gelu", **SIZES[size])
+    backbone, task = Bert(config).initialize(), Classify(config, ("no", "yes", "perhaps"))
+    task.forward(backbone, {name: x[:1] for name, x in full_batch().items()})  # creates the head
+    run = f"{folder}/{size}"
+    os.makedirs(f"{run}/backbone")
+    write_model(f"{run}/backbone", backbone, task, tokenizer.files(), tokenizer.describe())
+    write_task(run, task, 1, LENGTH)
+    convert.save(convert.load(run), f"hf:{run}/hf")
+    saved_model.export(run, f"{run}/export", "text")
+
+
+def ours(run: str, texts: list[str], ids: bool) -> dict:
+    import numpy as np
+
+    from xmodels.export.predictor import Predictor
+
+    begun = time.perf_counter()
+    predictor = Predictor.load(run)
+    if ids:
+        import tensorflow as tf
+
+        batch = {n: tf.constant(x) for n, x in full_batch().items()}
+        answer = tf.function(predictor.answer)
+        answer(batch)
+        return {**measure.timed(lambda: answer(batch), 6), "first": time.perf_counter() - begun}
+    rows = [(text,) for text in texts]
+    found = predictor.predict(rows, BATCH)
+    first = time.perf_counter() - begun
+    took = measure.timed(lambda: predictor.predict(rows, BATCH), 2)
+    return {**took, "first": first, "answer": float(np.sum([list(f.probabilities.values())[0] for f in found]))}
+
+
+def saved_model(run: str, texts: list[str], ids: bool) -> dict:
+    import numpy as np
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  its ops
+
+    begun = time.perf_counter()
+    served = tf.saved_model.load(f"{run}/export/1").signatures["serving_default"]
+
+    def predict():
+        batches = (texts[i : i + BATCH] for i in range(0, len(texts), BATCH))
+        return [served(text=tf.constant(batch))["probabilities"].numpy() for batch in batches]
+
+    found = predict()
+    first = time.perf_counter() - begun
+    return {**measure.timed(predict, 2), "first": first, "answer": float(np.concatenate(found)[:, 0].sum())}
+
+
+def full_batch() -> dict:
+    import numpy as np
+
+    token_ids = np.random.default_rng(0).integers(5, 500, (BATCH, LENGTH)).astype("int32")
+    return {
+        "token_ids": token_ids,
+        "segment_ids": np.zeros_like(token_ids),
+        "padding_mask": np.ones_like(token_ids, bool),
+    }
+
+
+def hugging_face(run: str, texts: list[str], ids: bool, padded: bool) -> dict:
+    import numpy as np
+    import torch
+    import transformers
+
+    begun = time.perf_counter()
+    model = transformers.BertForSequenceClassification.from_pretrained(f"{run}/hf").eval()
+    if ids:
+        held = torch.tensor(full_batch()["token_ids"]).long()
+        with torch.inference_mode():
+            model(held)
+            return {**measure.timed(lambda: model(held), 6), "first": time.perf_counter() - begun}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(f"{run}/hf")
+
+    def predict():
+        answers = []
+        for start in range(0, len(texts), BATCH):
+            how = {"padding": "max_length" if padded else True, "truncation": True, "max_length": LENGTH}
+            inputs = tokenizer(texts[start : start + BATCH], return_tensors="pt", **how)
+            answers.append(torch.softmax(model(**inputs).logits, dim=-1).numpy())
+        return np.concatenate(answers)
+
+    with torch.inference_mode():
+        found = predict()
+        first = time.perf_counter() - begun
+        return {**measure.timed(predict, 2), "first": first, "answer": float(found[:, 0].sum())}
+
+
+def onnx(run: str, texts: list[str], ids: bool) -> dict:
+    import onnxruntime
+    import tensorflow as tf
+    import tf2onnx
+    from keras import ops
+
+    from xmodels.export.predictor import Predictor
+    from xmodels.layers.activations import ACTIVATIONS
+
+    ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + ops.erf(x / 2**0.5))  # the format knows no complement of erf
+    predictor = Predictor.load(run)
+    batch = full_batch()
+    specs = [tf.TensorSpec(x.shape, x.dtype, name=name) for name, x in batch.items()]
+    call = tf.function(lambda *values: predictor.answer(dict(zip(batch, values, strict=True)))["probabilities"])
+    tf2onnx.convert.from_function(call, specs, opset=17, output_path=f"{run}/model.onnx")
+    begun = time.perf_counter()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    session = onnxruntime.InferenceSession(f"{run}/model.onnx", options)
+    session.run(None, batch)
+    return {**measure.timed(lambda: session.run(None, batch), 6), "first": time.perf_counter() - begun}
+
+
+def report(strings: dict, shapes: dict, size: str, count: int) -> str:
+    eager = strings["Hugging Face, padded to the longest"].get("processor")
+    runtime = shapes["ONNX Runtime"].get("processor")
+    rows = [
+        [name, f["error"], "", "", ""] if "error" in f else [
+            name, f"{count / f['processor']:,.0f}", f"{eager / f['processor']:.2f}" if eager else "", f"{f['first']:.1f}",
+            f"{f['answer']:.3f}",
+        ]
+        for name, f in strings.items()
+    ]  # fmt: skip
+    text = f"\n## BERT-{size}: {count} sentences, batches of {BATCH}\n\n"
+    text += measure.table(
+        ["", "texts / processor s", "times Hugging Face", "s to load and answer all once", "sum of answers"], rows
+    )
+    rows = [
+        [name, f["error"], ""] if "error" in f else [
+            name, f"{f['processor']:.3f}", f"{runtime / f['processor']:.2f}" if runtime else ""
+        ]
+        for name, f in shapes.items()
+    ]  # fmt: skip
+    text += f"\nThe network alone, {BATCH} x {LENGTH} ids:\n\n"
+    return text + measure.table(["", "processor s / batch", "times ONNX Runtime"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("method", nargs="?", help="one method, in this process")
+    for name in ("--ids", "--padded"):
+        parser.add_argument(name, action="store_true")
+    parser.add_argument("--folder")
+    parser.add_argument("--size")
+    parser.add_argument("--texts", required=True)
+    parser.add_argument("--sizes", default="mini,base")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--output")
+    given = parser.parse_args()
+    run = f"{given.folder}/{given.size}"
+    if not given.method:
+        compare(given)
+    elif given.method == "make_run":
+        make_run(given.size, given.folder, given.texts)
+        print("{}")
+    elif given.method == "hugging_face":
+        print(json.dumps(hugging_face(run, read_texts(given.texts), given.ids, given.padded)))
+    else:
+        method = {"ours": ours, "saved_model": saved_model, "onnx": onnx}[given.method]
+        print(json.dumps(method(run, read_texts(given.texts), given.ids)))
+
+
+def compare(given) -> None:
+    text = (
+        f"Made by `python -m benchmarks.inference --sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}`; its head "
+        f"says what is measured.\n\n{measure.machine(given.cores)}\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        texts = given.texts
+        for size in given.sizes.split(","):
+            more = [f"--size={size}", f"--folder={folder}", f"--texts={texts}"]
+            made = measure.alone("benchmarks.inference", ["make_run", *more])
+            if "error" in made:
+                raise SystemExit(f"run: {made['error']}")
+            strings, shapes = (
+                measure.rounds(
+                    "benchmarks.inference", {n: [*a, *more] for n, a in methods.items()}, given.rounds, given.cores
+                )
+                for methods in (METHODS, SHAPES)
+            )
+            text += report(strings, shapes, size, len(read_texts(texts)))
+    print(text)
+    if given.output:
+        with open(given.output, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()
