@@ -10,6 +10,8 @@ from launch import doctor, finetune, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS
 from tests.invocation import invoke
+from xmodels import systems
+from xmodels.doctor.network import num_parameters
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs/doctor.md"
 
@@ -85,6 +87,21 @@ def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path,
     assert invoke("doctor", **flags) == 0
     told = float(capsys.readouterr().out.partition(" million weights")[0].rpartition(" ")[2])
     assert exact > 3e6 and told == pytest.approx(exact / 1e6, abs=0.06)
+
+
+@pytest.mark.parametrize("name", systems.names())
+def test_weights_of_every_system_are_told_from_its_smallest_networks(name):
+    system = systems.load(name)
+    sizes = min(system.SIZES.values(), key=lambda size: size["hidden_dim"])
+    config = system.MODEL.config_class(vocabulary_size=300, **sizes | {"num_layers": 4})
+    heads = config.hidden_dim * (config.hidden_dim + 5) + 300
+    assert num_parameters(system.MODEL, config) == system.MODEL(config).initialize().count_params() + heads
+
+
+def test_libraries_that_cannot_be_imported_are_a_problem(clinic, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "xmodels.jobs.pretrain", None)
+    assert invoke("doctor", **clinic.pretrain(model_dir=tmp_path / "new")) == 2
+    assert "problem  import        TensorFlow, Keras or what they need cannot be imported" in capsys.readouterr().out
 
 
 def test_doctor_takes_every_flag_of_the_commands():

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.errors import ReportedError
+from data_pipelines.errors import ReportedError, UsageError
 from xmodels.doctor import labels, machine, network, records, room, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
@@ -87,7 +87,18 @@ def all_findings(case: Case) -> Iterator[Finding]:
     yield from findings(FILES, case)
     if broken:
         return
-    with quiet_start():
-        import xmodels.jobs.finetune
-        import xmodels.jobs.pretrain  # noqa: F401  TensorFlow and Keras, once for all that follows
-    yield from findings(TRAINING, case)
+    failed = list(findings([("import", _import)], case))
+    yield from failed or findings(TRAINING, case)
+
+
+def _import(case: Case) -> None:
+    """TensorFlow and Keras, once for all that follows."""
+    try:
+        with quiet_start():
+            import xmodels.jobs.finetune
+            import xmodels.jobs.pretrain  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            f"TensorFlow, Keras or what they need cannot be imported ({error}). Run `pip install --force-reinstall -e .` "
+            "where setup.py lies, best in a new environment."
+        ) from None
