@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tests.small_learner import largest_difference, make_batches, make_learner, train, values
 from xmodels.training.learner import Memory
+from xmodels.training.memory_estimate import training_memory
 
 
 @pytest.mark.parametrize(("optimizer", "jit_compile"), [("bert_adamw", False), ("lamb", True)])
@@ -59,9 +60,14 @@ def test_rematerialized_blocks_have_equal_gradients_with_dropout(jit_compile):
         np.testing.assert_allclose(again, kept, rtol=1e-4, atol=1e-6)
 
 
-def test_rematerialized_blocks_are_computed_twice():
+def test_rematerialized_blocks_are_computed_twice_and_keep_little():
     calls = []
     learner = make_learner(num_layers=2, memory=Memory(rematerialize=True))
+    kept = [
+        training_memory(each, next(make_batches(1)))["kept for the backward pass"]
+        for each in (learner, make_learner(num_layers=2))
+    ]
+    assert 3 * kept[0] < kept[1]
     for block in learner.backbone.blocks:
         forward = block.call
         block.call = lambda *args, forward=forward, **names: calls.append(1) or forward(*args, **names)

@@ -86,9 +86,8 @@ def _draws(shape, bits: int):
 def _words(count):
     """(count, 1) words of 32 random bits: of the seed of the step, a hash of the seed and the place.
 
-    XLA draws from the generators of `keras.random` word by word on CPUs, which measured 100 times slower than this hash,
-    into which it vectorises. The hash is `triple32` (Wellons, 2018, "hash-prospector"), with half of the seed put in
-    between, and gives the same masks with XLA and without.
+    XLA draws from the generators of `keras.random` word by word on CPUs, and vectorises this hash. It is `triple32`
+    (Wellons, 2018, "hash-prospector") with half of the seed put in between, and gives equal masks with XLA and without.
     """
     seed = active_seed()
     if seed is None or keras.backend.backend() == "torch":  # which has no arithmetic of uint32

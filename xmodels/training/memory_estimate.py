@@ -7,6 +7,7 @@ import math
 
 import tensorflow as tf
 
+from xmodels.layers.rematerialization import rematerialized
 from xmodels.training.flops import trace
 
 VIEWS = {
@@ -34,7 +35,9 @@ def training_memory(learner, batch: dict) -> dict[str, int]:
         "gradients": copies * _bytes(learner.variables),
         "optimizer": _bytes(learner.optimizer.variables),
         "moving average and loss scale": _bytes(learner.further_variables.values()),
-        "kept for the backward pass": kept_for_backward(learner.backbone, learner.objective, share),
+        "kept for the backward pass": kept_for_backward(
+            learner.backbone, learner.objective, share, learner.memory.rematerialize
+        ),
     }
 
 
@@ -42,11 +45,16 @@ def _bytes(variables) -> int:
     return sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables)
 
 
-def kept_for_backward(backbone, objective, batch: dict) -> int:
-    """Bytes that the forward pass of a batch must keep, because the backward pass reads them."""
+def kept_for_backward(backbone, objective, batch: dict, rematerialize: bool = False) -> int:
+    """Bytes that the forward pass of a batch must keep, because the backward pass reads them.
+
+    With `rematerialize` what one block computes again comes on top, for as long as its gradients take.
+    """
 
     def loss(features):
-        losses, _ = objective.score(objective.forward(backbone, features, training=True), features, backbone)
+        with rematerialized(rematerialize):
+            outputs = objective.forward(backbone, features, training=True)
+        losses, _ = objective.score(outputs, features, backbone)
         return tf.add_n([total for total, _ in losses.values()])
 
     return kept(loss, backbone.trainable_variables + objective.trainable_variables, batch)
