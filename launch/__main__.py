@@ -8,7 +8,7 @@ import sys
 import launch
 from launch.command import guarded
 
-HELPERS = ("command", "input_flags", "training_flags", "__main__")
+HELPERS = ("command", "input_flags", "optimization_flags", "training_flags", "__main__")
 
 
 def verbs() -> list[str]:

@@ -2,6 +2,7 @@
 
 import sys
 
+from launch import optimization_flags
 from launch.command import Command
 from launch.training_flags import add_devices, add_precision, add_resuming
 from xmodels.jobs.preflight import check_backend
@@ -36,7 +37,8 @@ COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)
 COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
 COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", maximum=1.0)
-COMMAND.choice("optimizer", "bert_adamw", ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB.")  # fmt: skip
+optimization_flags.define(COMMAND, "bert_adamw", "bert_linear", unset=False)
+COMMAND.number("gradual_unfreezing", 0.0, "Epochs between two layers that begin to learn, from the top down; 1 is ULMFiT's way. 0: all learn from the start.")  # fmt: skip
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")
 add_precision(COMMAND)

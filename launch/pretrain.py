@@ -2,6 +2,7 @@
 
 import sys
 
+from launch import optimization_flags
 from launch.command import Command
 from launch.training_flags import add_devices, add_precision, add_resuming
 from xmodels.jobs.preflight import check_backend
@@ -43,7 +44,7 @@ COMMAND.integer("num_train_steps", None, "Updates in all. Default: the system's.
 COMMAND.integer("train_batch_size", None, "Examples a step, over all devices. Default: the system's.", minimum=1)
 COMMAND.number("learning_rate", None, "Peak of the schedule. Default: the system's.")
 COMMAND.integer("num_warmup_steps", None, "Steps in which the learning rate rises. Default: the same share of the steps as in the system's paper.")  # fmt: skip
-COMMAND.choice("optimizer", None, ["bert_adamw", "adamw", "lamb"], "BERT's Adam without bias correction, Keras' AdamW, or LAMB. Default: the system's. LAMB, of bert_wwm, is meant for batches of thousands.")  # fmt: skip
+optimization_flags.define(COMMAND)
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of initial weights, data order, masks and dropout.")
 add_precision(COMMAND)

@@ -1,18 +1,40 @@
-"""Optimizers and schedules against traces of the originals."""
+"""Optimizers against traces of the originals and, where there are none, against their formulas."""
 
+import json
 import pathlib
 
 import keras
 import numpy as np
 import pytest
 
-from xmodels.training.optimizers import OPTIMIZERS, BertAdamW, BertLamb, exclude_from_decay
-from xmodels.training.schedules import WarmupLinearDecay
+from launch import optimization_flags
+from xmodels.training import adafactor
+from xmodels.training.optimization import NUMBERS, Optimization
+from xmodels.training.optimizers import (
+    OPTIMIZERS,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    BertAdamW,
+    BertLamb,
+    Lamb,
+    MtDnnAdamax,
+    Sgd,
+    exclude_from_decay,
+)  # fmt: skip
+from xmodels.training.schedules import SCHEDULES, WarmupLinearDecay
 
-GOLDEN = pathlib.Path(__file__).parent / "golden/optimizers/bert_and_lamb"
-GIVEN = np.load(GOLDEN / "inputs.npz")
-TRACE = np.load(GOLDEN / "outputs.npz")
-NUMBERS = {"decay": 0.01, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-6}
+GOLDEN = pathlib.Path(__file__).parent / "golden/optimizers"
+GIVEN = np.load(GOLDEN / "bert_and_lamb/inputs.npz")
+TRACE = np.load(GOLDEN / "bert_and_lamb/outputs.npz")
+NUMBERS_OF_BERT = {"weight_decay": 0.01, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-6}
+
+
+def make(name, **numbers):
+    given = {"learning_rate": 1e-2, "num_warmup_steps": 2, "num_steps": 100} | numbers
+    return Optimization(optimizer=name, **given).make_optimizer()
 
 
 def variables(names):
@@ -22,7 +44,7 @@ def variables(names):
 @pytest.mark.parametrize(("optimizer_class", "prefix"), [(BertAdamW, "adam_weight_decay"), (BertLamb, "lamb")])
 def test_optimizer_follows_the_trace_of_google(optimizer_class, prefix):
     weights = variables(["kernel", "bias", "zero"])
-    optimizer = optimizer_class(learning_rate=0.02, **NUMBERS)
+    optimizer = optimizer_class(learning_rate=0.02, **NUMBERS_OF_BERT)
     exclude_from_decay(optimizer, weights)
     for step in range(5):
         optimizer.apply([GIVEN[f"grads_{name}"][step] for name in weights], list(weights.values()))
@@ -32,7 +54,7 @@ def test_optimizer_follows_the_trace_of_google(optimizer_class, prefix):
 
 def test_clipping_and_schedule_follow_the_train_op_of_google():
     weights = variables(["kernel", "bias"])
-    optimizer = BertAdamW(learning_rate=WarmupLinearDecay(0.02, 3, 12), global_clipnorm=1.0, **NUMBERS)
+    optimizer = BertAdamW(learning_rate=WarmupLinearDecay(0.02, 3, 12), global_clipnorm=1.0, **NUMBERS_OF_BERT)
     exclude_from_decay(optimizer, weights)
     for step in range(5):
         optimizer.apply([GIVEN[f"grads_{name}"][step] for name in weights], list(weights.values()))
@@ -40,35 +62,157 @@ def test_clipping_and_schedule_follow_the_train_op_of_google():
             np.testing.assert_allclose(weight.numpy(), TRACE[f"bert_train_op/{name}"][step], rtol=1e-5, atol=1e-7)
 
 
-def test_schedule_follows_the_table_of_google():
-    schedule = WarmupLinearDecay(0.02, 3, 12)
-    rates = [float(schedule(step)) for step in range(15)]
-    np.testing.assert_allclose(rates, TRACE["bert_train_op/learning_rates"], rtol=1e-5, atol=1e-9)
+# Name in the trace -> an optimizer with its numbers, and its L2 penalty, which torch adds to the gradient.
+ADAM = {"learning_rate": 0.01, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8}
+OF_TORCH = {
+    "adam": (lambda: Adam(**ADAM), 0.0),
+    "adam_l2": (lambda: Adam(0.01, 0.9, 0.98, 1e-9), 0.1),
+    "adamw": (lambda: AdamW(**ADAM | {"epsilon": 1e-6}, weight_decay=0.1), 0.0),
+    "adamax": (lambda: Adamax(**ADAM | {"learning_rate": 0.002}), 0.0),
+    "sgd_nesterov": (lambda: Sgd(0.1, 0.9, nesterov=True), 0.01),
+    "adagrad": (lambda: Adagrad(0.1, initial_accumulator_value=0.0, epsilon=1e-10), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_optimizer_of_keras_follows_the_trace_of_torch(name):
+    given, trace = np.load(GOLDEN / "traces/inputs.npz"), np.load(GOLDEN / "traces/outputs.npz")
+    make_it, penalty = OF_TORCH[name]
+    optimizer, weights = make_it(), [keras.Variable(given[f"initial_{n}"]) for n in "wb"]
+    for step in range(6):
+        gradients = [given[f"grads_{n}"][step] + penalty * w.numpy() for n, w in zip("wb", weights, strict=True)]
+        optimizer.apply(gradients, weights)
+        for n, weight in zip("wb", weights, strict=True):
+            np.testing.assert_allclose(weight.numpy(), trace[f"{name}/{n}"][step], rtol=1e-5, atol=1e-6)
+
+
+def test_numbers_of_the_traces_are_those_that_were_tried():
+    stored = json.loads((GOLDEN / "traces/config.json").read_text())["hyperparameters"]
+    assert stored["adam_l2"]["weight_decay"] == OF_TORCH["adam_l2"][1]
+    assert stored["adamax"]["lr"] == 0.002 and stored["sgd_nesterov"]["momentum"] == 0.9
+
+
+def updated(optimizer, start, gradients):
+    """The value of a variable after each of the gradients."""
+    weight, values = keras.Variable(np.array(start, "float32")), []
+    for gradient in gradients:
+        optimizer.apply([np.array(gradient, "float32")], [weight])
+        values.append(weight.numpy())
+    return values
 
 
 def test_first_step_is_not_bias_corrected():
-    weight = keras.Variable(np.zeros(3, "float32"))
-    BertAdamW(learning_rate=1.0, decay=0.0).apply([np.ones(3, "float32")], [weight])
-    np.testing.assert_allclose(weight.numpy(), -0.1 / (np.sqrt(0.001) + 1e-6), rtol=1e-5)
+    (value,) = updated(BertAdamW(learning_rate=1.0, weight_decay=0.0), np.zeros(3), [np.ones(3)])
+    np.testing.assert_allclose(value, -0.1 / (np.sqrt(0.001) + 1e-6), rtol=1e-5)
+
+
+def test_adamax_of_mt_dnn_is_neither_corrected_nor_decoupled():
+    numbers = {"weight_decay": 0.5, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-2}
+    found = updated(MtDnnAdamax(learning_rate=0.1, **numbers), [2.0, -1.0], [[1.0, -0.5], [0.25, 3.0], [0.0, 0.0]])
+    w, m, u = np.array([2.0, -1.0]), np.zeros(2), np.zeros(2)
+    for gradient, value in zip(([1.0, -0.5], [0.25, 3.0], [0.0, 0.0]), found, strict=True):
+        m = 0.9 * m + 0.1 * np.array(gradient)
+        u = np.maximum(0.999 * u, np.abs(gradient) + 1e-2)
+        w = w - 0.1 * (m / (u + 1e-2) + 0.5 * w)
+        np.testing.assert_allclose(value, w, rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_lamb_steps_by_the_norm_of_the_weight_whatever_the_gradient_scale(scale):
+@pytest.mark.parametrize("optimizer_class", [BertLamb, Lamb])
+def test_lamb_steps_by_the_norm_of_the_weight_whatever_the_gradient_scale(scale, optimizer_class):
     start = np.array([[3.0, 0.0], [0.0, 4.0]], "float32")
-    weight = keras.Variable(start)
-    BertLamb(learning_rate=0.01, epsilon=1e-12).apply(
-        [scale * np.array([[1.0, -2.0], [0.5, 3.0]], "float32")], [weight]
-    )
-    assert np.linalg.norm(weight.numpy() - start) == pytest.approx(0.01 * 5.0, rel=1e-5)
+    optimizer = optimizer_class(learning_rate=0.01, epsilon=1e-12)
+    (value,) = updated(optimizer, start, [scale * np.array([[1.0, -2.0], [0.5, 3.0]])])
+    assert np.linalg.norm(value - start) == pytest.approx(0.01 * 5.0, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_corrected_lamb_is_that_of_keras_where_nothing_decays():
+    start, gradients = GIVEN["kernel"], GIVEN["grads_kernel"]
+    ours = updated(Lamb(learning_rate=0.02, weight_decay=0.0, epsilon=1e-6), start, gradients)
+    theirs = updated(keras.optimizers.Lamb(learning_rate=0.02, epsilon=1e-6), start, gradients)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    # Without decay the ratio takes out what the correction puts in, up to epsilon.
+    original = updated(BertLamb(learning_rate=0.02, weight_decay=0.0, epsilon=1e-6), start, gradients)
+    np.testing.assert_allclose(ours, original, rtol=1e-4)
+
+
+def test_corrected_lamb_follows_algorithm_2_with_decay():
+    start, gradients = GIVEN["kernel"].astype("float64"), GIVEN["grads_kernel"].astype("float64")
+    numbers = {"learning_rate": 0.02, "weight_decay": 0.5, "epsilon": 1e-6}
+    found, original = updated(Lamb(**numbers), start, gradients), updated(BertLamb(**numbers), start, gradients)
+    w, m, v = start, 0.0, 0.0
+    for t, (gradient, value) in enumerate(zip(gradients, found, strict=True), 1):
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        r = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + 1e-6) + 0.5 * w
+        w = w - 0.02 * np.linalg.norm(w) / np.linalg.norm(r) * r
+        np.testing.assert_allclose(value, w, rtol=1e-4, atol=1e-6)
+    assert np.abs(np.array(found) - original).max() > 1e-3
+
+
+def test_adafactor_is_that_of_keras_on_matrices_and_vectors_below_its_cap():
+    for name in ("kernel", "bias"):
+        start, gradients = GIVEN[name], GIVEN[f"grads_{name}"]
+        ours = updated(Adafactor(learning_rate=0.02, smallest_factored=1), start, gradients)
+        theirs = updated(keras.optimizers.Adafactor(learning_rate=0.02), start, gradients)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+def test_adafactor_follows_its_paper_above_the_cap_of_keras():
+    start, gradients = GIVEN["kernel"].astype("float64"), GIVEN["grads_kernel"].astype("float64")
+    found = updated(Adafactor(learning_rate=3.0, smallest_factored=1), start, gradients)
+    w, rows, columns = start, 0.0, 0.0
+    for t, (gradient, value) in enumerate(
+        zip(gradients, found, strict=True), 1
+    ):  # algorithm 4 with section 8's numbers
+        beta = 1.0 - t**-0.8
+        rows = beta * rows + (1 - beta) * (gradient**2 + 1e-30).sum(axis=1)
+        columns = beta * columns + (1 - beta) * (gradient**2 + 1e-30).sum(axis=0)
+        u = gradient / np.sqrt(np.outer(rows, columns) / rows.sum())
+        u /= max(1.0, np.sqrt(np.mean(u**2)))
+        w = w - 3.0 * max(1e-3, np.sqrt(np.mean(w**2))) * u
+        np.testing.assert_allclose(value, w, rtol=2e-4)
+
+
+def test_adafactor_keeps_the_two_largest_axes_and_no_full_copy_of_what_it_factors():
+    optimizer = adafactor.Adafactor(smallest_factored=4)
+    optimizer.build([keras.Variable(np.zeros(shape, "float32")) for shape in ((8, 2, 4), (8, 3), (9,), (4, 4))])
+    assert [[tuple(v.shape) for v in slots] for slots in optimizer._slots] == [
+        [(2, 4), (8, 2)], [(8, 3)], [(9,)], [(4,), (4,)],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_named_optimizer_is_rebuilt_from_its_config(name):
-    optimizer = OPTIMIZERS[name](1e-3, 10, 100)
+    optimizer = make(name)
     again = type(optimizer).from_config(optimizer.get_config())
-    first, second = (keras.Variable(np.ones(2, "float32")) for _ in range(2))
-    for _ in range(3):
-        optimizer.apply([np.array([0.5, -1.0], "float32")], [first])
-        again.apply([np.array([0.5, -1.0], "float32")], [second])
-    np.testing.assert_array_equal(first.numpy(), second.numpy())
-    assert not np.array_equal(first.numpy(), np.ones(2))
+    gradients = [[0.5, -1.0]] * 4
+    first, second = updated(optimizer, np.ones(2), gradients), updated(again, np.ones(2), gradients)
+    np.testing.assert_array_equal(first, second)
+    assert np.array_equal(first[0], np.ones(2))  # the first step of a warm-up has rate 0
+    assert not np.array_equal(first[-1], np.ones(2))
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "adafactor"])
+def test_numbers_that_are_given_arrive(name):
+    given = dict.fromkeys(OPTIMIZERS[name].numbers, 0.25)
+    config = make(name, **given).get_config()
+    arrived = {"adam_beta1": "beta_1", "adam_beta2": "beta_2", "adam_epsilon": "epsilon"}
+    assert {config[arrived.get(number, number)] for number in given} == {0.25}
+    assert all(make(name).get_config()[arrived.get(n, n)] == v for n, v in OPTIMIZERS[name].numbers.items())
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_weight_decay_spares_what_is_excluded(name):
+    weights = {"a.kernel": keras.Variable(np.ones((2, 2), "float32")), "a.bias": keras.Variable(np.ones(2, "float32"))}
+    optimizer = make(name, weight_decay=0.5, learning_rate=0.1, num_warmup_steps=0, schedule="constant")
+    exclude_from_decay(optimizer, weights)
+    optimizer.apply([np.zeros((2, 2), "float32"), np.zeros(2, "float32")], list(weights.values()))
+    expected = 0.9 if "lamb" in name else 0.95  # LAMB scales the decay up to the norm of the weight
+    np.testing.assert_allclose(weights["a.kernel"].numpy(), expected, rtol=1e-6)
+    np.testing.assert_array_equal(weights["a.bias"].numpy(), np.ones(2))
+
+
+def test_commands_offer_what_there_is():
+    assert list(OPTIMIZERS) == optimization_flags.OPTIMIZERS
+    assert list(SCHEDULES) == optimization_flags.SCHEDULES
+    assert {number for kind in OPTIMIZERS.values() for number in kind.numbers} == set(NUMBERS)

@@ -18,7 +18,7 @@ from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 from xmodels.training import distribution
 from xmodels.training.learner import Learner
-from xmodels.training.optimizers import OPTIMIZERS
+from xmodels.training.optimization import Optimization
 from xmodels.training.recipe import Records
 
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
@@ -48,7 +48,8 @@ def learner_of(request, zh_vocabulary):
             check(source.features, objective.reads, source.name)
             transform = compose(recipe.frame, objective.transform())
             batch = next(iter(Batches(source, transform, 8, 0, BATCH).once(1)))
-            optimizer = OPTIMIZERS["adamw"](1e-2, 0, 1000)
+            numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
+            optimizer = numbers.make_optimizer()
             return Learner(strategy, backbone, objective, optimizer, batch, jit_compile=jit_compile), batch
 
     return make

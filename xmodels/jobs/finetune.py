@@ -26,7 +26,7 @@ from xmodels.tasks.classify import Classify
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
-from xmodels.training.optimizers import OPTIMIZERS
+from xmodels.training.optimization import NUMBERS, Optimization
 from xmodels.training.progress import say
 from xmodels.training.watching import profile_steps, watch
 from xmodels.training.workers import Workers
@@ -41,6 +41,8 @@ STRUCTURAL = (
     "seed",
     "optimizer",
     "length_buckets",
+    "layerwise_lr_decay",
+    "gradual_unfreezing",
     *step_options.STRUCTURAL,
 )
 ORIGINS = {
@@ -74,6 +76,16 @@ class Options(StepOptions):
     learning_rate: float = 5e-5
     warmup_proportion: float = 0.1
     optimizer: str = "bert_adamw"
+    lr_schedule: str = "bert_linear"
+    weight_decay: float | None = None
+    adam_beta1: float | None = None
+    adam_beta2: float | None = None
+    adam_epsilon: float | None = None
+    momentum: float | None = None
+    min_lr_ratio: float = 0.0
+    lr_power: float = 1.0
+    layerwise_lr_decay: float = 1.0
+    gradual_unfreezing: float = 0.0
     log_steps: int = 50
     log_norms_steps: int = 0
     profile_steps: str | None = None
@@ -112,12 +124,13 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     source, labels, num_texts, held = _read_files(options, tokenizer)
     grouping = _grouping(options, source)
     num_steps, per_epoch = _steps(options, source.num_examples)
-    learner, batches = _learner(options, strategy, loaded, source, labels, num_steps, grouping)
+    optimization = _optimization(options, num_steps, per_epoch)
+    learner, batches = _learner(options, strategy, loaded, source, labels, optimization, grouping)
     backbone, task = learner.backbone, learner.objective
     check_room(options, learner, options.train_batch_size, options.max_seq_length)
-    run = _run(options, loaded, labels, num_steps, tokenizer)
+    run = _run(options, loaded, labels, optimization, tokenizer)
     if options.dry_run:
-        settings = _settings(options, num_steps, tokenizer)
+        settings = _settings(optimization, tokenizer)
         filled = {name: (value, ORIGINS[name]) for name, value in settings.items()}
         dry_run.show(options, filled, learner, batches, tokenizer, num_steps, labels)
         return {}
@@ -133,6 +146,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
         f"{options.train_batch_size} ({options.num_train_epochs:g} epochs), from {origin}."
     )
+    _say_rates(optimization, backbone)
 
     def hand_over():
         with learner.averaged():
@@ -205,26 +219,43 @@ def _steps(options: Options, num_rows: int) -> tuple[int, float]:
 
 def held_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    return run_folder.look(*_run(options, loaded, labels, _steps(options, num_rows)[0], tokenizer))
+    optimization = _optimization(options, *_steps(options, num_rows))
+    return run_folder.look(*_run(options, loaded, labels, optimization, tokenizer))
 
 
-def _run(options: Options, loaded, labels: list[str], num_steps: int, tokenizer: Tokenizer) -> tuple:
+def _run(options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer) -> tuple:
     """The arguments of `run_folder.claim`."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
-    settings = _settings(options, num_steps, tokenizer)
+    settings = _settings(optimization, tokenizer)
     return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
 
 
-def _settings(options: Options, num_steps: int, tokenizer: Tokenizer) -> dict:
+def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:
     """The numbers that hold, under the names of their flags."""
-    return {
-        "num_train_steps": num_steps, "num_warmup_steps": _warmup(options, num_steps),
-        "do_lower_case": tokenizer.describe().get("do_lower_case"),
-    }  # fmt: skip
+    return {**optimization.settings(), "do_lower_case": tokenizer.describe().get("do_lower_case")}
 
 
-def _warmup(options: Options, num_steps: int) -> int:
-    return int(options.warmup_proportion * num_steps)
+def _optimization(options: Options, num_steps: int, per_epoch: float) -> Optimization:
+    """The flags that concern the optimizer and its schedule."""
+    return Optimization(
+        num_steps=num_steps, learning_rate=options.learning_rate, optimizer=options.optimizer,
+        num_warmup_steps=int(options.warmup_proportion * num_steps), schedule=options.lr_schedule,
+        min_lr_ratio=options.min_lr_ratio, lr_power=options.lr_power, layerwise_lr_decay=options.layerwise_lr_decay,
+        thaw_steps=math.ceil(options.gradual_unfreezing * per_epoch),
+        **{name: getattr(options, name) for name in NUMBERS},
+    )  # fmt: skip
+
+
+def _say_rates(optimization: Optimization, backbone) -> None:
+    """Tells at which rates the layers learn, and from when."""
+    if told := optimization.layerwise.describe(backbone):
+        say(told)
+    last = max((rate.begins for _, rate in optimization.layerwise.rates(backbone)), default=0)
+    if last >= optimization.num_steps:
+        say(
+            f"Warning: the lowest layers would begin to learn at step {last}, after the last step. For all to learn, give "
+            "more --num_train_epochs, or less --gradual_unfreezing."
+        )
 
 
 def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> tuple[int, str]:
@@ -305,7 +336,7 @@ def _grouping(options: Options, source) -> Buckets | None:
 
 
 def _learner(
-    options: Options, strategy, loaded, source, labels: list[str], num_steps: int, grouping=None
+    options: Options, strategy, loaded, source, labels: list[str], optimization: Optimization, grouping=None
 ) -> tuple[Learner, Batches]:
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
@@ -315,18 +346,11 @@ def _learner(
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = Classify(loaded.config, labels)
         batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH, grouping)
-        optimizer = OPTIMIZERS[options.optimizer](options.learning_rate, _warmup(options, num_steps), num_steps)
         learner = Learner(
-            strategy,
-            backbone,
-            task,
-            optimizer,
-            batches.zeros(),
-            1.0 if options.clip_norm is None else options.clip_norm,
-            options.seed,
-            distribution.compiles(options.jit_compile, strategy),
-            options.memory,
-        )
+            strategy, backbone, task, optimization.make_optimizer(), batches.zeros(),
+            1.0 if options.clip_norm is None else options.clip_norm, options.seed,
+            distribution.compiles(options.jit_compile, strategy), options.memory,
+        )  # fmt: skip
         return learner, batches
 
 

@@ -32,7 +32,6 @@ from xmodels.jobs.step_options import StepOptions
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
-from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching import profile_steps, watch
@@ -44,7 +43,7 @@ BATCH = (
 )  # fmt: skip
 STRUCTURAL = (
     "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
-    "length_buckets", "pack_rows", "pack_row_length", *step_options.STRUCTURAL,
+    "length_buckets", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
 )  # fmt: skip
 
 
@@ -69,6 +68,15 @@ class Options(StepOptions):
     learning_rate: float | None = None
     num_warmup_steps: int | None = None
     optimizer: str | None = None
+    lr_schedule: str | None = None
+    weight_decay: float | None = None
+    adam_beta1: float | None = None
+    adam_beta2: float | None = None
+    adam_epsilon: float | None = None
+    momentum: float | None = None
+    min_lr_ratio: float | None = None
+    lr_power: float | None = None
+    layerwise_lr_decay: float | None = None
     save_checkpoints_steps: int = 1000
     log_steps: int = 100
     eval_steps: int = 100
@@ -132,7 +140,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         f"{options.system} ({size}): {count:,} parameters; {source.num_examples:,} examples of length "
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
-        f"{recipe.num_warmup_steps:,} warm-up steps."
+        f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). {recipe.layerwise.describe(backbone)}".rstrip()
     )
     check_room(
         options,
@@ -184,6 +192,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
+        "schedule": recipe.schedule,
         "batch size": f"{recipe.batch_size:,}", "sequence length": records.sequence_length,
         "rows seen" if options.pack_rows else "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
         "weights": handed_over,
@@ -236,11 +245,8 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         transform = compose(recipe.frame, objective.transform())
         grouping = pretraining_records.choose_grouping(options, source, records, backbone, recipe.batch_size)
         batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
-        optimizer = OPTIMIZERS[recipe.optimizer](
-            recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
-        )
         learner = Learner(
-            strategy, backbone, objective, optimizer, batches.zeros(), recipe.clip_norm, options.seed,
+            strategy, backbone, objective, recipe.make_optimizer(), batches.zeros(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), options.memory,
         )  # fmt: skip
     return learner, batches
@@ -290,14 +296,10 @@ def _run(options: Options, model: type, config, source, recipe: Recipe, records:
 def _settings(recipe: Recipe, records: Records) -> dict:
     """The numbers that hold, with the system's defaults filled in, under the names of their flags."""
     return {
-        "num_train_steps": recipe.num_steps,
+        **recipe.settings(),
         "train_batch_size": recipe.batch_size,
-        "learning_rate": recipe.learning_rate,
-        "num_warmup_steps": recipe.num_warmup_steps,
-        "optimizer": recipe.optimizer,
         "max_seq_length": records.sequence_length,
         "max_predictions_per_seq": records.num_predictions,
-        "weight_decay": recipe.weight_decay,
         "clip_norm": recipe.clip_norm,
     }
 

@@ -11,8 +11,13 @@ from xmodels.conversion.formats import Loaded, config_from, table_of
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
 from xmodels.models.folder import assign, read_json
+from xmodels.training.optimization import NUMBERS
 from xmodels.training.progress import say
 from xmodels.training.recipe import Recipe, Records
+
+SAME_NAMES = (
+    "learning_rate", "num_warmup_steps", "optimizer", *NUMBERS, "min_lr_ratio", "lr_power", "layerwise_lr_decay",
+)  # fmt: skip
 
 
 def check_size(options, system) -> None:
@@ -53,10 +58,9 @@ def recipe_of(options, system, vocabulary: Vocabulary, records: Records, config:
     return system.recipe(vocabulary, records, options.size, config).override(
         batch_size=options.train_batch_size,
         num_steps=options.num_train_steps,
-        learning_rate=options.learning_rate,
-        num_warmup_steps=options.num_warmup_steps,
-        optimizer=options.optimizer,
         clip_norm=options.clip_norm,
+        schedule=options.lr_schedule,
+        **{name: getattr(options, name) for name in SAME_NAMES},
     )
 
 

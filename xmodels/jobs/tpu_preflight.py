@@ -28,7 +28,6 @@ from xmodels.tpu.compiler import check_installed, compile_step
 from xmodels.tpu.lowering import Slice, stablehlo
 from xmodels.tpu.search import Search
 from xmodels.training.learner import Learner, Memory
-from xmodels.training.optimizers import OPTIMIZERS
 from xmodels.training.progress import say
 from xmodels.training.recipe import Recipe, Records
 
@@ -140,9 +139,7 @@ def make_learner(
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
         transform = compose(recipe.frame, objective.transform())
         row = Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=BATCH).zeros()
-        optimizer = OPTIMIZERS[recipe.optimizer](
-            recipe.learning_rate, recipe.num_warmup_steps, recipe.num_steps, recipe.weight_decay
-        )
+        optimizer = recipe.make_optimizer()
         return Learner(
             Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm, memory=memory or Memory()
         )

@@ -10,7 +10,7 @@ MODEL, NEEDS_WORDS = Gpt, False
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: GptConfig | None = None) -> Recipe:
-    """Section 4.1: 64 runs of 512 pieces, Adam with weight decay 0.01, peak 2.5e-4 after 2,000 steps, 100 epochs.
+    """Section 4.1: 64 runs of 512 pieces, Adam with weight decay 0.01, peak 2.5e-4 after 2,000 steps, cosine to 0, 100 epochs.
 
     An epoch of the books of the paper is about a billion pieces, so that many epochs are about 3,000,000 steps.
     """
@@ -24,5 +24,7 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
         learning_rate=2.5e-4,
         num_warmup_steps=2_000,
         optimizer="adamw",
+        adam_epsilon=1e-8,
+        schedule="cosine",
         packings=("stream",),
     )

@@ -11,7 +11,7 @@ MODEL, NEEDS_WORDS = Gpt2, False
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: Gpt2Config | None = None) -> Recipe:
     """Section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of later reports
-    on models of its smallest size (Brown et al., 2020, table 2.1, and weight decay 0.1 of its appendix B)."""
+    on models of its smallest size (Brown et al., 2020, table 2.1, and the optimizer and cosine of its appendix B)."""
     config = config or Gpt2Config(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Gpt2(config),
@@ -23,5 +23,9 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
         num_warmup_steps=2_000,
         optimizer="adamw",
         weight_decay=0.1,
+        adam_beta2=0.95,
+        adam_epsilon=1e-8,
+        schedule="cosine",
+        min_lr_ratio=0.1,
         packings=("stream",),
     )

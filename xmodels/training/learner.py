@@ -20,7 +20,7 @@ from xmodels.training.accumulation import accumulate
 from xmodels.training.averaging import MovingAverage
 from xmodels.training.first_batch import check_lengths
 from xmodels.training.guard import Guard
-from xmodels.training.optimizers import exclude_from_decay
+from xmodels.training.optimizers import prepare
 from xmodels.training.precision import ONCE, LossScale
 
 SUM = tf.distribute.ReduceOp.SUM
@@ -73,8 +73,8 @@ class Learner:
         losses, metrics = self.objective.score(outputs, row, self.backbone)
         self.names = [*losses, *metrics, "real_tokens", "skipped"]
         self.loss_names = list(losses)
+        prepare(self.optimizer, self.backbone, self.objective)
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
-        exclude_from_decay(self.optimizer, named_weights(self.backbone) | named_weights(self.objective))
         self.optimizer.build(self.variables)
         # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
         self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
@@ -187,6 +187,7 @@ class Learner:
         *gradients, sums = context.all_reduce(SUM, [*gradients, sums])
         if self.loss_scale:
             gradients = [g / scale for g in gradients]
+        gradients = self.optimizer.awake(gradients, self.variables)
         squares = 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
         norm = tf.sqrt(tf.reduce_sum(squares))
         if self.clip_norm:

@@ -1,19 +1,23 @@
-"""Optimizers as the papers used them; all may run under any `tf.distribute` strategy."""
+"""Optimizers by name, as the papers used them; all run under any `tf.distribute` strategy. Table: docs/optimizers.md."""
+
+import dataclasses
+from collections.abc import Callable
 
 import keras
-from keras import ops
+from keras.optimizers import Optimizer
 
-from xmodels.training.schedules import WarmupLinearDecay
+from xmodels.models.backbone import named_weights
+from xmodels.training import adafactor, adam, lamb
+from xmodels.training.layerwise import Layerwise
+from xmodels.training.synced import Synced
 
 # Google excludes names that match LayerNorm, layer_norm or bias; these are the names of such variables in Keras.
 NOT_DECAYED = ("bias", "gamma", "beta")
 
 
-class Synced:
-    """The training step has summed the gradients over all replicas already, so the optimizer must not do it again."""
-
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        return list(grads_and_vars)
+@keras.saving.register_keras_serializable("xmodels")
+class Adam(Synced, keras.optimizers.Adam):
+    """Keras' Adam (Kingma and Ba, 2015)."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -22,81 +26,88 @@ class AdamW(Synced, keras.optimizers.AdamW):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class BertAdamW(Synced, keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay and without bias correction (google-research/bert, `AdamWeightDecayOptimizer`).
-
-    w -= lr * (m / (sqrt(v) + epsilon) + decay * w); variables excluded from weight decay leave out the last term.
-    """
-
-    def __init__(
-        self, learning_rate=1e-4, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, name="bert_adamw", **kwargs
-    ):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self.decay, self.beta_1, self.beta_2, self.epsilon = decay, beta_1, beta_2, epsilon
-
-    def build(self, variables):
-        if self.built:
-            return
-        super().build(variables)
-        self._m = [self.add_variable_from_reference(v, name="m") for v in variables]
-        self._v = [self.add_variable_from_reference(v, name="v") for v in variables]
-
-    def update_step(self, gradient, variable, learning_rate):
-        learning_rate = ops.cast(learning_rate, variable.dtype)
-        self.assign_sub(variable, learning_rate * self._direction(gradient, variable))
-
-    def _direction(self, gradient, variable):
-        index = self._get_variable_index(variable)
-        gradient = ops.cast(gradient, variable.dtype)
-        m, v = self._m[index], self._v[index]
-        new_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
-        new_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
-        self.assign(m, new_m)
-        self.assign(v, new_v)
-        direction = new_m / (ops.sqrt(new_v) + self.epsilon)
-        return direction + self.decay * variable if self._use_weight_decay(variable) else direction
-
-    def get_config(self):
-        numbers = {name: getattr(self, name) for name in ("decay", "beta_1", "beta_2", "epsilon")}
-        return {**super().get_config(), **numbers}
+class Adamax(Synced, keras.optimizers.Adamax):
+    """Keras' Adamax (Kingma and Ba, 2015, section 7.1)."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class BertLamb(BertAdamW):
-    """LAMB (You et al., 2020) as in google-research/albert: BertAdamW's direction, scaled by |w| / |direction|.
-
-    The ratio is 1 where either norm is 0, and for variables excluded from weight decay.
-    """
-
-    def update_step(self, gradient, variable, learning_rate):
-        direction = self._direction(gradient, variable)
-        ratio = 1.0
-        if self._use_weight_decay(variable):
-            weight_norm, norm = _norm(variable), _norm(direction)
-            usable = ops.logical_and(weight_norm > 0, norm > 0)
-            ratio = ops.where(usable, weight_norm / ops.where(norm > 0, norm, 1.0), 1.0)
-        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * ratio * direction)
+class Sgd(Synced, keras.optimizers.SGD):
+    """Keras' SGD. Its momentum holds the learning rate: after a change of rate it moves on with the old one."""
 
 
-def _norm(x):
-    """The norm of a whole tensor; `ops.norm` takes two axes at most, and kernels of heads have three."""
-    return ops.sqrt(ops.sum(ops.square(x)))
+@keras.saving.register_keras_serializable("xmodels")
+class Adagrad(Synced, keras.optimizers.Adagrad):
+    """Keras' AdaGrad (Duchi et al., 2011)."""
 
 
-def _scheduled(optimizer_class, decay_name):
-    def make(peak: float, warmup: int, num_steps: int, weight_decay: float = 0.01):
-        schedule = WarmupLinearDecay(peak, warmup, num_steps)
-        return optimizer_class(learning_rate=schedule, epsilon=1e-6, **{decay_name: weight_decay})
-
-    return make
+@keras.saving.register_keras_serializable("xmodels")
+class BertAdamW(Synced, adam.BertAdam):
+    """BERT's: no bias correction."""
 
 
-# Each takes (peak, warmup, num_steps, weight_decay) and returns an optimizer with BERT's schedule.
+@keras.saving.register_keras_serializable("xmodels")
+class MtDnnAdamax(Synced, adam.MtDnnAdamax):
+    """MT-DNN's: no bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class BertLamb(Synced, lamb.AlbertLamb):
+    """ALBERT's: no bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Lamb(Synced, lamb.CorrectedLamb):
+    """That of the LAMB paper: bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Adafactor(Synced, adafactor.Adafactor):
+    """T5's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A named optimizer: its class, and its numbers with their defaults, under the names of `Optimization`."""
+
+    make: Callable[..., Optimizer]
+    numbers: dict[str, float]
+
+
+def _adam_like(weight_decay=0.0, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    return {"weight_decay": weight_decay, "adam_beta1": beta1, "adam_beta2": beta2, "adam_epsilon": epsilon}
+
+
+BERT = _adam_like(weight_decay=0.01, epsilon=1e-6)
+
 OPTIMIZERS = {
-    "bert_adamw": _scheduled(BertAdamW, "decay"),
-    "adamw": _scheduled(AdamW, "weight_decay"),
-    "lamb": _scheduled(BertLamb, "decay"),
+    "bert_adamw": Kind(BertAdamW, BERT),
+    "adamw": Kind(AdamW, BERT),
+    "adam": Kind(Adam, _adam_like(beta2=0.98, epsilon=1e-9)),
+    "lamb": Kind(BertLamb, BERT),
+    "lamb_corrected": Kind(Lamb, BERT),
+    "adamax": Kind(Adamax, _adam_like()),
+    "mt_dnn_adamax": Kind(MtDnnAdamax, BERT),
+    "adafactor": Kind(Adafactor, {"weight_decay": 0.0}),
+    "sgd": Kind(Sgd, {"weight_decay": 0.0, "momentum": 0.0}),
+    "sgd_nesterov": Kind(lambda **values: Sgd(nesterov=True, **values), {"weight_decay": 0.0, "momentum": 0.9}),
+    # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
+    "adagrad": Kind(
+        lambda **values: Adagrad(initial_accumulator_value=1.0, epsilon=0.0, **values), {"weight_decay": 0.0}
+    ),
 }
+
+
+def prepare(optimizer: Optimizer, backbone, objective) -> None:
+    """Tells an optimizer, before it is built, which weights do not decay and how fast each learns.
+
+    Weights of rate 0 become untrainable, so that no gradient is computed for them.
+    """
+    exclude_from_decay(optimizer, named_weights(backbone) | named_weights(objective))
+    rates = getattr(optimizer, "layerwise", Layerwise()).rates(backbone)
+    for variable, rate in rates:
+        if not rate.factor:
+            variable.trainable = False
+    optimizer.set_rates(rates)
 
 
 def exclude_from_decay(optimizer, named_variables) -> None:

@@ -8,6 +8,7 @@ from data_pipelines.ops.compose import Op
 from data_pipelines.stages.packing import FRAMED_AS_PAIRS
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
+from xmodels.training.optimization import NUMBERS, Optimization
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +31,14 @@ class Records:
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How a published system is trained.
+class Recipe(Optimization):
+    """How a published system is trained; the numbers of its optimizer and schedule are those of `Optimization`.
 
     Attributes:
         backbone: makes the network; called inside the scope of the strategy.
         objective: makes the objective; likewise.
         frame: the op that turns clean records into framed batches.
-        batch_size, num_steps, learning_rate, num_warmup_steps, weight_decay: the paper's numbers.
-        optimizer: a name from `training.optimizers.OPTIMIZERS`.
+        batch_size: examples a step.
         clip_norm: gradients are scaled down to this global norm.
         packings: values of `create_pretraining_data --packing` whose records it reads. By default those of one or two
             segments in no order.
@@ -48,18 +48,18 @@ class Recipe:
     objective: Callable[[], Objective]
     frame: Op | None
     batch_size: int
-    num_steps: int
-    learning_rate: float
-    num_warmup_steps: int
-    optimizer: str = "bert_adamw"
-    weight_decay: float = 0.01
     clip_norm: float = 1.0
     packings: tuple[str, ...] = FRAMED_AS_PAIRS
 
     def override(self, **values: Any) -> "Recipe":
-        """The recipe with other numbers; None keeps the paper's. Of another number of steps the warm-up keeps its share."""
+        """The recipe with other numbers; None keeps the paper's.
+
+        Of another number of steps the warm-up keeps its share; another optimizer has its own numbers.
+        """
         given = {name: value for name, value in values.items() if value is not None}
         if "num_steps" in given:
             share = self.num_warmup_steps / self.num_steps
             given.setdefault("num_warmup_steps", round(share * given["num_steps"]))
+        if given.get("optimizer", self.optimizer) != self.optimizer:
+            given = dict.fromkeys(NUMBERS) | given
         return dataclasses.replace(self, **given)

@@ -1,31 +1,177 @@
-"""Learning-rate schedules."""
+"""Learning-rate schedules by name. Keras gives the falling parts where it has them; what the originals do otherwise is ours.
+
+`step` is the number of updates done: the first update has step 0. docs/optimizers.md has the formulas and a picture.
+"""
+
+import dataclasses
+from collections.abc import Callable
 
 import keras
 from keras import ops
+from keras.optimizers.schedules import CosineDecay, LearningRateSchedule, PolynomialDecay
+
+
+def _float(step):
+    return ops.cast(step, "float32")
+
+
+@dataclasses.dataclass(eq=False)
+class _Schedule(LearningRateSchedule):
+    """A schedule that is rebuilt from its fields.
+
+    Attributes:
+        peak: the highest rate.
+        warmup: number of steps in which the rate rises; 0 for none.
+    """
+
+    peak: float
+    warmup: int
+
+    def get_config(self):
+        return dataclasses.asdict(self)
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+@dataclasses.dataclass(eq=False)
+class WarmupLinearDecay(_Schedule):
     """BERT's schedule (google-research/bert, `optimization.py`).
 
     peak * step / warmup while step < warmup, then peak * (1 - step / num_steps). The decay starts at step 0, so the
     rate jumps down by peak * warmup / num_steps when the warm-up ends; the first step has rate 0.
-
-    Args:
-        peak: the learning rate that both lines aim at.
-        warmup: number of warm-up steps; 0 for none.
-        num_steps: number of steps after which the rate is 0.
     """
 
-    def __init__(self, peak: float, warmup: int, num_steps: int):
-        self.peak, self.warmup, self.num_steps = peak, warmup, num_steps
+    num_steps: int
 
     def __call__(self, step):
-        step = ops.cast(step, "float32")
+        step = _float(step)
         decayed = self.peak * (1.0 - ops.minimum(step / self.num_steps, 1.0))
         if not self.warmup:
             return decayed
         return ops.where(step < self.warmup, self.peak * step / self.warmup, decayed)
 
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
+class ProductDecay(_Schedule):
+    """GPT's fine-tuning (openai/finetune-transformer-lm): warm-up times decay, peak * min(x / w, 1) * (1 - x).
+
+    x = step / num_steps and w = warmup / num_steps, so the decay acts during the warm-up too and nothing jumps.
+    """
+
+    num_steps: int
+
+    def __call__(self, step):
+        step = _float(step)
+        rising = ops.minimum(step / self.warmup, 1.0) if self.warmup else 1.0
+        return self.peak * rising * (1.0 - ops.minimum(step / self.num_steps, 1.0))
+
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
+class Noam(_Schedule):
+    """The Transformer's schedule (Vaswani et al., 2017, section 5.3): peak * min(t / warmup, sqrt(warmup / t)).
+
+    t = step + 1, as the paper counts, so the first step has a rate. `noam_peak` gives the paper's peak.
+    """
+
+    def __call__(self, step):
+        t, warmup = _float(step) + 1.0, max(1, self.warmup)
+        return self.peak * ops.minimum(t / warmup, ops.sqrt(warmup / t))
+
+
+def noam_peak(hidden_dim: int, warmup: int, scale: float = 1.0) -> float:
+    """The rate that scale * hidden_dim^-0.5 * min(t^-0.5, t * warmup^-1.5) reaches at t = warmup."""
+    return scale * (hidden_dim * warmup) ** -0.5
+
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
+class InverseSquareRoot(_Schedule):
+    """fairseq's `inverse_sqrt`: a line from `initial` to the peak, then peak * sqrt(warmup / step)."""
+
+    initial: float = 1e-7
+
+    def __call__(self, step):
+        step, warmup = _float(step), max(1, self.warmup)
+        rising = self.initial + step * (self.peak - self.initial) / warmup
+        return ops.where(step < warmup, rising, self.peak * ops.sqrt(warmup / ops.maximum(step, 1.0)))
+
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
+class Plateau(_Schedule):
+    """T5's pre-training (Raffel et al., 2020, section 3.1.2): peak * sqrt(warmup / max(step, warmup)).
+
+    There is no rise: the rate stays at the peak for `warmup` steps. The paper has warmup = 10,000 and peak = 0.01.
+    """
+
+    def __call__(self, step):
+        warmup = max(1, self.warmup)
+        return self.peak * ops.sqrt(warmup / ops.maximum(_float(step), float(warmup)))
+
+
+@keras.saving.register_keras_serializable("xmodels")
+@dataclasses.dataclass(eq=False)
+class SlantedTriangular(_Schedule):
+    """ULMFiT's schedule (Howard and Ruder, 2018, section 3.2): up from peak / ratio to the peak, and slowly back.
+
+    The paper's cut is `warmup`, a tenth of the steps. Its denominator, cut * (1 / cut_frac - 1), is num_steps - cut but
+    for rounding; ours ends at peak / ratio whatever the number of steps.
+    """
+
+    num_steps: int
+    ratio: float = 32.0
+
+    def __call__(self, step):
+        step, cut = _float(step), max(1, self.warmup)
+        rising, falling = step / cut, 1.0 - (step - cut) / max(1, self.num_steps - cut)
+        p = ops.maximum(ops.where(step < cut, rising, falling), 0.0)
+        return self.peak * (1.0 + p * (self.ratio - 1.0)) / self.ratio
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Warmup(LearningRateSchedule):
+    """peak * step / warmup, and then another schedule, which counts its steps from the end of the warm-up."""
+
+    def __init__(self, peak: float, warmup: int, after: LearningRateSchedule):
+        self.peak, self.warmup, self.after = peak, warmup, after
+
+    def __call__(self, step):
+        step = _float(step)
+        then = self.after(ops.maximum(step - self.warmup, 0.0))
+        return ops.where(step < self.warmup, self.peak * step / self.warmup, then) if self.warmup else then
+
     def get_config(self):
-        return {"peak": self.peak, "warmup": self.warmup, "num_steps": self.num_steps}
+        after = keras.saving.serialize_keras_object(self.after)
+        return {"peak": self.peak, "warmup": self.warmup, "after": after}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(config["peak"], config["warmup"], keras.saving.deserialize_keras_object(config["after"]))
+
+
+def _polynomial(peak, warmup, num_steps, floor, power):
+    return Warmup(peak, warmup, PolynomialDecay(peak, max(1, num_steps - warmup), floor * peak, power))
+
+
+def _cosine(peak, warmup, num_steps, floor, _):
+    return Warmup(peak, warmup, CosineDecay(peak, max(1, num_steps - warmup), alpha=floor))
+
+
+def _constant(peak, warmup, *_):
+    return Warmup(peak, warmup, PolynomialDecay(peak, 1, peak))
+
+
+# Each takes (peak, warmup, num_steps, floor, power); `floor`, a share of the peak, and `power` concern those that name it.
+SCHEDULES: dict[str, Callable[..., LearningRateSchedule]] = {
+    "bert_linear": lambda peak, warmup, num_steps, *_: WarmupLinearDecay(peak, warmup, num_steps),
+    "linear": lambda peak, warmup, num_steps, floor, _: _polynomial(peak, warmup, num_steps, floor, 1.0),
+    "polynomial": _polynomial,
+    "cosine": _cosine,
+    "constant": _constant,
+    "noam": lambda peak, warmup, *_: Noam(peak, warmup),
+    "inverse_sqrt": lambda peak, warmup, *_: InverseSquareRoot(peak, warmup),
+    "t5_inverse_sqrt": lambda peak, warmup, *_: Plateau(peak, warmup),
+    "slanted_triangular": lambda peak, warmup, num_steps, *_: SlantedTriangular(peak, warmup, num_steps),
+    "gpt_linear": lambda peak, warmup, num_steps, *_: ProductDecay(peak, warmup, num_steps),
+}
