@@ -225,7 +225,7 @@ def test_unknown_verbs_flags_and_values_name_the_nearest(capsys, monkeypatch):
     assert launcher() == 2
     assert "Did you mean pretrain" in capsys.readouterr().err
     assert invoke("pretrain", "--learning_rat=3", system="bert", model_dir="x") == 2
-    assert "Did you mean --learning_rate?" in capsys.readouterr().err
+    assert "Did you mean --learning_rate" in capsys.readouterr().err
     assert invoke("pretrain", size="smal", system="bert", model_dir="x") == 2
     assert "Did you mean small?" in capsys.readouterr().err
     assert invoke("pretrain", system="bert") == 2

@@ -35,9 +35,10 @@ class Synced:
 
     def awake(self, gradients, variables):
         """The gradients, with zeros for variables that do not learn yet, so that these do not count in a norm."""
+        rates = [self._rate_of(variable) for variable in variables]
         return [
-            tf.where(self._has_begun(rate), g, tf.zeros_like(g)) if (rate := self._rate_of(v)).begins else g
-            for g, v in zip(gradients, variables, strict=True)
+            tf.where(self._has_begun(rate), gradient, tf.zeros_like(gradient)) if rate.begins else gradient
+            for gradient, rate in zip(gradients, rates, strict=True)
         ]
 
     @property
