@@ -10,7 +10,7 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training import distribution
 from xmodels.training.learner import Learner, Memory
-from xmodels.training.optimizers import OPTIMIZERS
+from xmodels.training.optimization import Optimization
 
 VOCABULARY, LENGTH, ROWS, HIDDEN = 50, 8, 8, 3
 
@@ -46,7 +46,8 @@ def make_learner(
         backbone = Bert(config).initialize()
         objective = together(MaskedLM(config), NextSentence(config))
         batch = {name: tf.zeros_like(x) for name, x in (batch or next(make_batches(1))).items()}
-        optimizer = OPTIMIZERS[optimizer](1e-3, 0, 1000)
+        numbers = Optimization(optimizer=optimizer, learning_rate=1e-3, num_warmup_steps=0, num_steps=1000)
+        optimizer = numbers.make_optimizer()
         return Learner(strategy, backbone, objective, optimizer, batch, memory=memory or Memory(), **settings)
 
 
