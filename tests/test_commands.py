@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
 from tests.invocation import invoke
+from xmodels.models.folder import read_weights
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 
@@ -48,6 +50,31 @@ def test_text_becomes_vocabulary_and_records(tmp_path, capsys):
     assert invoke("inspect_data", "--verify", data_dir=tmp_path / "records") == 0
     shown = capsys.readouterr().out
     assert "→[MASK]]" in shown and "% [MASK]" in shown and "100.0% are hidden whole" in shown and "are whole" in shown
+
+
+def test_layers_thaw_while_fine_tuning_and_their_rates_stand_in_the_run_folder(street, tmp_path, capsys):
+    run = {"init_checkpoint": street / "run", "train_file": SAMPLES / "train.tsv", "max_seq_length": 32}
+    run |= {
+        "num_train_epochs": 1,
+        "model_dir": tmp_path / "thawing",
+        "optimizer": "adam",
+        "lr_schedule": "slanted_triangular",
+    }
+    assert invoke("finetune", **run, gradual_unfreezing=0.5, layerwise_lr_decay=0.5, learning_rate=1e-2) == 0
+    said = capsys.readouterr().out
+    assert "Rates from the top down: 1, 0.5 from step 2, 0.25 from step 4." in said  # of 2.5 steps
+    assert "Warning: the lowest layers would begin to learn at step 4, after the last step" in said
+    before, after = (
+        read_weights(folder / "backbone/weights.safetensors") for folder in (street / "run", run["model_dir"])
+    )
+    moved = {name for name in before if name in after and not np.array_equal(before[name], after[name])}
+    assert moved == {"backbone.pooler.kernel", "backbone.pooler.bias"}
+    settings = json.loads((tmp_path / "thawing/config.json").read_text())["settings"]
+    assert settings["lr_schedule"] == "slanted_triangular" and settings["adam_beta2"] == 0.98
+    assert invoke("finetune", **run | {"num_train_epochs": 2}, layerwise_lr_decay=0.6) == 2
+    assert "layerwise_lr_decay: 0.5 then, 0.6 now" in capsys.readouterr().err
+    assert invoke("finetune", **run | {"model_dir": tmp_path / "new"}, momentum=0.9) == 2
+    assert "--momentum=0.9: adam has no such number. It has --weight_decay, --adam_beta1" in capsys.readouterr().err
 
 
 def test_fine_tuned_run_is_scored_asked_and_exported(street, tmp_path, capsys):

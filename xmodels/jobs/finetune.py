@@ -131,7 +131,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     run = _run(options, loaded, labels, optimization, tokenizer)
     if options.dry_run:
         settings = _settings(optimization, tokenizer)
-        filled = {name: (value, ORIGINS[name]) for name, value in settings.items()}
+        filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
         dry_run.show(options, filled, learner, batches, tokenizer, num_steps, labels)
         return {}
     state, results = devices.start(workers, learner, lambda: _start(options, learner, run, num_steps))

@@ -5,6 +5,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
+from xmodels.training.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = Transformer, False
 
@@ -13,7 +14,8 @@ def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerConfig | None = None
 ) -> Recipe:
     """Section 5: 100,000 steps, warm-up of 4,000, label smoothing 0.1. A batch of 25,000 tokens a side is here one of
-    about as many examples as that is of sentences; peak 7e-4 = 512^-0.5 * 4000^-0.5."""
+    about as many examples as that is of sentences; the peak is
+    hidden_dim^-0.5 * 4000^-0.5, 7e-4 at 512."""
     config = config or TransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Transformer(config),
@@ -21,10 +23,10 @@ def recipe(
         frame=frame_parallel(vocabulary, records.sequence_length),
         batch_size=1000,
         num_steps=100_000,
-        learning_rate=7e-4,
+        learning_rate=noam_peak(config.hidden_dim, 4_000),
         num_warmup_steps=4_000,
-        optimizer="adamw",
-        weight_decay=0.0,
+        optimizer="adam",
+        schedule="noam",
         clip_norm=0.0,
         packings=("parallel",),
     )

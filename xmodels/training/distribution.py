@@ -46,6 +46,8 @@ def choose(name: str, num_virtual_devices: int = 0, tpu_flags: Tpu | None = None
             f"--distribution_strategy=mirrored needs two devices or more, found {len(gpus)} GPU(s). Use one_device, "
             "or try it on the CPU with --num_virtual_devices=2."
         )
+    # Collectives are known by a number in the process, so a second strategy, of another network, must count elsewhere.
+    tf.distribute.MirroredStrategy._collective_key_base += 1000
     return tf.distribute.MirroredStrategy(devices)
 
 
