@@ -20,7 +20,9 @@ class BertAdam(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._m, self._v = self.add_optimizer_variables(variables, ["m", "v"])
+        self._m, self._v = (
+            self.add_optimizer_variables(variables, name) for name in ("m", "v")
+        )  # as older states have it
 
     def update_step(self, gradient, variable, learning_rate):
         learning_rate = ops.cast(learning_rate, variable.dtype)
