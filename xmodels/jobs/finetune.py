@@ -17,6 +17,7 @@ from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
 from xmodels.jobs import devices, dry_run, preflight, run_folder, run_report, step_options
+from xmodels.jobs.finetuning_rates import optimization_of, say_rates
 from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
 from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
@@ -26,7 +27,7 @@ from xmodels.tasks.classify import Classify
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
-from xmodels.training.optimization import NUMBERS, Optimization
+from xmodels.training.optimization import Optimization
 from xmodels.training.progress import say
 from xmodels.training.watching import profile_steps, watch
 from xmodels.training.workers import Workers
@@ -124,7 +125,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     source, labels, num_texts, held = _read_files(options, tokenizer)
     grouping = _grouping(options, source)
     num_steps, per_epoch = _steps(options, source.num_examples)
-    optimization = _optimization(options, num_steps, per_epoch)
+    optimization = optimization_of(options, num_steps, per_epoch)
     learner, batches = _learner(options, strategy, loaded, source, labels, optimization, grouping)
     backbone, task = learner.backbone, learner.objective
     check_room(options, learner, options.train_batch_size, options.max_seq_length)
@@ -146,7 +147,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
         f"{options.train_batch_size} ({options.num_train_epochs:g} epochs), from {origin}."
     )
-    _say_rates(optimization, backbone)
+    say_rates(optimization, backbone)
 
     def hand_over():
         with learner.averaged():
@@ -219,7 +220,7 @@ def _steps(options: Options, num_rows: int) -> tuple[int, float]:
 
 def held_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    optimization = _optimization(options, *_steps(options, num_rows))
+    optimization = optimization_of(options, *_steps(options, num_rows))
     return run_folder.look(*_run(options, loaded, labels, optimization, tokenizer))
 
 
@@ -233,29 +234,6 @@ def _run(options: Options, loaded, labels: list[str], optimization: Optimization
 def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:
     """The numbers that hold, under the names of their flags."""
     return {**optimization.settings(), "do_lower_case": tokenizer.describe().get("do_lower_case")}
-
-
-def _optimization(options: Options, num_steps: int, per_epoch: float) -> Optimization:
-    """The flags that concern the optimizer and its schedule."""
-    return Optimization(
-        num_steps=num_steps, learning_rate=options.learning_rate, optimizer=options.optimizer,
-        num_warmup_steps=int(options.warmup_proportion * num_steps), schedule=options.lr_schedule,
-        min_lr_ratio=options.min_lr_ratio, lr_power=options.lr_power, layerwise_lr_decay=options.layerwise_lr_decay,
-        thaw_steps=math.ceil(options.gradual_unfreezing * per_epoch),
-        **{name: getattr(options, name) for name in NUMBERS},
-    )  # fmt: skip
-
-
-def _say_rates(optimization: Optimization, backbone) -> None:
-    """Tells at which rates the layers learn, and from when."""
-    if told := optimization.layerwise.describe(backbone):
-        say(told)
-    last = max((rate.begins for _, rate in optimization.layerwise.rates(backbone)), default=0)
-    if last >= optimization.num_steps:
-        say(
-            f"Warning: the lowest layers would begin to learn at step {last}, after the last step. For all to learn, give "
-            "more --num_train_epochs, or less --gradual_unfreezing."
-        )
 
 
 def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> tuple[int, str]:
