@@ -101,7 +101,7 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
     from xmodels.models.bert import Bert
     from xmodels.training import distribution
     from xmodels.training.learner import Learner
-    from xmodels.training.optimizers import OPTIMIZERS
+    from xmodels.training.optimization import Optimization
 
     keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
     batch_size, steps = SHAPES[size]
@@ -113,7 +113,8 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
         initialize(loaded, folder, backbone, objective)
         held = {name: np.tile(x, (4, *[1] * (x.ndim - 1))) for name, x in arrays(batch_size).items()}
         batches = Batches(ArraySource(held, "benchmark"), lambda features: features, batch_size)
-        optimizer = OPTIMIZERS["adamw"](1e-4, 10, 1000)
+        numbers = Optimization(optimizer="adamw", learning_rate=1e-4, num_warmup_steps=10, num_steps=1000)
+        optimizer = numbers.make_optimizer()
         learner = Learner(strategy, backbone, objective, optimizer, batches.zeros(), jit_compile=jit_compile)
     first = {**arrays(batch_size), "example_weights": np.ones(batch_size, "float32")}
     loss = learner.evaluate([{name: tf.constant(x) for name, x in first.items()}])["loss"]
