@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from data_pipelines.dataset import RecordSource
+from data_pipelines.record_checks import check_contents
+from data_pipelines.stages.packing import PACKINGS
 from launch import doctor, finetune, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS
@@ -66,6 +69,17 @@ def test_healthy_trainings_are_well(clinic, tmp_path, capsys):
 def test_what_needs_no_tensorflow_comes_before_it():
     program = "import sys, launch.doctor, xmodels.doctor.examine\nassert not {'tensorflow', 'keras'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=PAGE.parent.parent)
+
+
+@pytest.mark.parametrize("packing", list(PACKINGS))
+def test_healthy_records_of_every_packing_have_healthy_contents(packing, clinic, tmp_path):
+    options = {"packing": packing, "num_shards": 1, "input_format": "auto"}
+    if packing == "parallel":
+        options |= {"target_file": clinic["corpus.txt"]}
+    if packing == "dialogue":
+        options |= {"input_format": "dialogue"}
+    source = RecordSource(str(clinic.records(tmp_path, **options)))
+    assert 0 < check_contents(source, 259) <= 256
 
 
 def test_a_machine_alone_is_looked_at_too(capsys):
