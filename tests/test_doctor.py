@@ -15,6 +15,7 @@ from tests.doctor_faults import FAULTS
 from tests.invocation import invoke
 from xmodels import systems
 from xmodels.doctor.network import num_parameters
+from xmodels.training import memory_need
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs/doctor.md"
 
@@ -80,6 +81,16 @@ def test_healthy_records_of_every_packing_have_healthy_contents(packing, clinic,
         options |= {"input_format": "dialogue"}
     source = RecordSource(str(clinic.records(tmp_path, **options)))
     assert 0 < check_contents(source, 259) <= 256
+
+
+def test_limit_of_a_container_counts_without_cached_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_need, "CONTROL_GROUP", str(tmp_path))
+    whole = memory_need.free_bytes()
+    for name, value in (("max", "9000"), ("current", "8000"), ("stat", "anon 1\ninactive_file 300\nactive_file 20\n")):
+        (tmp_path / f"memory.{name}").write_text(value)
+    assert memory_need.free_bytes() == 1320
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_need.free_bytes() == pytest.approx(whole, rel=0.5)
 
 
 def test_a_machine_alone_is_looked_at_too(capsys):
