@@ -5,6 +5,7 @@ uninterrupted one would have seen, whatever the number of threads.
 """
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 
@@ -131,9 +132,11 @@ class RecordSource:
         if "input_mask" in self.features:
             spec = {"input_mask": _spec(self.features["input_mask"])}
             return tf.reduce_sum(tf.io.parse_example(serialized, spec)["input_mask"], axis=1)
-        spec = {"segment_lengths": tf.io.FixedLenFeature((2,), tf.int64)}
+        spec = {"segment_lengths": _spec(self.features["segment_lengths"])}
         segments = tf.io.parse_example(serialized, spec)["segment_lengths"]
-        return tf.reduce_sum(segments, axis=1) + 2 + tf.cast(segments[:, 1] > 0, tf.int64)
+        if self.manifest.settings.get("packing") == "parallel":  # two sequences, of which the longer one counts
+            return tf.reduce_max(segments, axis=1) + 1
+        return tf.reduce_sum(segments, axis=1) + 1 + tf.math.count_nonzero(segments, axis=1)
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
@@ -184,6 +187,15 @@ class ArraySource:
         self.features = {n: Feature(a.shape[1:], str(a.dtype)) for n, a in self.arrays.items()}
         self.num_examples = len(next(iter(self.arrays.values())))
         self.indices = np.arange(self.num_examples)
+
+    @property
+    def sha256(self) -> str:
+        """Tells these examples, in this order, from others."""
+        found = hashlib.sha256()
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            found.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
+        return found.hexdigest()[:16]
 
     def part(self, index: int, count: int) -> "ArraySource":
         """Every `count`-th example, for one of several hosts. The indices stay those of the whole."""
@@ -267,9 +279,9 @@ class Batches:
             where = tf.stack(
                 [tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)], axis=1
             )  # (G, 3)
-            held, groups = groups >= 0, tf.maximum(groups, 0)
-            item = tf.where(held, tf.gather(item, groups), tf.zeros([], item.dtype))
-            return tf.data.Dataset.from_tensor_slices((where, tf.where(held, tf.gather(index, groups), -1), item))
+            held, places = groups >= 0, tf.maximum(groups, 0)
+            item = tf.where(held, tf.gather(item, places), tf.zeros([], item.dtype))
+            return tf.data.Dataset.from_tensor_slices((where, tf.where(held, tf.gather(index, places), groups), item))
 
         stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
         return self.grouping.batches(stream, self._prepare(source), self.batch_size, per_batch)

@@ -7,14 +7,15 @@ there are shards, and tokenizes each. So a shard depends on the settings only, a
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from data_pipelines import record_folder
+from data_pipelines import record_folder, tasks_split
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.finetuning.answer_span import AnswerSpan
@@ -23,14 +24,16 @@ from data_pipelines.finetuning.tag import Tag
 from data_pipelines.finetuning.task import Settings, Task, columns_of
 from data_pipelines.finetuning.texts import Classify, Regress
 from data_pipelines.finetuning.translate import Translate
-from data_pipelines.pretraining_data import default_num_shards
-from data_pipelines.records import Manifest, ShardWriter, encode_examples, file_sha256, whole_file, write_json
+from data_pipelines.pretraining_data import Report, default_num_shards
+from data_pipelines.records import MANIFEST, Manifest, ShardWriter, encode_examples, file_sha256, whole_file, write_json
 from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.workers import run_jobs
 
 TASKS = {task.name: task for task in (Classify, Regress, Tag, AnswerSpan, Choose, Rank, Translate)}
 TOGETHER = 256  # examples that are tokenized in one call
 FEW = 20  # with fewer examples, many labels are no sign of a wrong column
+INDEX_FLAG = "--task_index"  # --task names the kind of task here
 NAMED = 5  # bad examples that a message names
 
 
@@ -95,7 +98,7 @@ def create(
     num_workers: int = 1,
     resume: bool = False,
     overwrite: bool = False,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Report = lambda done, total: None,
 ) -> Manifest:
     """Writes the records of labelled data into `output_dir`.
 
@@ -108,6 +111,40 @@ def create(
         UsageError: the settings contradict one another, or the folder holds something else.
         DataError: the data or the vocabulary cannot be used; names the file and the line.
     """
+    job = prepare(settings, output_dir, num_workers)
+    if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
+        return manifest
+    job.gather()
+    record_folder.remove_leftovers(job.paths)
+    job.write(range(len(job.paths)), num_workers, report)
+    return job.finish()
+
+
+def create_share(
+    settings: Settings, output_dir: str, task_index: str | None, num_tasks: int | None, num_workers: int = 1,
+    report: Report = lambda done, total: None,
+) -> Manifest | str:  # fmt: skip
+    """The shards of one of several tasks; see `tasks_split`. Each task checks all of the examples, then makes its share.
+
+    Args:
+        task_index: from "0" to "N-1", or "merge" to join what all tasks have made.
+
+    Returns:
+        The manifest if the folder is finished now, else what is left to do, for people.
+    """
+    tasks_split.check(task_index, num_tasks, num_workers, INDEX_FLAG)
+    job = prepare(settings, output_dir, num_workers)
+    begun = any(os.path.isfile(os.path.join(output_dir, name)) for name in (record_folder.PLAN, MANIFEST))
+    if task_index == tasks_split.MERGE and not begun:
+        raise DataError(f"--output_dir={output_dir}: no task has left anything there, so there is nothing to merge.")
+    if manifest := record_folder.claim(output_dir, job.described, resume=True, overwrite=False):
+        return manifest
+    job.gather()
+    return tasks_split.make_share(job, task_index, num_tasks, num_workers, report, INDEX_FLAG)
+
+
+def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
+    """What there is to do, from settings that are checked here."""
     check(settings)
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
@@ -124,23 +161,78 @@ def create(
         "vocabulary_sha256": tokenizer.sha256,
         "tokenizer": tokenizer.describe(),
     }
-    if manifest := record_folder.claim(output_dir, described, resume, overwrite):
-        return manifest
-    lines = os.path.join(output_dir, record_folder.EXAMPLES)
-    if not os.path.isfile(f"{lines}.json"):  # written behind the lines
+    return Job(settings, task, tokenizer, inputs, output_dir, described)
+
+
+@dataclasses.dataclass
+class Job:
+    """The records of one folder as parts, one a shard, that may be made anywhere and in any order, after `gather`.
+
+    There is no decision between two rounds, as there is where duplicates are removed.
+    """
+
+    settings: Settings
+    task: Task
+    tokenizer: Tokenizer
+    inputs: list[str]
+    folder: str
+    described: dict
+
+    def gather(self) -> None:
+        """The first pass, unless the folder holds what it gives."""
+        if os.path.isfile(f"{self.lines}.json"):  # written behind the lines
+            return
         try:
-            write_json(f"{lines}.json", dataclasses.asdict(gather(task, inputs, lines)))
+            write_json(f"{self.lines}.json", dataclasses.asdict(gather(self.task, self.inputs, self.lines)))
         except ReportedError:
-            record_folder.abandon(output_dir)
+            record_folder.abandon(self.folder)
             raise
-    with open(f"{lines}.json", encoding="utf-8") as file:
-        found = Found(**json.load(file))
-    paths = record_folder.shard_paths(output_dir, settings.num_shards or default_num_shards(os.path.getsize(lines)))
-    record_folder.remove_leftovers(paths)
-    _run_parts(settings, found, lines, paths, record_folder.plan_sha256(described), num_workers, report)
-    held = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
-    features = task.features(found.size)
-    return record_folder.finish(output_dir, paths, described, features, tokenizer.files(), found.counts, held)
+
+    @property
+    def lines(self) -> str:
+        return os.path.join(self.folder, record_folder.EXAMPLES)
+
+    @functools.cached_property
+    def found(self) -> Found:
+        with open(f"{self.lines}.json", encoding="utf-8") as file:
+            return Found(**json.load(file))
+
+    @functools.cached_property
+    def paths(self) -> list[str]:
+        shards = self.settings.num_shards or default_num_shards(os.path.getsize(self.lines))
+        return record_folder.shard_paths(self.folder, shards)
+
+    @functools.cached_property
+    def plan(self) -> str:
+        return record_folder.plan_sha256(self.described)
+
+    def missing(self, indices: Iterable[int]) -> list[int]:
+        """The shards that are not there whole."""
+        return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
+
+    def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Nothing: no duplicates are removed."""
+
+    def decided(self, indices: Iterable[int]) -> bool:
+        return True
+
+    def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Makes those of these shards that are missing."""
+        cuts, indices = cut_lines(self.lines, len(self.paths)), list(indices)
+        parts = {index: (cuts[index], cuts[index + 1]) for index in indices}
+        missing = self.missing(indices)
+        jobs = {i: (self.settings, self.found, self.lines, parts[i], self.paths[i], self.plan) for i in missing}
+        total = sum(end - begin for begin, end in parts.values())
+        done = total - sum(parts[i][1] - parts[i][0] for i in missing)
+        run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), done)
+        report(total, total)
+
+    def finish(self) -> Manifest:
+        """Joins what all parts have given."""
+        found = self.found
+        held = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
+        features, files = self.task.features(found.size), self.tokenizer.files()
+        return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, held)
 
 
 def _paths(settings: Settings) -> list[str]:
@@ -220,17 +312,6 @@ def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], i
     settings = task.settings
     size = {"choose": settings.num_choices, "rank": settings.list_size}.get(settings.task) or size
     return Found(labels or [], size, dict(counts), bad)
-
-
-def _run_parts(settings, found, lines, paths, plan, num_workers, report) -> None:
-    total = done = os.path.getsize(lines)
-    jobs = {}
-    for index, (path, part) in enumerate(zip(paths, itertools.pairwise(cut_lines(lines, len(paths))), strict=True)):
-        if record_folder.stored_shard(path, plan) is None:
-            jobs[index] = settings, found, lines, part, path, plan
-            done -= part[1] - part[0]
-    run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), done)
-    report(total, total)
 
 
 def cut_lines(path: str, count: int) -> list[int]:

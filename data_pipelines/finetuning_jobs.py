@@ -3,6 +3,7 @@
 import sys
 
 from data_pipelines import finetuning_data
+from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.jobs import bar
 from data_pipelines.records import Manifest
@@ -11,9 +12,18 @@ RARE = 0.1  # of the share that a label had if all were equally frequent
 LISTED = 12  # labels
 
 
-def create_finetuning_data(output_dir: str, num_workers: int, resume: bool, overwrite: bool, **settings) -> Manifest:
-    """Writes records and prints what they hold; see `launch/create_finetuning_data.py` for the arguments."""
-    progress = None
+def create_finetuning_data(
+    output_dir: str, num_workers: int, resume: bool, overwrite: bool, task_index: str | None = None,
+    num_tasks: int | None = None, **settings,
+) -> Manifest | None:  # fmt: skip
+    """Writes records and prints what they hold; see `launch/create_finetuning_data.py` for the arguments.
+
+    Returns None from a task that leaves work to others.
+    """
+    shared = task_index is not None or num_tasks is not None
+    if shared and overwrite:
+        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
+    progress, chosen = None, Settings(**settings)
 
     def report(done: int, total: int) -> None:
         nonlocal progress
@@ -21,10 +31,16 @@ def create_finetuning_data(output_dir: str, num_workers: int, resume: bool, over
         progress.update(done - progress.n)
 
     try:
-        manifest = finetuning_data.create(Settings(**settings), output_dir, num_workers, resume, overwrite, report)
+        if shared:
+            manifest = finetuning_data.create_share(chosen, output_dir, task_index, num_tasks, num_workers, report)
+        else:
+            manifest = finetuning_data.create(chosen, output_dir, num_workers, resume, overwrite, report)
     finally:
         if progress is not None:
             progress.close()
+    if isinstance(manifest, str):
+        print(manifest)
+        return None
     print(summary(manifest, output_dir))
     for message in warnings(manifest):
         print(f"Warning: {message}", file=sys.stderr)

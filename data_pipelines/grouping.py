@@ -15,6 +15,12 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.packing import pack_rows
 
 ALONG_TOKENS = ("token_ids", "segment_ids", "padding_mask", "word_start")
+ALONG_TARGETS = (
+    "target_ids",
+    "target_position_ids",
+    "labels",
+    "label_weights",
+)  # where a decoder reads a text of its own
 
 
 class Grouping(Protocol):
@@ -25,6 +31,9 @@ class Grouping(Protocol):
 
     def batches(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, per_batch: int) -> tf.data.Dataset:
         """Prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups."""
+
+    def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
+        """The tokens that the network computes for the groups of examples of these lengths, padding included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +49,9 @@ class Buckets:
 
     lengths: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return f"Length buckets {', '.join(map(str, self.lengths))}"
+
     def groups(self, lengths: tf.Tensor, batch_size: int) -> tf.Tensor:
         bucket = tf.searchsorted(tf.constant(self.lengths, lengths.dtype), lengths)
         order = tf.cast(tf.argsort(bucket, stable=True), tf.int64)
@@ -50,19 +62,16 @@ class Buckets:
             held = index >= 0
             index, item = tf.boolean_mask(index, held), tf.boolean_mask(item, held)
             features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
-            longest = tf.reduce_max(tf.reduce_sum(tf.cast(features["padding_mask"], tf.int32), axis=1))
-            width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest[None])[0])
-            features = {n: v[:, :width] if n in ALONG_TOKENS else v for n, v in features.items()}
+            width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
+            features = shortened(features, width)
             return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
 
         stream = stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        if per_batch != batch_size:  # replicas share a batch, so that they compute the same length at a time
-            stream = stream.map(
-                lambda features: {
-                    n: tf.reshape(v, [-1, per_batch, *_free(v.shape[1:], v)]) for n, v in features.items()
-                }
-            ).unbatch()
-        return stream.prefetch(tf.data.AUTOTUNE)
+        return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+
+    def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
+        longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
+        return int(np.array(self.lengths)[np.searchsorted(self.lengths, longest)].sum()) * groups.shape[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +105,9 @@ class Rows:
 
         stream = stream.batch(per_batch, drop_remainder=True)
         return stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+    def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
+        return len(groups) * self.length
 
 
 def slots(length: int, most: int, rate: float, num_predictions: int) -> int:
@@ -140,11 +152,7 @@ def padding_share(lengths: np.ndarray, grouping: Grouping | None, width: int, ba
     if grouping is None:
         return 1 - real / (len(lengths) * width)
     groups = grouping.groups(tf.constant(lengths, tf.int64), batch_size).numpy()
-    if isinstance(grouping, Rows):
-        return 1 - real / (len(groups) * grouping.length)
-    longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
-    widths = np.array(grouping.lengths)[np.searchsorted(grouping.lengths, longest)]
-    return 1 - real / int((widths * batch_size).sum())
+    return 1 - real / grouping.computed(groups, lengths)
 
 
 def buckets(text: str, lengths: np.ndarray, width: int) -> Buckets:
@@ -165,13 +173,37 @@ def buckets(text: str, lengths: np.ndarray, width: int) -> Buckets:
     return Buckets((*sorted(bound for bound in bounds if bound < width), width))
 
 
-def fixed(features: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
-    """Fills a batch up with zeros, so that the number of rows is static and the added ones have no weight."""
+def longest(features: dict[str, tf.Tensor]) -> tf.Tensor:
+    """The tokens of the longest text of a batch, of source or target, int32 ()."""
+    masks = [features["padding_mask"], *([features["label_weights"] > 0] if "target_ids" in features else [])]
+    return tf.reduce_max([tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)) for mask in masks])
+
+
+def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What runs along the tokens cut to `width`."""
+    names = (*ALONG_TOKENS, *(ALONG_TARGETS if "target_ids" in features else ()))
+    return {n: v[:, :width] if n in names else v for n, v in features.items()}
+
+
+def split_among_replicas(stream: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
+    """Each batch as so many of its parts, one behind the other, so that replicas compute the same length at a time."""
+    if replicas == 1:
+        return stream
+
+    def split(features):
+        return {n: tf.reshape(v, [replicas, -1, *_free(v.shape[1:], v)]) for n, v in features.items()}
+
+    return stream.map(split).unbatch()
+
+
+def fixed(features: dict[str, tf.Tensor], batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
+    """Fills a batch up with rows of zeros, which have no weight; their number is static where `batch_size` is one."""
     filled = {}
     for name, value in features.items():
         missing = batch_size - tf.shape(value)[0]
         value = tf.pad(value, [[0, missing]] + [[0, 0]] * (value.shape.rank - 1))
-        filled[name] = tf.ensure_shape(value, [batch_size, *value.shape[1:]])
+        static = batch_size if isinstance(batch_size, int) else None
+        filled[name] = tf.ensure_shape(value, [static, *value.shape[1:]])
     return filled
 
 

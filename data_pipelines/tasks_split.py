@@ -42,16 +42,24 @@ def create_share(
         DataError: the corpus or the vocabulary cannot be used, or there is not yet all to merge.
     """
     check(task, num_tasks, num_workers)
-    job = prepare(settings, output_dir, corpus)
+    return make_share(prepare(settings, output_dir, corpus), task, num_tasks, num_workers, report)
+
+
+def make_share(
+    job, task: str, num_tasks: int | None, num_workers: int, report: Report, flag: str = "--task"
+) -> Manifest | str:
+    """The same for any job of shards, such as `pretraining_data.Job`, whose task `flag` numbers."""
     try:
-        return _merge(job, num_tasks) if task == MERGE else _work(job, int(task), num_tasks, num_workers, report)
+        if task == MERGE:
+            return _merge(job, num_tasks, flag)
+        return _work(job, int(task), num_tasks, num_workers, report, flag)
     except FileNotFoundError:
-        if not os.path.isfile(os.path.join(output_dir, MANIFEST)):
+        if not os.path.isfile(os.path.join(job.folder, MANIFEST)):
             raise
-        return claim(output_dir, job.described, resume=True, overwrite=False)  # another task finished it meanwhile
+        return claim(job.folder, job.described, resume=True, overwrite=False)  # another task finished it meanwhile
 
 
-def check(task: str | None, num_tasks: int | None, num_workers: int) -> None:
+def check(task: str | None, num_tasks: int | None, num_workers: int, flag: str = "--task") -> None:
     """Raises a UsageError that names the flag that cannot work."""
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
@@ -59,12 +67,12 @@ def check(task: str | None, num_tasks: int | None, num_workers: int) -> None:
         return
     if task is None or num_tasks is None or not task.isdecimal() or not int(task) < num_tasks:
         raise UsageError(
-            f"--task={task} --num_tasks={num_tasks}: give both, tasks are numbered from 0 to num_tasks - 1; or "
-            f"--task={MERGE} to join what they have made."
+            f"{flag}={task} --num_tasks={num_tasks}: give both, tasks are numbered from 0 to num_tasks - 1; or "
+            f"{flag}={MERGE} to join what they have made."
         )
 
 
-def _work(job: Job, task: int, num_tasks: int, num_workers: int, report: Report) -> Manifest | str:
+def _work(job: Job, task: int, num_tasks: int, num_workers: int, report: Report, flag: str) -> Manifest | str:
     everything = range(len(job.paths))
     if num_tasks > len(everything):
         raise UsageError(
@@ -81,7 +89,7 @@ def _work(job: Job, task: int, num_tasks: int, num_workers: int, report: Report)
             return (
                 f"{job.folder}: task {task} has read its parts for duplicates. Round one ends when {_tasks(waiting, num_tasks)} "
                 "have, too; then run every task once more with the same command. (Folders of their own: copy them "
-                f"together, run --task={MERGE}, and give each task a copy of the result.)"
+                f"together, run {flag}={MERGE}, and give each task a copy of the result.)"
             )
         job.decide()
     job.write(mine, num_workers, report)
@@ -90,12 +98,12 @@ def _work(job: Job, task: int, num_tasks: int, num_workers: int, report: Report)
             return Manifest.read(job.folder)
         return (
             f"{job.folder}: task {task} has made its {len(mine)} shard(s). {_tasks(missing, num_tasks)} have not; who ends "
-            f"last writes the manifest. (Folders of their own: copy them together and run --task={MERGE}.)"
+            f"last writes the manifest. (Folders of their own: copy them together and run {flag}={MERGE}.)"
         )
     return job.finish()
 
 
-def _merge(job: Job, num_tasks: int | None) -> Manifest | str:
+def _merge(job: Job, num_tasks: int | None, flag: str) -> Manifest | str:
     everything = range(len(job.paths))
     if not any(os.path.isfile(os.path.join(job.folder, name)) for name in (PLAN, MANIFEST)):
         raise DataError(f"--output_dir={job.folder}: no task has left anything there, so there is nothing to merge.")

@@ -39,6 +39,8 @@ COMMAND.section("Output and work")
 COMMAND.string("output_dir", None, "New folder for the records and their manifest.", required=True)
 COMMAND.integer("num_shards", 0, "Number of files; 0 chooses by the size of the data.")
 COMMAND.integer("num_workers", 1, "Processes. The records do not depend on it.", minimum=1)
+COMMAND.string("task_index", None, "Of several machines or processes this one's number, from 0; merge joins what they have made.")  # fmt: skip
+COMMAND.integer("num_tasks", None, "How many share the work; all with the same flags but for task_index.", minimum=1)
 COMMAND.boolean("resume", False, "Go on with an unfinished output_dir; finished shards are kept.")
 COMMAND.boolean("overwrite", False, "Replace the records in output_dir.")
 

@@ -12,7 +12,12 @@ COMMAND = Command(
     "xmodels evaluate --model_dir=classifier --test_file=test.tsv",
 )
 COMMAND.section("Model and data")
-COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.string(
+    "model_dir",
+    None,
+    "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.",
+    required=True,
+)
 COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines.", required=True)
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")

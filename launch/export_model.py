@@ -12,7 +12,12 @@ COMMAND = Command(
     "xmodels export_model --model_dir=classifier --export_dir=serving --serving_ops=core",
 )
 COMMAND.section("Model")
-COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.string(
+    "model_dir",
+    None,
+    "Run folder of finetune, or a classifier that convert_checkpoint wrote (of single texts).",
+    required=True,
+)
 COMMAND.section("Export")
 COMMAND.string("export_dir", None, "New folder, laid out for TensorFlow Serving.", required=True)
 COMMAND.choice("serving_ops", "text", ["text", "core"], "text: needs tensorflow-text where it is loaded. core: core TensorFlow only, so that stock TensorFlow Serving loads it.")  # fmt: skip

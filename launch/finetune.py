@@ -32,6 +32,7 @@ COMMAND.string("text_pair_column", None, "Column of the second text, for pairs."
 COMMAND.string("label_column", None, "Column of the label. Default: label, class, …")
 COMMAND.integer("max_seq_length", 128, "Longer texts are cut.", minimum=1)
 COMMAND.string("length_buckets", None, "Batches of texts of like length: auto, or lengths such as 32,64,128. Saves computing on padding.")  # fmt: skip
+COMMAND.integer("tokens_per_batch", None, "Batches of about so many tokens, padding included, over all devices, in place of train_batch_size: of short examples more rows than of long ones. Lengths as length_buckets says, by default auto.", minimum=1)  # fmt: skip
 COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)

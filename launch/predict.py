@@ -13,7 +13,12 @@ COMMAND = Command(
     "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv",
 )
 COMMAND.section("Model")
-COMMAND.string("model_dir", None, "Run folder of finetune.", required=True)
+COMMAND.string(
+    "model_dir",
+    None,
+    "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.",
+    required=True,
+)
 COMMAND.section("Text: one of these")
 COMMAND.string("text", None, "One text.")
 COMMAND.string("text_pair", None, "Its second text, for pairs.")

@@ -39,6 +39,7 @@ COMMAND.choice("on_corrupt_shard", "fail", ["fail", "skip"], "skip: read all sha
 COMMAND.boolean("pack_rows", False, "Put several short examples into one row, each for itself, so that little is padding. A step then sees more examples.")  # fmt: skip
 COMMAND.integer("pack_row_length", None, "Tokens of a packed row. Default: the length of the examples.", minimum=1)
 COMMAND.string("length_buckets", None, "Batches of examples of like length: auto, or lengths such as 32,64,128.")
+COMMAND.integer("tokens_per_batch", None, "Batches of about so many tokens, padding included, over all devices, in place of train_batch_size: of short examples more rows than of long ones. Lengths as length_buckets says, by default auto.", minimum=1)  # fmt: skip
 COMMAND.section("Training (defaults are those of the system's paper; --dry_run shows them)")
 COMMAND.integer("num_train_steps", None, "Updates in all. Default: the system's.", minimum=1)
 COMMAND.integer("train_batch_size", None, "Examples a step, over all devices. Default: the system's.", minimum=1)

@@ -130,6 +130,42 @@ def test_label_names_reach_hugging_face(street, tmp_path, capsys):
     assert list(stored["id2label"].values()) == labels and not labels[0].startswith("LABEL_")
 
 
+def test_a_converted_classifier_answers_as_the_run_it_came_from(street, tmp_path, capsys):
+    assert invoke("convert_checkpoint", f"--from={street / 'classifier'}", f"--to=hf:{tmp_path / 'hf'}") == 0
+    assert invoke("convert_checkpoint", f"--from=hf:{tmp_path / 'hf'}", f"--to={tmp_path / 'ours'}") == 0
+    capsys.readouterr()
+    said = []
+    for model in (street / "classifier", f"hf:{tmp_path / 'hf'}", tmp_path / "ours"):
+        assert invoke("predict", model_dir=model, text="这家餐厅的菜很好吃。") == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2] and "label: " in said[0]
+    assert invoke("evaluate", model_dir=tmp_path / "ours", test_file=SAMPLES / "test.tsv") == 0
+    assert "accuracy" in capsys.readouterr().out
+    assert invoke("predict", model_dir=tmp_path / "ours", text="很好吃。", text_pair="真的？") == 0
+    exported = {"export_dir": tmp_path / "served", "serving_ops": "core"}
+    assert invoke("export_model", model_dir=tmp_path / "ours", **exported) == 0
+
+
+def test_records_are_no_checkpoint(street, records, tmp_path, capsys):
+    files = {"train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "run"}
+    assert invoke("finetune", init_checkpoint=records, **files) == 4
+    assert "holds records, not a network. Records are named by --data_dir" in capsys.readouterr().err
+
+
+def test_another_training_table_of_the_same_name_is_noticed(street, tmp_path, capsys):
+    train, run = tmp_path / "train.tsv", tmp_path / "run"
+    lines = (SAMPLES / "train.tsv").read_text(encoding="utf-8").splitlines()
+    write(train, "\n".join(lines) + "\n")
+    flags = {"init_checkpoint": street / "run", "train_file": train, "model_dir": run, "max_seq_length": 32}
+    assert invoke("finetune", **flags, num_train_epochs=0.5) == 0
+    write(train, "\n".join([*lines[:-1], lines[1]]) + "\n")
+    assert invoke("finetune", **flags, num_train_epochs=1) == 2
+    said = capsys.readouterr().err
+    assert "was begun with other settings (training_data_sha256" in said and len(said.strip().splitlines()) == 1
+    write(train, "\n".join(lines) + "\n")
+    assert invoke("finetune", **flags, num_train_epochs=1) == 0
+
+
 def test_columns_given_to_finetune_are_remembered(street, tmp_path, capsys):
     header, *lines = (SAMPLES / "dev.tsv").read_text(encoding="utf-8").splitlines()
     named = write(tmp_path / "named.tsv", "\n".join(["topic\treview", *lines]) + "\n")

@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -517,6 +518,46 @@ def test_records_do_not_depend_on_workers_and_stand_in_order(tmp_path, vocabular
     assert [int(r["example_ids"]) for r in read(tmp_path / "w1")] == list(range(300))
     described = Manifest.read(str(tmp_path / "w1")).settings["tokenizer"]
     assert read_tokenizer(str(tmp_path / "w1"), described).describe() == described
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_tasks_share_the_work_and_leave_the_same_bytes(make, tmp_path, vocabulary, monkeypatch, order):
+    _, folder = make("classify", "a.tsv", ROWS, num_shards=3)
+    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
+    shared = str(tmp_path / "shared")
+    said = finetuning_data.create_share(settings, shared, str(order[0]), 2)
+    assert isinstance(said, str) and f"the tasks {order[1]} have not" in said and "--task_index=merge" in said
+    again = finetuning_data.create_share(settings, shared, str(order[0]), 2)
+    assert again == said  # nothing is made twice, nothing is lost
+    assert isinstance(finetuning_data.create_share(settings, shared, str(order[1]), 2), Manifest)
+    assert bytes_of(shared) == bytes_of(folder)
+    assert isinstance(finetuning_data.create_share(settings, shared, "0", 2), Manifest)  # whoever comes late
+
+
+def test_folders_of_tasks_are_merged(make, tmp_path, vocabulary, monkeypatch):
+    _, folder = make("classify", "a.tsv", ROWS, num_shards=3)
+    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
+    for index in range(2):
+        finetuning_data.create_share(settings, str(tmp_path / f"task{index}"), str(index), 2)
+    with pytest.raises(DataError, match=r"1 of 3 shards are missing or cut.*the tasks 1 again"):
+        finetuning_data.create_share(settings, str(tmp_path / "task0"), "merge", 2)
+    shutil.copytree(tmp_path / "task1", tmp_path / "task0", dirs_exist_ok=True)
+    assert isinstance(finetuning_data.create_share(settings, str(tmp_path / "task0"), "merge", None), Manifest)
+    assert bytes_of(tmp_path / "task0") == bytes_of(folder)
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "message"),
+    [("2", 2, "--task_index=2 --num_tasks=2: give both"), ("0", None, "give both"), ("0", 9, "only 3 shards"),
+     ("merge", None, "no task has left anything")],
+)  # fmt: skip
+def test_tasks_that_cannot_be_are_refused(make, tmp_path, vocabulary, index, count, message):
+    make("classify", "a.tsv", ROWS, num_shards=3)
+    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    with pytest.raises((UsageError, DataError), match=message):
+        finetuning_data.create_share(settings, str(tmp_path / "shared"), index, count)
 
 
 @pytest.mark.parametrize("finished", [0, 1, 2])

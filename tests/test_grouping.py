@@ -17,8 +17,10 @@ from data_pipelines.ops.compose import compose
 from data_pipelines.ops.corruption import mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.packing import pack_rows
+from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.records import Manifest, ShardWriter, encode_example
 from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.token_buckets import token_buckets
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import Bert, BertConfig
@@ -59,6 +61,7 @@ def source(tmp_path, monkeypatch):
 MASK = mask_whole_words(VOCABULARY["[MASK]"], 305, num_predictions=4)
 ROWS = Rows(LENGTH, 6, slots(LENGTH, 6, 0.15, 4))
 BUCKETS = Buckets((8, 16, LENGTH))
+TOKENS = token_buckets((12, 18, LENGTH), 100, shares=2)  # 8, 4 or 4 rows
 
 
 def batches_of(source, grouping, batch_size=6, mask=None):
@@ -95,7 +98,7 @@ def epochs_of(batches, count, **kwargs):
             found[epoch] += names_of({n: v[row : row + 1].numpy() for n, v in batch.items()})
 
 
-@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS, TOKENS], ids=["rows", "buckets", "tokens"])
 def test_every_example_comes_exactly_once_an_epoch(source, grouping):
     epochs = epochs_of(batches_of(source, grouping), 3)
     for epoch in epochs:
@@ -104,7 +107,7 @@ def test_every_example_comes_exactly_once_an_epoch(source, grouping):
 
 
 @pytest.mark.parametrize("hosts", [2])
-@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS, TOKENS], ids=["rows", "buckets", "tokens"])
 def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
     seen = []
     for host in range(hosts):
@@ -115,7 +118,7 @@ def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
 
 
 @pytest.mark.parametrize("per_batch", [6, 3])
-@pytest.mark.parametrize("grouping", [ROWS, BUCKETS], ids=["rows", "buckets"])
+@pytest.mark.parametrize("grouping", [ROWS, BUCKETS, TOKENS], ids=["rows", "buckets", "tokens"])
 def test_reading_resumes_bitwise_from_any_cursor(source, grouping, per_batch):
     batches = batches_of(source, grouping, mask=MASK)
     whole = list(batches.training(per_batch=per_batch).take(60))
@@ -143,6 +146,85 @@ def test_replicas_get_the_halves_of_one_batch(source):
     for i, batch in enumerate(batches.training().take(10)):
         joined = {n: np.concatenate([halves[2 * i][n], halves[2 * i + 1][n]]) for n in batch}
         assert same(joined, {n: v.numpy() for n, v in batch.items()})
+
+
+def test_batches_of_tokens_have_a_shape_for_each_bucket_and_about_equally_many_tokens(source):
+    shapes, short = set(), 0
+    for batch in batches_of(source, TOKENS).training().take(60):
+        rows, width = batch["token_ids"].shape
+        shapes.add((rows, width))
+        assert batch["padding_mask"].numpy().sum(axis=1).max() <= width
+        weights = batch["example_weights"].numpy()
+        assert (weights == batch["padding_mask"].numpy().any(axis=1)).all()
+        short += not weights.all()
+    assert shapes == {(8, 12), (4, 18), (4, LENGTH)}
+    assert all(rows * width <= 100 < (rows + 2) * width for rows, width in shapes)
+    assert 0 < short < 16  # the last one of a window
+    with pytest.raises(UsageError, match="so at least 48"):
+        token_buckets((8, LENGTH), 40, shares=2)
+
+
+def test_replicas_share_a_batch_of_tokens(source):
+    batches = batches_of(source, TOKENS)
+    halves = list(batches.training(per_batch=3).take(30))
+    for i, batch in enumerate(batches.training().take(15)):
+        joined = {n: np.concatenate([halves[2 * i][n], halves[2 * i + 1][n]]) for n in batch}
+        assert same(joined, {n: v.numpy() for n, v in batch.items()})
+
+
+def test_a_transform_that_lengthens_texts_loses_none_of_them(source):
+    def doubled(features):
+        ids, real = tf.repeat(features["token_ids"], 2, axis=1), tf.repeat(features["padding_mask"], 2, axis=1)
+        return {**features, "token_ids": ids, "padding_mask": real}
+
+    wide = token_buckets((8, 16, LENGTH, 2 * LENGTH), 150)
+    plain = {id_: row for row, id_ in tokens_of(batches_of(source, None).training().take(40))}
+    for row, id_ in tokens_of(batches_of(source, wide, mask=doubled).training().take(10)):
+        assert row == np.repeat(plain[id_], 2).tolist()
+
+
+def tokens_of(stream):
+    """(the tokens of a row, the first id that tells its example)."""
+    for batch in stream:
+        for ids, real in zip(batch["token_ids"].numpy(), batch["padding_mask"].numpy(), strict=True):
+            if real.any():
+                yield ids[real].tolist(), next(i for i in ids.tolist() if i >= 5)
+
+
+@pytest.mark.parametrize("grouping", [BUCKETS, TOKENS], ids=["buckets", "tokens"])
+def test_translations_are_grouped_by_their_longer_side_and_keep_both(source, grouping):
+    source.manifest.settings["packing"] = "parallel"
+    whole = Batches(source, frame_parallel(VOCABULARY, LENGTH), 6, 5)
+    expected = {pair[0][0]: pair for batch in whole.once() for pair in pairs_of(batch)}
+    found, wide = {}, 0
+    for batch in dataclasses.replace(whole, grouping=grouping).training():
+        if batch["cursor"][0, 0] > 0:
+            break
+        assert batch["token_ids"].shape == batch["labels"].shape == batch["target_ids"].shape
+        assert batch["label_weights"].shape == batch["padding_mask"].shape
+        wide += batch["token_ids"].shape[1] > 18
+        found |= {pair[0][0]: pair for pair in pairs_of(batch)}
+    assert found == expected and len(found) == 100 and wide <= 4  # the last one of each window
+
+
+def pairs_of(batch):
+    """The real tokens of both sides of every row."""
+    sides = zip(*(batch[n].numpy() for n in ("token_ids", "padding_mask", "labels", "label_weights")), strict=True)
+    return [(ids[real].tolist(), labels[weights > 0].tolist()) for ids, real, labels, weights in sides if real.any()]
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 3), (8, 0, 0), (5, 7, 1), (100, 31, 17)])
+def test_groups_of_tokens_hold_every_example_once(counts):
+    lengths = np.repeat([8, 13, 20], counts)
+    table = TOKENS.table(np.random.default_rng(0).permutation(lengths))
+    assert sorted(table[table >= 0].tolist()) == list(range(len(lengths)))
+    bucket = -2 - table[:, -1]
+    assert ((table >= -1).sum(axis=1) == np.array(TOKENS.sizes)[bucket]).all()
+    assert (table == -1).sum() < TOKENS.sizes[-1]
+    real = int(lengths.sum())
+    assert padding_share(lengths, TOKENS, LENGTH, 6) == pytest.approx(
+        1 - real / sum(TOKENS.sizes[b] * TOKENS.lengths[b] for b in bucket)
+    )
 
 
 def test_arrays_are_bucketed_too():
@@ -273,14 +355,8 @@ def no_dropout(options, tmp_path):
 @pytest.mark.parametrize("flags", [{"pack_rows": True, "pack_row_length": 64}, {"length_buckets": "24"}], ids=str)
 def test_grouped_training_resumes_bitwise_and_two_replicas_equal_one(options, tmp_path, flags, capfd):
     options = no_dropout(dataclasses.replace(options, **flags), tmp_path)
-    pretrain(options)
+    resumes_bitwise(options, tmp_path)
     assert "padding" in capfd.readouterr().out
-    halved = dataclasses.replace(options, model_dir=str(tmp_path / "halved"))
-    pretrain(halved)
-    for gone in ("checkpoints/step_00000006", "backbone"):
-        os.rename(os.path.join(halved.model_dir, gone), tmp_path / os.path.basename(gone))
-    pretrain(dataclasses.replace(halved, resume="must"))
-    assert difference(options.model_dir, halved.model_dir) == 0.0
     two = dataclasses.replace(
         options, model_dir=str(tmp_path / "two"), distribution_strategy="mirrored", jit_compile=True
     )
@@ -288,10 +364,28 @@ def test_grouped_training_resumes_bitwise_and_two_replicas_equal_one(options, tm
     assert difference(options.model_dir, two.model_dir) < 1e-6
 
 
+def test_training_on_batches_of_tokens_resumes_bitwise(options, tmp_path, capfd):
+    resumes_bitwise(dataclasses.replace(options, train_batch_size=None, tokens_per_batch=200), tmp_path)
+    assert "Batches of " in capfd.readouterr().out
+
+
+def resumes_bitwise(options, tmp_path):
+    pretrain(options)
+    halved = dataclasses.replace(options, model_dir=str(tmp_path / "halved"))
+    pretrain(halved)
+    for gone in ("checkpoints/step_00000006", "backbone"):
+        os.rename(os.path.join(halved.model_dir, gone), tmp_path / os.path.basename(gone))
+    pretrain(dataclasses.replace(halved, resume="must"))
+    assert difference(options.model_dir, halved.model_dir) == 0.0
+
+
 def test_packing_says_what_it_cannot_do(options, static_records, zh_vocabulary, monkeypatch):
     wrong = [
         ({"pack_rows": True, "length_buckets": "auto"}, "choose one"),
         ({"pack_rows": True, "pack_row_length": 16}, "shorter than the examples"),
+        ({"tokens_per_batch": 512}, "both say how large a batch is"),
+        ({"tokens_per_batch": 512, "pack_rows": True, "train_batch_size": None}, "rows are full already"),
+        ({"tokens_per_batch": 16, "train_batch_size": None}, "must hold one example of 32 tokens"),
         ({"pack_rows": True, "data_dir": None, "input_file": os.path.join(static_records, "*.tfrecord"),
           "vocab_file": zh_vocabulary}, "do not say how many tokens"),
     ]  # fmt: skip

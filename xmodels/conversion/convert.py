@@ -17,6 +17,7 @@ from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.classify import Classify
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
+MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
 
@@ -113,6 +114,11 @@ def _split(name: str) -> tuple[str, str]:
     return (kind, path) if colon and kind in ("hf", "tf1") else ("", name)
 
 
+def is_foreign(name: str) -> bool:
+    """Whether a name means a checkpoint of another format."""
+    return bool(_split(name)[0])
+
+
 def _read_ours(path: str) -> Loaded:
     run_model = os.path.join(path, RUN_MODEL)
     if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
@@ -124,6 +130,8 @@ def _read_ours(path: str) -> Loaded:
         )
     elif not os.path.isdir(path):
         raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+    if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
+        raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

@@ -33,7 +33,7 @@ class TaskDescription:
     Attributes:
         task: `classify`.
         labels: the names of the classes, in the order of their ids.
-        num_texts: 1, or 2 where pairs of texts are classified.
+        num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
@@ -64,8 +64,23 @@ def write_task(run: str, task: Classify, num_texts: int, max_sequence_length: in
     write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
 
 
+def task_of_model(path: str) -> TaskDescription | None:
+    """What a model folder says that holds a classifier, as `convert_checkpoint` writes one; None for other folders.
+
+    It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
+    """
+    weights = os.path.join(path, folder.WEIGHTS)
+    if not os.path.isfile(weights):
+        return None
+    bias = folder.read_weights(weights).get("objective.classify.head.bias")
+    if bias is None:
+        return None
+    labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(bias))]
+    return TaskDescription("classify", list(labels), 0, folder.read_config(path)[0].max_sequence_length)
+
+
 def read_task(run: str) -> TaskDescription:
-    """Reads task.json.
+    """Reads task.json, or for a model folder that holds a classifier what stands in its place.
 
     Raises:
         CheckpointError: `run` is no folder, was not fine-tuned, or its task.json is damaged.
@@ -73,6 +88,8 @@ def read_task(run: str) -> TaskDescription:
     path = os.path.join(run, TASK_FILE)
     if not os.path.isdir(run):
         raise CheckpointError(f"{run}: no such run folder.")
+    if not os.path.isfile(path) and (description := task_of_model(run)):
+        return description
     if not os.path.isfile(path):
         raise CheckpointError(
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
@@ -127,7 +144,7 @@ class Predictor:
     """Answers texts with a network and its task, both built.
 
     Args:
-        num_texts: how many texts one input has, 1 or 2.
+        num_texts: how many texts one input has, 1 or 2; 0 takes both.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
@@ -148,7 +165,9 @@ class Predictor:
         """
         description = read_task(run)
         path = os.path.join(run, BACKBONE_FOLDER)
-        if not os.path.isdir(path):
+        if os.path.isfile(os.path.join(run, folder.WEIGHTS)):
+            path = run
+        elif not os.path.isdir(path):
             raise CheckpointError(
                 f"{run}: this fine-tuning was interrupted and has no {BACKBONE_FOLDER}/ yet. Finish it with "
                 f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
@@ -168,7 +187,7 @@ class Predictor:
         backbone, heads = folder.read_model(path)
         task = Classify(config, description.labels)
         predictor = cls(backbone, task, tokenizer, description.num_texts, description.max_sequence_length)
-        predictor.answer(predictor.features([("",) * predictor.num_texts]))  # builds the head
+        predictor.answer(predictor.features([("",) * (predictor.num_texts or 1)]))  # builds the head
         folder.assign(task.prefix, task, heads, os.path.join(path, folder.WEIGHTS))
         return predictor
 
@@ -232,8 +251,9 @@ class Predictor:
         return predictions
 
     def _check(self, texts) -> None:
+        num_texts = self.num_texts or (len(texts[0]) if texts and not isinstance(texts[0], str) else 1)
         for index, row in enumerate(texts):
-            if isinstance(row, str) or len(row) != self.num_texts:
+            if isinstance(row, str) or len(row) != num_texts:
                 found = "is a string, not a tuple of texts" if isinstance(row, str) else f"has {len(row)} text(s)"
-                wanted, advice = ADVICE[self.num_texts]
+                wanted, advice = ADVICE[num_texts]
                 raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")

@@ -83,6 +83,7 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
     export_dir = os.path.realpath(export_dir)
     check_free(export_dir, overwrite)
     predictor = Predictor.load(run)
+    predictor.num_texts = predictor.num_texts or 1  # a signature has to say one number
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
         save(Served(predictor, serving_ops), model, predictor.num_texts)

@@ -3,6 +3,7 @@
 import csv
 import os
 import sys
+import tempfile
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ from tqdm import tqdm
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.records import write_json
+from xmodels.conversion import convert
 from xmodels.export import saved_model, text_generator
 from xmodels.export.generator import continues_texts
 from xmodels.export.predictor import TASK_FILE, Predictor
@@ -20,7 +22,11 @@ from xmodels.models.folder import read_json
 
 
 def _load(model_dir: str) -> Predictor:
-    """The network of a run; says so where its fine-tuning was interrupted and another epoch may yet be better."""
+    """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
+    if convert.is_foreign(model_dir):
+        with tempfile.TemporaryDirectory() as folder:
+            convert.save(convert.load(model_dir), os.path.join(folder, "model"))
+            return Predictor.load(os.path.join(folder, "model"))
     predictor = Predictor.load(model_dir)
     begun, done = (os.path.isfile(os.path.join(model_dir, n)) for n in (run_folder.CONFIG, run_folder.RESULTS))
     if begun and not done:

@@ -8,7 +8,6 @@ import keras
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.grouping import Buckets, buckets, padding_share
 from data_pipelines.labelled_rows import check_labels, check_texts, shared_warning, unknown_warning
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.letter_case import case_warning
@@ -18,7 +17,7 @@ from xmodels.conversion import convert
 from xmodels.export.predictor import write_task
 from xmodels.jobs import devices, dry_run, preflight, run_folder, run_report, step_options
 from xmodels.jobs.finetuning_rates import optimization_of, say_rates
-from xmodels.jobs.labelled import BATCH, labelled_source, recorded_source
+from xmodels.jobs.labelled import BATCH, choose_batches, labelled_source, recorded_source
 from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
@@ -42,6 +41,7 @@ STRUCTURAL = (
     "seed",
     "optimizer",
     "length_buckets",
+    "tokens_per_batch",
     "layerwise_lr_decay",
     "gradual_unfreezing",
     *step_options.STRUCTURAL,
@@ -72,6 +72,7 @@ class Options(StepOptions):
     label_column: str | None = None
     max_seq_length: int = 128
     length_buckets: str | None = None
+    tokens_per_batch: int | None = None
     num_train_epochs: float = 3.0
     train_batch_size: int = 32
     learning_rate: float = 5e-5
@@ -123,13 +124,13 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     tokenizer = open_tokenizer_of(options, loaded)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     source, labels, num_texts, held = _read_files(options, tokenizer)
-    grouping = _grouping(options, source)
-    num_steps, per_epoch = _steps(options, source.num_examples)
+    grouping, rows, per_epoch = choose_batches(options, source, strategy.num_replicas_in_sync)
+    num_steps = _num_steps(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
-    learner, batches = _learner(options, strategy, loaded, source, labels, optimization, grouping)
+    learner, batches = _learner(options, strategy, loaded, source, labels, optimization, rows, grouping)
     backbone, task = learner.backbone, learner.objective
-    check_room(options, learner, options.train_batch_size, options.max_seq_length)
-    run = _run(options, loaded, labels, optimization, tokenizer)
+    check_room(options, learner, rows, options.max_seq_length)
+    run = _run(options, loaded, labels, optimization, tokenizer, source.sha256)
     if options.dry_run:
         settings = _settings(optimization, tokenizer)
         filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
@@ -143,9 +144,10 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         run_folder.write_data(options.model_dir, tokenizer, None)
         write_task(options.model_dir, task, num_texts, options.max_seq_length)
     origin = "random weights" if options.random_init else options.init_checkpoint
+    size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{rows}"
     say(
         f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
-        f"{options.train_batch_size} ({options.num_train_epochs:g} epochs), from {origin}."
+        f"{size} ({options.num_train_epochs:g} epochs), from {origin}."
     )
     say_rates(optimization, backbone)
 
@@ -210,23 +212,31 @@ def _start(options: Options, learner: Learner, run: tuple, num_steps: int):
     return state, None
 
 
-def _steps(options: Options, num_rows: int) -> tuple[int, float]:
-    """Updates in all, and in an epoch."""
-    per_epoch = num_rows / options.train_batch_size
-    if options.length_buckets:  # the last batch of an epoch is filled up
-        per_epoch = math.ceil(per_epoch)
-    return max(1, int(options.num_train_epochs * per_epoch)), per_epoch
+def _num_steps(options: Options, per_epoch: float) -> int:
+    """Updates in all."""
+    return max(1, int(options.num_train_epochs * per_epoch))
+
+
+def _most_per_epoch(options: Options, num_rows: int) -> float:
+    """Updates in an epoch; of batches of tokens, which depend on lengths, the most that could be."""
+    per_epoch = num_rows / (1 if options.tokens_per_batch else options.train_batch_size)
+    return math.ceil(per_epoch) if options.length_buckets else per_epoch
 
 
 def held_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    optimization = optimization_of(options, *_steps(options, num_rows))
+    per_epoch = _most_per_epoch(options, num_rows)
+    optimization = optimization_of(options, _num_steps(options, per_epoch), per_epoch)
     return run_folder.look(*_run(options, loaded, labels, optimization, tokenizer))
 
 
-def _run(options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer) -> tuple:
-    """The arguments of `run_folder.claim`."""
+def _run(
+    options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer,
+    data_sha256: str | None = None,
+) -> tuple:  # fmt: skip
+    """The arguments of `run_folder.claim`; without `data_sha256` the training data are not compared."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
+    job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
     settings = _settings(optimization, tokenizer)
     return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
 
@@ -302,19 +312,8 @@ def _warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
             say(warning)
 
 
-def _grouping(options: Options, source) -> Buckets | None:
-    """Batches by length, where asked for; says how much padding that saves."""
-    if not options.length_buckets:
-        return None
-    lengths, width = source.arrays["padding_mask"].sum(axis=1), source.arrays["padding_mask"].shape[1]
-    grouping = buckets(options.length_buckets, lengths, width)
-    before, after = (padding_share(lengths, g, width, options.train_batch_size) for g in (None, grouping))
-    say(f"Length buckets {', '.join(map(str, grouping.lengths))}: padding {before:.1%} -> {after:.1%}.")
-    return grouping
-
-
 def _learner(
-    options: Options, strategy, loaded, source, labels: list[str], optimization: Optimization, grouping=None
+    options: Options, strategy, loaded, source, labels: list[str], optimization: Optimization, rows: int, grouping=None
 ) -> tuple[Learner, Batches]:
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
@@ -323,7 +322,7 @@ def _learner(
         if not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = Classify(loaded.config, labels)
-        batches = Batches(source, task.transform(), options.train_batch_size, options.seed, BATCH, grouping)
+        batches = Batches(source, task.transform(), rows, options.seed, BATCH, grouping)
         learner = Learner(
             strategy, backbone, task, optimization.make_optimizer(), batches.zeros(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,

@@ -8,10 +8,13 @@ import tensorflow as tf
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.dataset import ArraySource, RecordSource
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.grouping import Grouping, buckets, padding_share
 from data_pipelines.labelled_rows import label_ids, label_names
 from data_pipelines.records import Manifest, verify
 from data_pipelines.text.framing import pack_ids, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.token_buckets import token_buckets
+from xmodels.training.progress import say
 
 BATCH = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 
@@ -87,3 +90,21 @@ def recorded_source(
     arrays = pack_ids(firsts, seconds if num_texts > 1 else None, tokenizer.vocabulary, max_sequence_length)
     arrays["labels"] = np.concatenate(answers).astype(np.int32)
     return ArraySource(arrays, folder), names, num_texts
+
+
+def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Grouping | None, int, float]:
+    """Batches by length, where asked for; how many rows one has at least, and how many make an epoch.
+
+    Says how much padding grouping saves.
+    """
+    if not options.length_buckets and not options.tokens_per_batch:
+        return None, options.train_batch_size, source.num_examples / options.train_batch_size
+    lengths, width = source.arrays["padding_mask"].sum(axis=1), source.arrays["padding_mask"].shape[1]
+    grouping, rows = buckets(options.length_buckets or "auto", lengths, width), options.train_batch_size
+    if options.tokens_per_batch:
+        shares = replicas * options.gradient_accumulation_steps
+        grouping = token_buckets(grouping.lengths, options.tokens_per_batch, shares)
+        rows = grouping.sizes[-1]
+    before, after = (padding_share(lengths, g, width, rows) for g in (None, grouping))
+    say(f"{grouping}: padding {before:.1%} -> {after:.1%}.")
+    return grouping, rows, len(grouping.groups(tf.constant(lengths, tf.int64), rows))  # the last ones are filled up

@@ -43,7 +43,7 @@ BATCH = (
 )  # fmt: skip
 STRUCTURAL = (
     "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
-    "length_buckets", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
+    "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
 )  # fmt: skip
 
 
@@ -92,6 +92,7 @@ class Options(StepOptions):
     jit_compile: str | bool = "auto"
     on_corrupt_shard: str = "fail"
     length_buckets: str | None = None
+    tokens_per_batch: int | None = None
     pack_rows: bool = False
     pack_row_length: int | None = None
     log_norms_steps: int = 0
@@ -128,8 +129,9 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     pretraining_records.check_words(options, source, system)
     check_contents(source, len(vocabulary))
     config = pretraining_network.chosen_config(options, system, len(vocabulary))
-    recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config)
-    pretraining_network.check_sizes(options, recipe, strategy.num_replicas_in_sync)
+    replicas = strategy.num_replicas_in_sync
+    recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config, replicas)
+    pretraining_network.check_sizes(options, recipe, replicas)
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
     evaluated = _evaluated_on(options, batches)
@@ -192,10 +194,8 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
-        "schedule": recipe.schedule,
-        "batch size": f"{recipe.batch_size:,}", "sequence length": records.sequence_length,
-        "rows seen" if options.pack_rows else "examples seen": f"{state.consumed:,}", "vocabulary": f"{len(vocabulary):,} pieces",
-        "weights": handed_over,
+        "schedule": recipe.schedule, **pretraining_records.size_facts(options, recipe.batch_size, state.consumed),
+        "sequence length": records.sequence_length, "vocabulary": f"{len(vocabulary):,} pieces", "weights": handed_over,
         "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
     if source.lost:
@@ -243,7 +243,9 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
             pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
-        grouping = pretraining_records.choose_grouping(options, source, records, backbone, recipe.batch_size)
+        grouping = pretraining_records.choose_grouping(
+            options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
+        )
         batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
         learner = Learner(
             strategy, backbone, objective, recipe.make_optimizer(), batches.zeros(), recipe.clip_norm, options.seed,
@@ -266,7 +268,7 @@ def _start(options: Options, learner: Learner, source, recipe: Recipe, records: 
             pretraining_network.initialize(initial, options.init_checkpoint, backbone, objective)
         return checkpoints.State(0, 0, options.seed, lost=tuple(sorted(source.lost))), claim.results
     state = pretraining_records.adapt(checkpoints.restore(claim.state, learner), source)
-    say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}, {state.consumed:,} examples seen.")
+    say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
     return state, None
 
 

@@ -8,6 +8,7 @@ import difflib
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.conversion.formats import Loaded, config_from, table_of
+from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
 from xmodels.models.folder import assign, read_json
@@ -53,10 +54,12 @@ def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
     return config
 
 
-def recipe_of(options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig | None) -> Recipe:
+def recipe_of(
+    options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig | None, num_replicas: int = 1
+) -> Recipe:
     """The system's recipe for these records, with the numbers of the flags."""
     return system.recipe(vocabulary, records, options.size, config).override(
-        batch_size=options.train_batch_size,
+        batch_size=rows_per_batch(options, records, num_replicas),
         num_steps=options.num_train_steps,
         clip_norm=options.clip_norm,
         schedule=options.lr_schedule,

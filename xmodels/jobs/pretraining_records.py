@@ -17,6 +17,7 @@ from data_pipelines.grouping import Grouping, Rows, buckets, padding_share, slot
 from data_pipelines.stages.packing import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.token_buckets import token_buckets
 from xmodels.training.progress import say
 from xmodels.training.recipe import Records
 
@@ -214,22 +215,52 @@ def adapt(state, source: RecordSource):
     return state.without(source.lost, before)
 
 
-def choose_grouping(options, source: RecordSource, records: Records, backbone, batch_size: int) -> Grouping | None:
+def rows_per_batch(options, records: Records, replicas: int) -> int | None:
+    """Rows of a batch of the longest examples; None keeps the recipe's number.
+
+    Raises:
+        UsageError: the flags contradict each other, or a batch cannot hold an example for each replica.
+    """
+    if not options.tokens_per_batch:
+        return options.train_batch_size
+    if options.train_batch_size:
+        raise UsageError("--tokens_per_batch and --train_batch_size both say how large a batch is; choose one.")
+    if options.pack_rows:
+        raise UsageError("--pack_rows: rows are full already, so --train_batch_size says how many tokens they hold.")
+    shares = replicas * options.gradient_accumulation_steps
+    return token_buckets((records.sequence_length,), options.tokens_per_batch, shares).sizes[0]
+
+
+def size_facts(options, batch_size: int, consumed: int) -> dict[str, str]:
+    """What a model card says about the size of batches."""
+    if options.tokens_per_batch:
+        return {"tokens per batch": f"{options.tokens_per_batch:,}, padding included"}
+    seen = "rows seen" if options.pack_rows else "examples seen"
+    return {"batch size": f"{batch_size:,}", seen: f"{consumed:,}"}
+
+
+def choose_grouping(
+    options, source: RecordSource, records: Records, backbone, batch_size: int, replicas: int = 1
+) -> Grouping | None:
     """How examples share batches; says how much of these is padding.
 
     Raises:
         UsageError: the flags contradict each other, or the network does not read rows of several examples.
     """
-    if not options.pack_rows and not options.length_buckets:
+    if not (options.pack_rows or options.length_buckets or options.tokens_per_batch):
         return None
     if options.pack_rows and options.length_buckets:
         raise UsageError("--pack_rows and --length_buckets both fight padding; choose one. Packing leaves less.")
     sample = next(source.in_order().map(lambda index, item: item).batch(SAMPLE).as_numpy_iterator())
     lengths = np.asarray(source.lengths(sample))
     length = records.sequence_length
-    if options.length_buckets:
+    if options.tokens_per_batch:
+        bounds = buckets(options.length_buckets or "auto", lengths, length).lengths
+        grouping = token_buckets(bounds, options.tokens_per_batch, replicas * options.gradient_accumulation_steps)
+        name = str(grouping)
+    elif options.length_buckets:
         grouping = buckets(options.length_buckets, lengths, length)
-        name = f"Length buckets {', '.join(map(str, grouping.lengths))}"
+        name = str(grouping)
     else:
         grouping = _rows(options, source, records, backbone, lengths)
         name = f"Rows of {grouping.length} with up to {grouping.most} examples"
