@@ -30,7 +30,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.workers import run_jobs
 
-ENCODED_TOGETHER = 512  # examples; enough for numpy, few enough for the cache of the processor
+ENCODED_TOGETHER = 1 << 18  # tokens of examples; enough for numpy, few enough for the cache of the processor
 
 
 _held = threading.local()
@@ -62,12 +62,13 @@ def write_shard(
     tokenizer, segment = _tools(settings)
     vocabulary = tokenizer.vocabulary
     packing = PACKINGS[settings.packing]
+    together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
     static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
 
     def encode(made: Iterator[Examples]) -> Iterator[list[bytes]]:
         for examples in made:
             ordered = examples if packing.is_stream else examples.shuffled(rng.getrandbits(32))
-            for batch in ordered.batches(ENCODED_TOGETHER):
+            for batch in ordered.batches(together):
                 starts = open_words(batch)
                 count(batch, starts, statistics)
                 yield encode_examples(

@@ -16,14 +16,18 @@ from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.stages import chunks, word_cache
+from data_pipelines.stages import tokenize as tokenize_stage
 from data_pipelines.stages.tokenize import ids_of, mark, tokenize, word_starts_of
 from data_pipelines.text import words
+from data_pipelines.text.byte_pairs import BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english
 from data_pipelines.text.train import train_wordpiece
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 ROOT = pathlib.Path(__file__).parent.parent
+GOLDEN = ROOT / "tests/golden/tokenizers"
 SAMPLES = ROOT / "samples/zh/corpus.txt"
 
 
@@ -264,14 +268,32 @@ def test_without_a_segmenter_the_pieces_tell_the_words():
     assert word_starts_of(document.marked).tolist() == [1, 0, 1, 1, 0, 0]
 
 
+CACHED = {
+    "word pieces": lambda lower: tokenizer_for("abcdeABé今天气ab,.!的", do_lower_case=lower),
+    "byte BPE": lambda lower: ByteBpeTokenizer.read(f"{GOLDEN}/byte_bpe_vocab.json", do_lower_case=lower),
+    "byte BPE, blank in front": lambda lower: ByteBpeTokenizer.read(
+        f"{GOLDEN}/byte_bpe_vocab.json", do_lower_case=lower, add_prefix_space=True
+    ),
+    "BPE": lambda lower: BpeTokenizer.read(f"{GOLDEN}/char_bpe_vocab.json", do_lower_case=lower),
+}
+
+
 @pytest.mark.parametrize("lower", [True, False])
-def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(lower):
+@pytest.mark.parametrize("kind", CACHED)
+def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(kind, lower, monkeypatch):
     """Also where control characters, rare blanks, accents and scripts meet, and when the cache is emptied."""
+    monkeypatch.setattr(tokenize_stage, "TOGETHER", 1 << 12)
+    monkeypatch.setattr(chunks, "CACHED_PIECES", 1 << 12)
+    monkeypatch.setattr(word_cache, "ENTRIES", 1 << 10)
     rng = random.Random(0)
-    tokenizer = tokenizer_for("abcdeABé今天气ab,.!的", do_lower_case=lower)
+    tokenizer = CACHED[kind](lower)
+    assert tokenizer.chunks or tokenizer.parts_at_blanks
     everything = [chr(c) for c in range(1, 0x30000, 5) if not 0xD800 <= c < 0xE000]
     often = list("abcABé今天气,.!-_' \t\u0301\u3000\x85\u2028\xa0\u200b") * 400
     sentences = ["".join(rng.choices(everything + often, k=rng.randint(1, 14))) for _ in range(4000)]
+    sentences += [
+        " ".join("".join(rng.choices("abI'ts,.12é今", k=rng.randint(1, 6))) for _ in range(6)) for _ in range(500)
+    ]
     documents = tokenize(tokenizer, None, collections.Counter())(iter(Document([s], "x") for s in sentences))
     found = [pieces.marked.tolist() for pieces in documents]
     expected = [tokenizer.encode(s) for s in sentences]

@@ -13,6 +13,7 @@ import numpy as np
 from data_pipelines.corpora.documents import Document
 from data_pipelines.stages.chunks import ChunkedTokenizer
 from data_pipelines.stages.pipe import Stage
+from data_pipelines.stages.word_cache import WordCache
 from data_pipelines.text.lexicon import Lexicon
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
@@ -22,7 +23,7 @@ from data_pipelines.text.words import Segment, align, mark_units
 MARK_BITS = 3  # room for marks; bit 0 is 1 where the piece opens a word
 MARKS = {"word_start": 1, "phrase_start": 2, "entity_start": 4}  # 1 where a piece opens such a unit
 WORD_START = MARKS["word_start"]
-TOGETHER = 1 << 16  # characters that are tokenized at once
+TOGETHER = 1 << 18  # characters that are tokenized at once
 
 
 @dataclasses.dataclass
@@ -113,8 +114,10 @@ def tokenize(
         found = chunked(texts)
         return found.marked, found.bounds
 
-    if chunked is None or lexicons:
+    if lexicons or (segment is not None and chunked is None):
         encode = one_by_one
+    elif chunked is None:
+        encode = _cached(tokenizer) if tokenizer.parts_at_blanks else one_by_one
     else:
         encode = segmented if segment is not None else plain
 
@@ -141,6 +144,11 @@ def tokenize(
 def _chunked(tokenizer: Tokenizer) -> ChunkedTokenizer:
     """One for each tokenizer, so that the next shard finds what this one has learnt."""
     return ChunkedTokenizer(tokenizer, mark)
+
+
+@functools.lru_cache(2)
+def _cached(tokenizer: Tokenizer) -> WordCache:
+    return WordCache(tokenizer, mark)
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:

@@ -13,6 +13,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from data_pipelines.errors import DataError
 from data_pipelines.text.tokenizer import Pieces, Tokenizer, parts_ideographs, trim
+from data_pipelines.text.units import CHUNKS
 from data_pipelines.text.vocabulary import MASK, UNKNOWN, Vocabulary
 
 END_OF_WORD = "</w>"
@@ -43,6 +44,7 @@ class ByteBpeTokenizer(Tokenizer):
     """
 
     kind = "byte_bpe"
+    parts_at_blanks = True
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class ByteBpeTokenizer(Tokenizer):
             tokens = [vocabulary.tokens[i] for i in vocabulary.special_ids]
             mask = vocabulary.tokens[vocabulary[MASK]] if MASK in vocabulary else None
             # RoBERTa's mask takes the blank on its left with it.
+            self.parts_at_blanks = False  # a special token may hold a blank
             self.backend.add_special_tokens([AddedToken(t, lstrip=t == mask, special=True) for t in tokens])
         self.after_blank = [token[:1] == "Ġ" for token in vocabulary.tokens]
 
@@ -142,6 +145,8 @@ class BpeTokenizer(Tokenizer):
         self.backend = tokenizers.Tokenizer(bpe_model(vocabulary, self.merges, END_OF_WORD))
         self.backend.normalizer, self.backend.pre_tokenizer = word_splitter(do_lower_case, words)
         self.backend.decoder = decoders.BPEDecoder(suffix=END_OF_WORD)
+        if words == "punctuation" and not recognize_special_tokens:
+            self.chunks = CHUNKS
         if recognize_special_tokens:
             self.backend.add_special_tokens([vocabulary.tokens[i] for i in vocabulary.special_ids])
 

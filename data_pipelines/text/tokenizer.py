@@ -37,6 +37,7 @@ class Tokenizer:
         do_lower_case: whether text is lower-cased.
         chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
             what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
+        parts_at_blanks: whether the pieces of a text are those of its words, each with the one blank before it.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
     """
 
@@ -44,6 +45,7 @@ class Tokenizer:
     vocabulary: Vocabulary
     do_lower_case: bool
     chunks: re.Pattern | None = None
+    parts_at_blanks: bool = False
     longest_pieces: LongestPieces | None = None
 
     def encode(self, text: str) -> Pieces:

@@ -1,8 +1,12 @@
-"""The units by which texts are compared: lower-case alphanumeric words, and every Chinese character by itself."""
+"""Where text is parted: for comparing, into lower-case words and single Chinese characters; for BERT's tokenizer."""
 
 import re
 
 _HAN = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+# BERT's way to part words never looks across these bounds: blanks, of which only those that it parts words at, CJK
+# characters, and ASCII punctuation.
+_ALONE = "\u3400-\u4dbf\u4e00-\u9fff!-/:-@\\[-`{-~"
+CHUNKS = re.compile(f"[{_ALONE}]|[^ \t\r\n{_ALONE}]+")
 _UNIT = re.compile(rf"[{_HAN}]|[^\W_{_HAN}]+")
 
 

@@ -4,7 +4,6 @@ The work is done by the `tokenizers` library, which reproduces the pieces of Goo
 golden strings, and gives the character offsets that whole-word masking needs.
 """
 
-import re
 from collections.abc import Sequence
 
 import tokenizers
@@ -12,15 +11,10 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
+from data_pipelines.text.units import CHUNKS
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 MAX_WORD_CHARACTERS = 200  # a longer word becomes [UNK], as in Google's code; Hugging Face says 100
-
-
-# WordPiece never looks across these bounds: blanks, of which only those that BERT parts words at, CJK characters, and ASCII
-# punctuation.
-_ALONE = "\u3400-\u4dbf\u4e00-\u9fff!-/:-@\\[-`{-~"
-_CHUNKS = re.compile(f"[{_ALONE}]|[^ \t\r\n{_ALONE}]+")
 
 
 class WordPieceTokenizer(Tokenizer):
@@ -35,7 +29,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     kind = "wordpiece"
-    chunks = _CHUNKS
+    chunks = CHUNKS
 
     def __init__(
         self,
