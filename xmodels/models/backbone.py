@@ -48,6 +48,10 @@ class ModelConfig:
             wanted = fields[name].type
             if wanted == int | None and value is not None:
                 wanted = int
+            if wanted == tuple[int, ...]:
+                if not isinstance(value, list | tuple) or not all(type(x) is int and 0 < x <= LARGEST for x in value):
+                    raise CheckpointError(f"{source}: `{name}` must be a list of whole numbers. Found: {value!r}.")
+                values = {**values, name: tuple(value)}
             if wanted is bool and not isinstance(value, bool):
                 raise CheckpointError(f"{source}: `{name}` must be true or false. Found: {value!r}.")
             if wanted is int and not (type(value) is int and 0 < value <= LARGEST):

@@ -1,0 +1,70 @@
+"""Attention by relative positions over a memory of past states (Dai et al., 2019, arXiv 1901.02860, section 3.3)."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.attention.core import HIDDEN, merge_heads, split_heads
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.initialization import Initialization
+
+
+class RelativeAttention(keras.layers.Layer):
+    """Attention of N queries to K = M + N states: those of the memory and their own.
+
+    The score of query i and key j, at the distance i + M - j, is ((q_i + u) k_j + (q_i + v) W_r r_distance) / sqrt(width of
+    a head). No projection has a bias.
+
+    Args:
+        head_dim: width of a head; heads need not share `hidden_dim` evenly.
+
+    Call arguments:
+        x: (B, N, D), what queries are made of.
+        states: (B, K, D), what keys and values are made of; its last N are `x`.
+        signal: (K, D), of the distances K - 1, ..., 0.
+        content_bias, position_bias: u and v, (H, K') each, K' the width of a head.
+        attention_mask: bool, broadcastable to (B, H, N, K), True where a query may look.
+
+    Returns:
+        (B, N, D)
+    """
+
+    def __init__(
+        self, num_heads: int, head_dim: int, hidden_dim: int, dropout: float, initialization: Initialization, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.scale = head_dim**-0.5
+        self.query, self.key, self.value = (
+            split_heads(num_heads, head_dim, name, initialization, use_bias=False) for name in ("query", "key", "value")
+        )
+        self.position = keras.layers.EinsumDense(
+            "kd,dhe->khe", (num_heads, head_dim), kernel_initializer=initialization.inner(), name="position"
+        )
+        self.merge = merge_heads(hidden_dim, initialization, use_bias=False)
+        self.dropout = Dropout(dropout)
+
+    def call(self, x, states, signal, content_bias, position_bias, attention_mask=None, training=None):
+        scores = self.scores(x, states, signal, content_bias, position_bias)
+        if attention_mask is not None:
+            scores = ops.where(attention_mask, scores, HIDDEN)
+        value = self.value(states)
+        probabilities = self.dropout(ops.cast(ops.softmax(scores, axis=-1), value.dtype), training=training)
+        return self.merge(ops.einsum("bhls,bshk->blhk", probabilities, value))
+
+    def scores(self, x, states, signal, content_bias, position_bias):
+        """float32 (B, H, N, K), before the mask. Those of keys behind their query mean nothing."""
+        query, key, position = self.query(x), self.key(states), self.position(signal)
+        content_bias, position_bias = (ops.cast(bias, query.dtype) for bias in (content_bias, position_bias))
+        content = ops.einsum("blhk,bshk->bhls", query + content_bias, key)
+        place = shifted(ops.einsum("blhk,shk->bhls", query + position_bias, position))
+        return ops.cast((content + place) * self.scale, "float32")
+
+
+def shifted(x):
+    """Scores by distance -> scores by key: y[i, j] = x[i, j + N - 1 - i], (B, H, N, K), for the keys up to query i.
+
+    Row i moves to the left by N - 1 - i: with a column put before it, the rows are read on from another start (appendix B).
+    """
+    batch, heads, queries, keys = ops.shape(x)
+    x = ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)))
+    x = ops.reshape(x, (batch, heads, keys + 1, queries))
+    return ops.reshape(x[:, :, 1:], (batch, heads, queries, keys))

@@ -1,0 +1,220 @@
+"""Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context (Dai et al., 2019, arXiv 1901.02860)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.layers import initialization as initializations
+from xmodels.layers.adaptive import AdaptiveEmbedding
+from xmodels.layers.attention.relative import RelativeAttention
+from xmodels.layers.blocks import Block
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.positions import interleaved_sinusoid
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerXLConfig(ModelConfig):
+    """`max_sequence_length` bounds nothing here: positions are distances.
+
+    Attributes:
+        memory_length: M, states of each layer that are remembered.
+        head_dim: width of a head; by default `hidden_dim` / `num_heads`.
+        embedding_dim, cutoffs, embedding_division, tied_projections: see `layers.adaptive`; by default one table as wide as
+            the network.
+        clamp_length: distances beyond it count as it; for evaluation with long memories.
+        same_length: every query sees M keys, however far into a segment it stands; for evaluation.
+        pre_norm: norms inside the residual branches.
+        untied_biases: u and v of each layer are its own.
+    """
+
+    memory_length: int = 512
+    head_dim: int | None = None
+    embedding_dim: int | None = None
+    cutoffs: tuple[int, ...] = ()
+    embedding_division: int = 1
+    tied_projections: str = ""
+    clamp_length: int | None = None
+    same_length: bool = False
+    pre_norm: bool = False
+    untied_biases: bool = False
+    attention_dropout: float = 0.0
+    activation: str = "relu"
+    layer_norm_epsilon: float = 1e-5
+    initializer_stddev: float = 0.02
+
+    def __post_init__(self):
+        if self.embedding_dim is None:
+            object.__setattr__(self, "embedding_dim", self.hidden_dim)
+        if self.head_dim is None:
+            object.__setattr__(self, "head_dim", self.hidden_dim // self.num_heads)
+
+
+class RecurrentBlock(Block):
+    """One layer: relative attention over memory and segment, then feed-forward.
+
+    Call arguments:
+        x: (B, N, D).
+        memory: (B, M, D), inputs of this layer in the segments before.
+        signal, content_bias, position_bias, attention_mask: see `RelativeAttention`.
+
+    Returns:
+        (B, N, D)
+    """
+
+    def __init__(self, config: TransformerXLConfig, **kwargs):
+        super().__init__(**kwargs)
+        initialization = initializations.gpt(config.initializer_stddev)
+        self.mixer = RelativeAttention(
+            config.num_heads, config.head_dim, config.hidden_dim, config.attention_dropout, initialization
+        )
+        self.feedforward = FeedForward(
+            config.hidden_dim, config.intermediate_dim, config.activation, initialization, config.dropout
+        )
+        self.mixer_norm, self.feedforward_norm = (
+            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{part}_norm")
+            for part in ("mixer", "feedforward")
+        )
+        self.dropout = Dropout(config.dropout)
+        self.pre_norm = config.pre_norm
+        if config.untied_biases:
+            self.content_bias, self.position_bias = biases(self, config)
+
+    def call(self, x, memory, signal, content_bias=None, position_bias=None, attention_mask=None, training=None):
+        if content_bias is None:
+            content_bias, position_bias = self.content_bias, self.position_bias
+        states = ops.concatenate([memory, x], axis=1)  # (B, K, D)
+        if self.pre_norm:
+            states = self.mixer_norm(states)
+        query = states[:, -x.shape[1] :] if self.pre_norm else x
+        mixed = self.mixer(query, states, signal, content_bias, position_bias, attention_mask, training=training)
+        x = x + self.dropout(mixed, training=training)
+        if self.pre_norm:
+            changed = self.feedforward(self.feedforward_norm(x), training=training)
+            return x + self.dropout(changed, training=training)
+        x = self.mixer_norm(x)
+        changed = self.feedforward(x, training=training)
+        return self.feedforward_norm(x + self.dropout(changed, training=training))
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class TransformerXL(Backbone):
+    """A causal network that remembers the states of the segments before.
+
+    Call arguments:
+        features: `token_ids` int (B, N); `memory` (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last
+            slots count, where there is a past.
+
+    Returns:
+        `sequence_output` (B, N, D); `memory` and `memory_filled` for the segment that goes on, without gradient.
+    """
+
+    config_class = TransformerXLConfig
+
+    def __init__(self, config: TransformerXLConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        kernels = initializations.gpt(config.initializer_stddev)
+        self.embedding = AdaptiveEmbedding(config, kernels, initializations.gpt(0.01), name="embedding")
+        self.blocks = [RecurrentBlock(config, name=f"block_{i}") for i in range(config.num_layers)]
+        self.biases = None if config.untied_biases else SharedBiases(config, name="biases")
+        self.dropout = Dropout(config.dropout)
+
+    def remember_nothing(self, batch_size: int, memory_length: int | None = None) -> dict:
+        """The features `memory` and `memory_filled` of texts that begin."""
+        length = self.config.memory_length if memory_length is None else memory_length
+        shape = (batch_size, self.config.num_layers, length, self.config.hidden_dim)
+        return {"memory": ops.zeros(shape, "float32"), "memory_filled": ops.zeros((batch_size,), "int32")}
+
+    def call(self, features, attention_mask=None, training=None):
+        return self._run(features, attention_mask, training)[0]
+
+    def hidden_states(self, features):
+        """What enters each block, and what leaves the last: num_layers + 1 tensors (B, N, D)."""
+        return self._run(features, None, False)[1]
+
+    def _run(self, features, attention_mask, training):
+        token_ids = features["token_ids"]
+        past = features if "memory" in features else self.remember_nothing(ops.shape(token_ids)[0], 0)
+        memory, filled = ops.cast(past["memory"], self.compute_dtype), past["memory_filled"]
+        length, slots = token_ids.shape[1], memory.shape[2]
+        if attention_mask is None:
+            attention_mask = visible(length, slots, filled, self.config.same_length)
+        signal = self.dropout(self.signal(length + slots), training=training)
+        shared = {} if self.biases is None else self.biases.both()
+        x = self.dropout(self.embedding(token_ids), training=training)  # (B, N, D)
+        states = [x]
+        for i, block in enumerate(self.blocks):
+            x = block(x, memory=memory[:, i], signal=signal, attention_mask=attention_mask, training=training, **shared)
+            states.append(x)
+        present = ops.concatenate([memory, ops.stack(states[:-1], axis=1)], axis=2)  # (B, num_layers, K, D)
+        outputs = {
+            "sequence_output": self.dropout(x, training=training),
+            "memory": ops.cast(ops.stop_gradient(present[:, :, length:]), "float32"),
+            "memory_filled": ops.minimum(filled + length, slots),
+        }
+        return outputs, states
+
+    def signal(self, keys: int):
+        """(K, D): what distances K - 1, ..., 0 look like."""
+        distances = ops.arange(keys - 1, -1, -1, dtype="float32")
+        if self.config.clamp_length:
+            distances = ops.minimum(distances, float(self.config.clamp_length))
+        # All sines, then all cosines, at the rates of the paper's interleaved table.
+        pairs = interleaved_sinusoid(distances, self.config.hidden_dim)  # (K, D)
+        pairs = ops.reshape(pairs, (keys, self.config.hidden_dim // 2, 2))
+        return ops.cast(ops.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1), self.compute_dtype)
+
+
+class SharedBiases(keras.layers.Layer):
+    """u and v of all layers."""
+
+    def __init__(self, config: TransformerXLConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.content_bias, self.position_bias = biases(self, config)
+        self.built = True
+
+    def both(self) -> dict:
+        return {"content_bias": self.content_bias, "position_bias": self.position_bias}
+
+
+def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
+    """The weights u and v of a layer, (H, width of a head) each."""
+    initialization, shape = initializations.gpt(config.initializer_stddev), (config.num_heads, config.head_dim)
+    return (
+        layer.add_weight(shape=shape, initializer=initialization.inner(), name=name)
+        for name in ("content_bias", "position_bias")
+    )
+
+
+def visible(length: int, slots: int, filled, same_length: bool):
+    """bool (B, 1, N, M + N): up to the query itself; of the memory what is filled; with `same_length` the last M keys."""
+    query, key = ops.expand_dims(ops.arange(length), 1), ops.expand_dims(ops.arange(slots + length), 0)
+    seen = key <= query + slots  # (N, K)
+    if same_length and slots:
+        seen = ops.logical_and(seen, key > query)
+    real = ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1)  # (B, K)
+    return ops.logical_and(ops.expand_dims(ops.expand_dims(seen, 0), 0), ops.expand_dims(ops.expand_dims(real, 1), 1))
+
+
+def _size(num_layers, hidden_dim, num_heads, head_dim, intermediate_dim, memory_length, dropout=0.1, **more) -> dict:
+    return {
+        "num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads, "head_dim": head_dim,
+        "intermediate_dim": intermediate_dim, "memory_length": memory_length, "dropout": dropout, **more,
+    }  # fmt: skip
+
+
+# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8. Cutoffs are those
+# of a vocabulary of 267,735 words in the order of their frequency and must be left out for others.
+WORDS = (20_000, 40_000, 200_000)
+SIZES = {
+    "tiny": _size(2, 128, 4, 32, 256, 64),
+    "mini": _size(4, 256, 4, 64, 1024, 128),
+    "base": _size(16, 410, 10, 41, 2100, 150),
+    "large": _size(
+        18, 1024, 16, 64, 4096, 384, 0.2, attention_dropout=0.2, embedding_division=4, tied_projections="FTTT"
+    ),
+    "characters_12": _size(12, 512, 8, 64, 2048, 512),
+    "characters_24": _size(24, 1024, 8, 128, 3072, 768, 0.15, attention_dropout=0.15),
+}

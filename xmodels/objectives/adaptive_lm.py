@@ -1,0 +1,33 @@
+"""Causal language modelling with an adaptive softmax (Dai et al., 2019)."""
+
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers import initialization as initializations
+from xmodels.layers.adaptive import AdaptiveSoftmax
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class AdaptiveLM(Objective):
+    """Each state names the token that follows, cluster by cluster.
+
+    The frame of the records writes `labels` and `label_weights`, (B, N) each. The loss in nats a token; divided by ln 2 it is
+    bits, its exponential is the perplexity.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        kernels = initializations.gpt(config.initializer_stddev)
+        self.head = AdaptiveSoftmax(config, kernels, initializations.gpt(0.01), name="head")
+
+    def score(self, outputs, batch, backbone):
+        logs = self.logits(outputs["sequence_output"], backbone)  # (B, N, V)
+        answer = batch["labels"], logs, batch["label_weights"]  # the softmax of log-probabilities changes nothing
+        return {"adaptive_lm": weighted_cross_entropy(*answer)}, {"adaptive_lm_accuracy": weighted_accuracy(*answer)}
+
+    def logits(self, states, backbone):
+        """(..., D) -> float32 (..., V), log-probabilities."""
+        return self.head.log_probabilities(ops.convert_to_tensor(states), backbone.embedding)
