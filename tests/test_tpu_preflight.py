@@ -85,8 +85,11 @@ def test_one_chip_sends_nothing_and_half_a_chip_is_half_as_fast():
     assert halves.arithmetic == pytest.approx(197e12 / (CHIPS["v3"].flops / 2))
 
 
-@given(fixed=st.integers(0, 10**6), slope=st.integers(1, 10**5), start=st.integers(1, 4096), most=st.integers(1, 8))
-def test_search_tells_the_truth_within_its_compilations(fixed, slope, start, most):
+@given(
+    fixed=st.integers(0, 10**6), slope=st.integers(1, 10**5), start=st.integers(1, 4096), most=st.integers(1, 8),
+    unit=st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_search_tells_the_truth_within_its_compilations(fixed, slope, start, most, unit):
     tried = []
 
     def compiled(batch):
@@ -95,13 +98,14 @@ def test_search_tells_the_truth_within_its_compilations(fixed, slope, start, mos
             raise OutOfMemory("", fixed + slope * batch, 10**6)
         return dataclasses.replace(COST, arguments=fixed, outputs=0, aliased=0, code=0, temporaries=slope * batch)
 
-    search = Search(compiled, hbm=10**6)
-    search.attempt(start)
+    search = Search(compiled, hbm=10**6, unit=unit)
+    search.attempt(unit * start)
     search.run(most)
     assert len(tried) == len(set(tried)) <= max(1, most)
+    assert all(batch % unit == 0 for batch in tried)
     true = (10**6 - fixed) // slope
     assert search.largest <= true and (search.smallest_failing or true + 1) > true
-    if most == 8 and true >= 8 and start <= 16 * true <= 16 * 8**4 * start:
+    if unit == 1 and most == 8 and true >= 8 and start <= 16 * true <= 16 * 8**4 * start:
         assert search.largest >= 0.5 * true
 
 

@@ -96,8 +96,8 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
         f"{recipe.batch_size // devices} a device."
     )
     hbm = topology.chip.hbm // topology.chip.cores
-    search = Search(_compiling(learner, topology, options.max_compiles, optimization_level), hbm)
-    search.multiple = max(8, memory.micro_batches)
+    compiling = _compiling(learner, topology, options.max_compiles, optimization_level)
+    search = Search(compiling, hbm, unit=memory.micro_batches)
     batch = recipe.batch_size // devices
     search.attempt(batch)
     search.run(options.max_compiles)

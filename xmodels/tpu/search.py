@@ -16,13 +16,13 @@ class Search:
     Attributes:
         compiled: compiles the step for a batch; raises OutOfMemory.
         hbm: bytes of a device.
-        multiple: batches tried are multiples of this, where they are larger.
+        unit: batches tried are multiples of this, and of eight times this where they are larger.
         fits: cost by batch. fails: bytes needed by batch, 0 where the compiler did not say.
     """
 
     compiled: Callable[[int], Cost]
     hbm: int
-    multiple: int = 8
+    unit: int = 1
     fits: dict[int, Cost] = dataclasses.field(default_factory=dict)
     fails: dict[int, int] = dataclasses.field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Search:
     def next_batch(self) -> int | None:
         """What to try next: where memory, taken as a straight line in the batch, meets the limit. None where done."""
         low, high = self.largest, self.smallest_failing
-        if high is not None and (high <= max(CLOSE * low, low + 1) or high == 1):
+        if high is not None and (high <= max(CLOSE * low, low + self.unit) or high <= self.unit):
             return None
         guess = self._line()
         if high is not None and not low < guess < high:
@@ -64,7 +64,7 @@ class Search:
         if high is not None and not low < guess < high:
             return None
         if high is None and guess <= low:  # the straight line says that no more fits: see whether it is right
-            guess = low + (self.multiple if low >= self.multiple else 1)
+            guess = low + (8 * self.unit if low >= 8 * self.unit else self.unit)
         return guess
 
     def _line(self) -> int:
@@ -81,4 +81,5 @@ class Search:
         return min(batch + int((self.hbm - memory) / slope), 8 * batch)
 
     def _rounded(self, batch: int) -> int:
-        return max(1, batch // self.multiple * self.multiple if batch > self.multiple else batch)
+        step = 8 * self.unit if batch > 8 * self.unit else self.unit
+        return max(self.unit, batch // step * step)
