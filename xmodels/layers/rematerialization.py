@@ -37,8 +37,12 @@ def recompute(function, x, **others):
     seed, leaves = active_seed(), keras.tree.flatten(others)
     places = [i for i, leaf in enumerate(leaves) if _is_differentiable(leaf)]
     first = seed.draws if seed else 0
+    passes = []
 
     def run(x, *values):
+        passes.append(1)
+        if seed and len(passes) > 1:
+            x = x + _hidden_zero(seed.base, x.dtype)
         again = list(leaves)
         for place, value in zip(places, values, strict=True):
             again[place] = value
@@ -49,6 +53,15 @@ def recompute(function, x, **others):
         return result
 
     return keras.remat(run)(x, *(leaves[i] for i in places))
+
+
+def _hidden_zero(words, dtype):
+    """0, of which a compiler does not know it.
+
+    Compilers merge what is computed twice from the same values, and would keep it again. TensorFlow's own guard against that is a
+    comparison that XLA simplifies on TPUs.
+    """
+    return ops.cast(ops.max(words) < ops.min(words), dtype)
 
 
 def _is_differentiable(leaf) -> bool:
