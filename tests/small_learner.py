@@ -36,8 +36,8 @@ def make_batches(count, seed=0, rows=ROWS):
 def make_learner(
     strategy="one_device", dropout=0.0, optimizer="bert_adamw", num_layers=1, memory=None, batch=None, **settings
 ):
-    """A learner of two small blocks, with weights that depend on nothing."""
-    strategy = distribution.choose(strategy)
+    """A learner of two small blocks, with weights that depend on nothing. `strategy` may be a name."""
+    strategy = distribution.choose(strategy) if isinstance(strategy, str) else strategy
     keras.utils.set_random_seed(1)
     config = BertConfig(
         VOCABULARY, 16, num_layers, 2, 32, max_sequence_length=LENGTH, dropout=dropout, attention_dropout=dropout
@@ -52,12 +52,16 @@ def make_learner(
 
 
 def train(learner, batches):
-    """Steps once on each batch. Returns the stacked (sum, weight) pairs of all of them."""
+    """Steps once on each batch, of which each worker reads its share. Returns the (sum, weight) pairs of all of them."""
     batches = list(batches)
     columns = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     replicas = learner.strategy.num_replicas_in_sync
     dataset = tf.data.Dataset.from_tensor_slices(columns).batch(len(batches[0]["labels"]) // replicas, True)
-    iterator = iter(learner.strategy.distribute_datasets_from_function(lambda context: dataset))
+    iterator = iter(
+        learner.strategy.distribute_datasets_from_function(
+            lambda context: dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+        )
+    )
     return learner.train(iterator, tf.constant(len(batches)))[0].numpy()
 
 

@@ -1,6 +1,7 @@
 """The folder of a run explains itself: config, flags, environment, data, vocabulary, states, logs, model card."""
 
 import dataclasses
+import glob
 import importlib.metadata
 import json
 import os
@@ -13,12 +14,12 @@ import tensorflow as tf
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records import MANIFEST, write_json
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs import changed_flags
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.training import checkpoints
 from xmodels.training.progress import say
 
 CONFIG, RESULTS = "config.json", "results.json"
-MOST_NAMED = 8  # differences that a message lists
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
 
@@ -37,6 +38,7 @@ class Claim:
 
 def look(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
     """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
+    changed_flags.check_origin(folder, flags.get("init_checkpoint"))
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
     now = {**job, "flags": flags, "settings": settings}
     config = os.path.join(folder, CONFIG)
@@ -45,8 +47,9 @@ def look(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[
     if states and resume == "never":
         raise UsageError(f"--model_dir={folder}: holds a run already. Use --resume=auto to go on, or another folder.")
     if os.path.isfile(config):
-        _compare(folder, read_json(config), now, structural, bool(states))
-    elif os.path.isdir(folder) and os.listdir(folder):
+        if states:
+            changed_flags.compare(folder, read_json(config), now, structural)
+    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if not name.endswith(".partial")]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
         raise UsageError(
@@ -76,6 +79,9 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     if found.results is not None:
         return found
     os.makedirs(folder, exist_ok=True)
+    for leftover in glob.glob(os.path.join(glob.escape(folder), "*.partial")):  # of files, when a run was killed
+        if os.path.isfile(leftover):
+            os.remove(leftover)
     write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
@@ -106,42 +112,6 @@ def say_finished(folder: str, more: str) -> None:
         f"Already finished: the network is in {folder}/backbone, its scores in {folder}/model_card.md. To train it "
         f"further raise {more}; to train anew choose another --model_dir."
     )
-
-
-def _compare(folder: str, stored: dict, now: dict, structural, resuming: bool) -> None:
-    """Refuses what must not change on the way, and says what else did."""
-    if not resuming:
-        return
-    before, after = ({**run.get("flags", {}), **run.get("settings", {})} for run in (stored, now))
-    fatal = {n: (before[n], after[n]) for n in structural if n in before and before[n] != after[n]}
-    fatal |= _differences(*({n: run.get(n) for n in now if n not in ("flags", "settings")} for run in (stored, now)))
-    if fatal:
-        raise UsageError(
-            f"--model_dir={folder}: this run was begun with other settings ({_listed(fatal)}). Give the old ones to "
-            "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
-        )
-    changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
-    if changed:
-        say(f"Resuming with changed flags: {_listed(changed)}.")
-
-
-def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:
-    """{dotted name: (value before, value after)} of what differs in nested dictionaries."""
-    found = {}
-    for name in sorted(set(before) | set(after)):
-        pair = before.get(name), after.get(name)
-        if all(isinstance(value, dict) for value in pair):
-            found |= _differences(*pair, f"{prefix}{name}.")
-        elif pair[0] != pair[1]:
-            found[f"{prefix}{name}"] = pair
-    return found
-
-
-def _listed(changed: dict[str, tuple]) -> str:
-    """The first differences, each value cut to a length that can be read."""
-    names = sorted(changed)
-    parts = [f"{n}: {changed[n][0]!r:.60} then, {changed[n][1]!r:.60} now" for n in names[:MOST_NAMED]]
-    return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
 def environment() -> dict:

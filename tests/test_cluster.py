@@ -1,0 +1,134 @@
+"""Several processes on one machine: they equal one device, agree on when to stop, and notice when one dies."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.dataset import Batches
+from tests import cluster_member
+from tests.small_learner import largest_difference, make_learner, train, values
+from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.models.folder import read_weights
+from xmodels.training import checkpoints, distribution
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def start(arguments, folder):
+    """Starts two workers; what they say goes into files."""
+    servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
+    processes = []
+    for index in range(2):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": json.dumps(config), "OMP_NUM_THREADS": "1"}
+        with open(os.path.join(folder, f"said_{index}.txt"), "w") as said:
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", *arguments], env=environment, cwd=ROOT, stdout=said, stderr=said
+                )
+            )
+    return processes
+
+
+def finish(processes, folder):
+    """Waits for both. Returns their exit codes and what they said."""
+    codes = [process.wait(timeout=240) for process in processes]
+    return codes, [pathlib.Path(folder, f"said_{index}.txt").read_text() for index in range(2)]
+
+
+def test_two_workers_equal_one_device_and_agree(tmp_path):
+    (tmp_path / "run").mkdir()
+    codes, said = finish(start(["tests.cluster_member", str(tmp_path)], tmp_path), tmp_path)
+    assert codes == [0, 0], said
+    chief, other = (dict(np.load(tmp_path / f"worker_{index}.npz")) for index in range(2))
+
+    def of(results, name):
+        return {n.removeprefix(f"{name}/"): value for n, value in results.items() if n.startswith(f"{name}/")}
+
+    for name in ("plain", "compiled"):
+        learner = cluster_member.trained("one_device", name)
+        assert largest_difference(values(learner), of(chief, name)) < 1e-6
+        assert largest_difference(of(chief, name), of(other, name)) == 0.0
+    # Equal halves with equal dropout would sum up to the gradients of one half.
+    half = make_learner(**cluster_member.COMBINATIONS["dropout"])
+    train(half, [{name: x[:4] for name, x in batch.items()} for batch in cluster_member.batches_of("dropout")])
+    assert largest_difference(values(half), of(chief, "dropout")) > 1e-4
+    assert largest_difference(of(chief, "shared"), of(other, "shared")) == 0.0
+    assert largest_difference(of(chief, "shared"), of(chief, "dropout")) == 0.0
+    assert chief["step"] == other["step"] >= 4
+    assert chief["exit_code"] == other["exit_code"] == 128 + signal.SIGTERM
+    assert chief["told"] == other["told"] == "the chief's disk is full (3)"
+    state = checkpoints.newest(str(tmp_path / "run" / "checkpoints"))
+    assert checkpoints.step_of(state) == chief["step"]
+
+
+def test_a_dead_worker_ends_the_others_and_the_same_command_resumes(records, small_config, tmp_path, monkeypatch):
+    config = tmp_path / "no_dropout.json"
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config.write_text(json.dumps(json.loads(pathlib.Path(small_config).read_text()) | quiet))
+    options = Options(
+        system="bert_wwm", model_dir=str(tmp_path / "run"), data_dir=records, model_config_file=str(config),
+        num_train_steps=60, train_batch_size=8, learning_rate=1e-3, num_warmup_steps=2, optimizer="bert_adamw",
+        save_checkpoints_steps=5, log_steps=5, eval_steps=2,
+    )  # fmt: skip
+    flags = [f"--{name}={value}" for name, value in dataclasses.asdict(options).items() if value is not None]
+    processes = start(["launch", "pretrain", *flags], tmp_path)
+    while not checkpoints.complete(os.path.join(options.model_dir, "checkpoints")) and processes[0].poll() is None:
+        time.sleep(0.02)
+    processes[1].kill()
+    killed = time.monotonic()
+    codes, said = finish(processes, tmp_path)
+    assert codes == [5, -signal.SIGKILL], said
+    assert time.monotonic() - killed < 60
+    assert "has ended or cannot be reached" in said[0] and "Traceback" not in said[0]
+    assert not os.path.exists(os.path.join(options.model_dir, "results.json"))
+
+    codes, said = finish(start(["launch", "pretrain", *flags], tmp_path), tmp_path)
+    assert codes == [0, 0], said
+    assert "Resumed from" in said[0] and "step 60/60" in said[0]
+    assert "chief" in said[1] and "step 60/60" not in said[1]
+
+    training = Batches.training
+
+    def as_two_hosts(batches, consumed=0, host=0, num_hosts=1, per_batch=0, **reading):
+        halves = [training(batches, consumed // 2, n, 2, per_batch // 2, **reading) for n in range(2)]
+        return tf.data.Dataset.zip(*halves).map(lambda a, b: {name: tf.concat([a[name], b[name]], 0) for name in a})
+
+    monkeypatch.setattr(Batches, "training", as_two_hosts)
+    alone = dataclasses.replace(options, model_dir=str(tmp_path / "alone"), distribution_strategy="one_device")
+    pretrain(alone)
+    weights = [read_weights(os.path.join(o.model_dir, "backbone", "weights.safetensors")) for o in (options, alone)]
+    assert largest_difference(*weights) < 1e-6
+
+
+def test_another_number_of_machines_goes_on_with_the_next_epoch():
+    state = checkpoints.State(step=10, consumed=250, seed=0, hosts=2)
+    assert state.read_by(2, 100) == state
+    other = state.read_by(3, 100)
+    assert (other.hosts, other.reading) == (3, {"consumed": 0, "first_epoch": 3, "cursor": None})
+    assert checkpoints.State(0, 0, 0).read_by(4, 100).reading["first_epoch"] == 0
+
+
+def test_xla_is_the_default_on_accelerators_only():
+    strategy = distribution.choose("one_device")
+    assert not distribution.compiles("auto", strategy)
+    assert distribution.compiles("true", strategy) and distribution.compiles(True, strategy)
+    assert not distribution.compiles("False", strategy)
+
+    class OnGpus:
+        class extended:
+            worker_devices = ("/device:GPU:0", "/device:GPU:1")
+
+    assert distribution.compiles("auto", OnGpus()) and not distribution.compiles(False, OnGpus())
