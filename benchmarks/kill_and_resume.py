@@ -41,7 +41,7 @@ def prepare(folder: pathlib.Path) -> dict:
     run(
         verb(
             "create_pretraining_data", input_file=SAMPLES, language="zh", vocab_file=folder / "vocab.txt",
-            output_dir=folder / "records", do_whole_word_mask=True, max_seq_length=32, max_predictions_per_seq=6,
+            output_dir=folder / "records", do_whole_word_mask=True, segmenter="jieba", max_seq_length=32, max_predictions_per_seq=6,
         )
     )  # fmt: skip
     pieces = len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())

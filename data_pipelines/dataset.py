@@ -255,12 +255,17 @@ class Batches:
 
         Args:
             consumed: examples that this host has seen already since `first_epoch`; reading goes on behind them.
+            host, num_hosts: which part of the shards to read; each host reads its share of every batch.
             per_batch: examples a batch of this dataset, where a batch is shared by replicas.
             first_epoch: the epoch with which reading began.
             cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
         """
-        source = self.source.part(host, num_hosts)
-        per_batch = per_batch or self.batch_size
+        if num_hosts > 1:
+            part = dataclasses.replace(
+                self, source=self.source.part(host, num_hosts), batch_size=self.batch_size // num_hosts
+            )
+            return part.training(consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor)
+        source, per_batch = self.source, per_batch or self.batch_size
         if self.grouping is None and isinstance(source, RecordSource) and source.is_stream:
             return self._batched(self._rows(source, consumed), source, per_batch)
         if self.grouping is None:

@@ -103,7 +103,8 @@ def test_a_dead_worker_ends_the_others_and_the_same_command_resumes(records, sma
     training = Batches.training
 
     def as_two_hosts(batches, consumed=0, host=0, num_hosts=1, per_batch=0, **reading):
-        halves = [training(batches, consumed // 2, n, 2, per_batch // 2, **reading) for n in range(2)]
+        parts = [dataclasses.replace(batches, source=batches.source.part(n, 2), batch_size=4) for n in range(2)]
+        halves = [training(part, consumed // 2, per_batch=per_batch // 2, **reading) for part in parts]
         return tf.data.Dataset.zip(*halves).map(lambda a, b: {name: tf.concat([a[name], b[name]], 0) for name in a})
 
     monkeypatch.setattr(Batches, "training", as_two_hosts)
@@ -117,8 +118,8 @@ def test_another_number_of_machines_goes_on_with_the_next_epoch():
     state = checkpoints.State(step=10, consumed=250, seed=0, hosts=2)
     assert state.read_by(2, 100) == state
     other = state.read_by(3, 100)
-    assert (other.hosts, other.reading) == (3, {"consumed": 0, "first_epoch": 3, "cursor": None})
-    assert checkpoints.State(0, 0, 0).read_by(4, 100).reading["first_epoch"] == 0
+    assert (other.hosts, other.reading()) == (3, {"consumed": 0, "first_epoch": 3, "cursor": None})
+    assert checkpoints.State(0, 0, 0).read_by(4, 100).reading()["first_epoch"] == 0
 
 
 def test_xla_is_the_default_on_accelerators_only():

@@ -48,9 +48,10 @@ def batches_of(source, batch_size=10):
 
 def numbers(stream, count):
     found = []
-    for batch in stream.take(-(-count // 10)):
+    for batch in stream:
         found += batch["number"].numpy().tolist()
-    return found[:count]
+        if len(found) >= count:
+            return found[:count]
 
 
 @pytest.mark.parametrize("consumed", [0, 63, 64, 500, 999, 1000, 1001, 7_777])

@@ -28,7 +28,7 @@ from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
 from xmodels.training.optimization import Optimization
 from xmodels.training.progress import say
-from xmodels.training.watching import profile_steps, watch
+from xmodels.training.watching import Watch, profile_steps, watch
 from xmodels.training.workers import Workers
 
 STRUCTURAL = (
@@ -160,10 +160,12 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
 
     looked_at = dataclasses.replace(batches, source=held.get("evaluation", batches.source))
     folder = workers.folder(options.model_dir)
-    watcher = watch(
-        learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
-        sampler(learner, looked_at, tokenizer, labels),
-    )  # fmt: skip
+    watcher = Watch()
+    if workers.is_chief:
+        watcher = watch(
+            learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
+            sampler(learner, looked_at, tokenizer, labels),
+        )  # fmt: skip
     state = Loop(
         learner, batches, folder, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,

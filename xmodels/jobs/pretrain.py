@@ -34,7 +34,7 @@ from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
 from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.watching import profile_steps, watch
+from xmodels.training.watching import Watch, profile_steps, watch
 from xmodels.training.workers import Workers
 
 BATCH = (
@@ -169,10 +169,12 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
         say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
     folder = workers.folder(options.model_dir)
-    watcher = watch(
-        learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
-        sampler(learner, evaluated, tokenizer),
-    )  # fmt: skip
+    watcher = Watch()
+    if workers.is_chief:
+        watcher = watch(
+            learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
+            sampler(learner, evaluated, tokenizer),
+        )  # fmt: skip
     loop = Loop(
         learner, batches, folder, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,

@@ -31,7 +31,7 @@ class State:
         seed: the run's seed.
         best: the best value of the selection metric so far, where there is one.
         best_step: the step that reached it.
-        cursor: where reading stands, of batches that are grouped by length or packed.
+        cursors: where reading of each host stands, of batches that are grouped by length or packed.
         first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
         lost: the names of damaged shards that are left out.
         hosts: how many machines read, each its own shards.
@@ -42,18 +42,17 @@ class State:
     seed: int
     best: float | None = None
     best_step: int | None = None
-    cursor: tuple[int, int, int] | None = None
+    cursors: tuple[tuple[int, int, int], ...] | None = None
     first_epoch: int = 0
     first_consumed: int = 0
     lost: tuple[str, ...] = ()
     hosts: int = 1
 
-    @property
-    def reading(self) -> dict:
-        """Where reading goes on; for `Batches.training`."""
+    def reading(self, host: int = 0) -> dict:
+        """Where reading of a host goes on; for `Batches.training`."""
         return {
-            "consumed": self.consumed - self.first_consumed, "first_epoch": self.first_epoch,
-            "cursor": self.cursor and tuple(self.cursor),
+            "consumed": (self.consumed - self.first_consumed) // self.hosts, "first_epoch": self.first_epoch,
+            "cursor": self.cursors and tuple(self.cursors[host]),
         }  # fmt: skip
 
     def without(self, lost, num_examples: int) -> "State":
@@ -63,9 +62,12 @@ class State:
             lost: the names of the shards that are left out now.
             num_examples: an epoch so far.
         """
-        epoch = self.cursor[0] if self.cursor else self.first_epoch + self.reading["consumed"] // num_examples
+        if self.cursors:
+            epoch = max(cursor[0] for cursor in self.cursors)
+        else:
+            epoch = self.first_epoch + (self.consumed - self.first_consumed) // num_examples
         return dataclasses.replace(
-            self, cursor=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
+            self, cursors=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
         )
 
     def read_by(self, hosts: int, num_examples: int) -> "State":
@@ -88,7 +90,7 @@ def _optimizer_values(learner) -> dict[str, np.ndarray]:
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
     """Writes the state of a learner below `folder` and removes all but the `keep` newest and the best."""
-    path = os.path.join(folder, f"step_{state.step:08d}")
+    path = path_of(folder, state.step)
     temporary = f"{path}.partial"
     for leftover in glob.glob(os.path.join(glob.escape(folder), "step_*.partial")):
         shutil.rmtree(leftover)
@@ -122,6 +124,11 @@ def variables(learner) -> list:
     """All variables that a state holds, in an order that every worker shares."""
     parts = learner.backbone.variables, learner.objective.variables, learner.optimizer.variables
     return [*(v for part in parts for v in part), *learner.further_variables.values()]
+
+
+def path_of(folder: str, step: int) -> str:
+    """The state of a step below `folder`."""
+    return os.path.join(folder, f"step_{step:08d}")
 
 
 def complete(folder: str) -> list[str]:
@@ -179,6 +186,8 @@ def restore(path: str, learner) -> State:
     """
     stored = read_json(os.path.join(path, STATE))
     del stored["sha256"]
+    if cursor := stored.pop("cursor", None):  # of versions that knew one host only
+        stored["cursors"] = [cursor]
     weights = read_weights(os.path.join(path, WEIGHTS))
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.dataset import Batches
-from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.errors import ReportedError
 from xmodels.training import checkpoints
 from xmodels.training.checkpoints import State
 from xmodels.training.learner import Learner
@@ -103,9 +103,11 @@ class Loop:
             self.log.note("lost", state.step, {"shards": list(state.lost)})
         iterator = iter(self._dataset(state))
         window, per_call = _Window(), 1
-        folder = os.path.join(self.folder, "checkpoints")
+        saved = state.step or None
         while state.step < self.num_steps:
-            count = min(per_call, self._steps_to_event(state.step))
+            stop, count = self._agree(min(per_call, self._steps_to_event(state.step)))
+            if stop:
+                raise Interrupted(stop, self._save(state) if state.step != saved else self._where(state))
             self.watch.before(state.step)
             clock = time.monotonic()
             try:
@@ -121,50 +123,52 @@ class Loop:
             state = self._after(state, count)
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
-            stop, per_call = self._agree(per_call)
             window.add(totals.numpy(), float(waited), seconds, count)
             self._look(state, totals.numpy())
             self.watch.after(state.step)
-            if _due(state.step, self.log_every) or state.step == self.num_steps:
+            last = state.step == self.num_steps
+            if _due(state.step, self.log_every) or last:
                 self._report(state, window)
                 window = _Window(traced=True)
-            if not self.workers.is_chief:
-                where = "saved by the chief"
-            else:
-                if self.evaluate and (_due(state.step, self.evaluate_every) or state.step == self.num_steps):
-                    state = self._evaluate(state)
-                due = _due(state.step, self.save_every) or state.step in (self.num_steps, state.best_step)
-                due &= not self.skipped_in_row or state.step == self.num_steps  # or good states would have to go for it
-                if due or stop:
-                    where = f"in {checkpoints.save(folder, self.learner, state, self.keep)}"
-            if stop and state.step < self.num_steps:
-                raise Interrupted(stop, where)
+            if self.workers.is_chief and self.evaluate and (_due(state.step, self.evaluate_every) or last):
+                state = self._evaluate(state)
+            due = _due(state.step, self.save_every) or state.step == state.best_step
+            due &= not self.skipped_in_row  # or good states would have to go for it
+            if due or last:
+                self._save(state)
+                saved = state.step
         return state
 
-    def _agree(self, per_call: int) -> tuple[int, int]:
-        """The signal that came to any worker, or 0, and the number of steps of the next call: the same for all."""
-        rows = self.workers.gather(self.signal, per_call)
+    def _agree(self, count: int) -> tuple[int, int]:
+        """The signal that came to any worker, or 0, and how many steps the next call makes: the same for all."""
+        rows = self.workers.gather(self.signal, count)
         return int(rows[:, 0].max()), int(rows[0, 1])
 
+    def _save(self, state: State) -> str:
+        """Writes the state, which is the chief's task; says where it is."""
+        if self.workers.is_chief:
+            checkpoints.save(os.path.join(self.folder, "checkpoints"), self.learner, state, self.keep)
+        return self._where(state)
+
+    def _where(self, state: State) -> str:
+        if not self.workers.is_chief:
+            return f"saved by the chief at step {state.step}"
+        return f"in {checkpoints.path_of(os.path.join(self.folder, 'checkpoints'), state.step)}"
+
     def _after(self, state: State, steps: int) -> State:
-        cursor = tuple(self.learner.cursor.numpy().tolist()) if steps and self.batches.grouping else state.cursor
+        cursors = state.cursors
+        if steps and self.batches.grouping:
+            cursors = tuple(map(tuple, self.workers.gather(*self.learner.cursor.numpy().tolist()).tolist()))
         consumed = state.consumed + steps * self.batches.batch_size
-        return dataclasses.replace(state, step=state.step + steps, consumed=consumed, cursor=cursor)
+        return dataclasses.replace(state, step=state.step + steps, consumed=consumed, cursors=cursors)
 
     def _dataset(self, state: State):
         strategy = self.learner.strategy
         per_replica = self.batches.batch_size // strategy.num_replicas_in_sync
 
         def host_dataset(context):
-            if context.num_input_pipelines > 1 and self.batches.grouping:
-                raise UsageError(
-                    "--pack_rows and --length_buckets work on one host: its cursor is all that a state holds."
-                )
-            hosts, reading = context.num_input_pipelines, state.reading
-            reading["consumed"] //= hosts
-            return self.batches.training(
-                **reading, host=context.input_pipeline_id, num_hosts=hosts, per_batch=per_replica
-            )
+            host, hosts = context.input_pipeline_id, context.num_input_pipelines
+            return self.batches.training(**state.reading(host), host=host, num_hosts=hosts, per_batch=per_replica)
 
         return strategy.distribute_datasets_from_function(host_dataset)
 
