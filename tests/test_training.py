@@ -105,25 +105,50 @@ def command(options, **changes):
     return [sys.executable, "-m", "launch", "pretrain", *flags]
 
 
-def test_run_killed_at_a_random_step_ends_with_equal_weights(options, tmp_path):
+def test_run_killed_at_random_steps_ends_with_equal_weights(options, tmp_path):
     steps = {"num_train_steps": 120, "save_checkpoints_steps": 5, "log_steps": 1}
     whole, killed = str(tmp_path / "whole"), str(tmp_path / "killed")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command(options, model_dir=whole, **steps), check=True, env=environment, capture_output=True)
     log = pathlib.Path(killed, "log.jsonl")
-    target = random.Random(time.time_ns()).randrange(6, 100)
-    process = subprocess.Popen(
-        command(options, model_dir=killed, **steps), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    while process.poll() is None and (not log.is_file() or log.read_text().count("\n") < target):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    done = [int(os.path.basename(path)[5:]) for path in checkpoints.complete(os.path.join(killed, "checkpoints"))]
-    assert done, "no whole state after the kill"
-    assert max(done) < 120, "killed too late to test anything"
+    targets = sorted(random.Random(time.time_ns()).sample(range(6, 100), 3))
+    for target in targets:
+        process = subprocess.Popen(
+            command(options, model_dir=killed, **steps), env=environment, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        while process.poll() is None and (not log.is_file() or log.read_text().count("\n") < target):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        done = [checkpoints.step_of(path) for path in checkpoints.complete(os.path.join(killed, "checkpoints"))]
+        assert done, "no whole state after the kill"
+        assert max(done) < 120, "killed too late to test anything"
     subprocess.run(command(options, model_dir=killed, **steps), check=True, env=environment, capture_output=True)
-    assert largest_difference(weights(whole), weights(killed)) == 0.0, f"killed near step {target}"
+    assert largest_difference(weights(whole), weights(killed)) == 0.0, f"killed near steps {targets}"
+
+
+def test_the_best_state_is_kept_beside_the_newest(options, records):
+    still = {"learning_rate": 0.0, "num_train_steps": 6, "eval_every": 2, "save_checkpoints_steps": 3}
+    pretrain(dataclasses.replace(options, eval_data_dir=records, keep_checkpoint_max=1, **still))
+    kept = checkpoints.complete(os.path.join(options.model_dir, "checkpoints"))
+    assert [checkpoints.step_of(path) for path in kept] == [2, 6]  # no later evaluation was better
+
+
+def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights(options, capsys):
+    os.makedirs(options.model_dir)
+    leftover = pathlib.Path(options.model_dir, "config.json.0123456789ab.partial")
+    leftover.write_text("{")  # of a run that was killed before it had a configuration
+    pretrain(options)
+    assert not leftover.exists()
+    capsys.readouterr()
+    pretrain(dataclasses.replace(options, num_train_steps=9, log_steps=3))
+    said = capsys.readouterr().out
+    assert "num_train_steps: 8 then, 9 now" in said
+    assert "num_train_steps: the schedule is that of the new number" in said and "log_steps: holds from now on" in said
+    for origin in (options.model_dir, os.path.join(options.model_dir, "backbone")):
+        with pytest.raises(UsageError, match="is the run of --model_dir itself. To resume it"):
+            pretrain(dataclasses.replace(options, init_checkpoint=origin))
 
 
 def test_sigterm_saves_the_state_and_ends_with_its_own_exit_code(options):
