@@ -169,12 +169,13 @@ def main() -> int:
         command = verb("pretrain", **flags, model_dir=killed)
         with load(arguments.load):
             began = time.monotonic()
-            run(verb("pretrain", **{**flags, "num_train_steps": 5}, model_dir=folder / "short"))
+            run(verb("pretrain", **{**flags, "num_train_steps": 5, "num_warmup_steps": 1}, model_dir=folder / "short"))
             longest = time.monotonic() - began + 4.0
             while len(kills) < arguments.kills:
                 found = kill_once(command, killed, draw.uniform(0, longest))
                 if found is None:
-                    raise SystemExit(f"The run was done after {len(kills)} kills; give it more --steps.")
+                    print(f"The run was done after {len(kills)} kills; for more give it more --steps.")
+                    break
                 kills.append(found)
                 print(len(kills), found, flush=True)
         run(command)
