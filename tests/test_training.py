@@ -244,7 +244,7 @@ def test_a_shard_damaged_inside_is_named(options, records, tmp_path):
     shutil.copytree(records, copy)
     shard = sorted(copy.glob("*.tfrecord"))[0]
     contents = bytearray(shard.read_bytes())
-    contents[200:210] = bytes(10)
+    contents[-210:-200] = bytes(10)  # behind the records that are looked at before training
     shard.write_bytes(contents)
     with pytest.raises(DataError, match=f"{shard.name}: contents changed"):
         pretrain(dataclasses.replace(options, data_dir=str(copy), eval_steps=1, train_batch_size=64))
