@@ -1,0 +1,111 @@
+"""Depth-wise separable convolutions in place of the feed-forward network (tensor2tensor's `sepconv_relu_sepconv`;
+Dehghani et al., 2018, section 2.1), and the blocks that hold them."""
+
+import functools
+import math
+
+import keras
+from keras import ops
+
+from xmodels.layers.activations import activation
+from xmodels.layers.blocks import PreNormBlock
+from xmodels.layers.decoder_blocks import PreNormDecoderBlock
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.initialization import Initialization
+
+
+class SeparableConvolution(keras.layers.Layer):
+    """Mixes each channel over `width` places, then the channels: (B, L, C) -> (B, L, filters).
+
+    A causal one sees its own place and what came before; another as far to the left as to the right. Beyond the ends
+    there are zeros.
+    """
+
+    def __init__(self, filters: int, width: int, is_causal: bool, initializer, **kwargs):
+        super().__init__(**kwargs)
+        self.width, self.before = width, width - 1 if is_causal else (width - 1) // 2
+        self.dense = keras.layers.Dense(filters, kernel_initializer=initializer, name="dense")
+
+    def build(self, x_shape):
+        limit = math.sqrt(3.0 / self.width)  # keeps the variance of a channel
+        initializer = keras.initializers.RandomUniform(-limit, limit)
+        self.kernel = self.add_weight(shape=(self.width, x_shape[-1]), initializer=initializer, name="kernel")
+        self.dense.build(x_shape)
+        self.built = True
+
+    def call(self, x):
+        return self.inside(ops.pad(x, ((0, 0), (self.before, self.width - 1 - self.before), (0, 0))))
+
+    def inside(self, x):
+        """(B, L + width - 1, C) -> (B, L, filters)"""
+        length, kernel = ops.shape(x)[1] - self.width + 1, ops.cast(self.kernel, x.dtype)
+        return self.dense(sum(x[:, i : i + length] * kernel[i] for i in range(self.width)))
+
+    def step(self, x, past, position):
+        """The next places of a text, causal: x (B, L, C) from `position` on; `past` (B, S + width - 1, C) its inputs."""
+        length = ops.shape(x)[1]
+        past = ops.slice_update(past, (0, position + self.width - 1, 0), ops.cast(x, past.dtype))
+        around = ops.take(past, position + ops.arange(length + self.width - 1, dtype="int32"), axis=1)
+        return self.inside(around), past
+
+
+class ConvolutionTransition(keras.layers.Layer):
+    """Two separable convolutions, of widths 3 and 5, with an activation and dropout in between.
+
+    Call arguments:
+        x: (B, L, D).
+        real: bool (B, L), True on tokens. Padding enters both convolutions as zero; in tensor2tensor only the first.
+            A causal one needs none, where padding stands on the right.
+
+    Returns:
+        (B, L, D)
+    """
+
+    def __init__(
+        self, hidden_dim: int, intermediate_dim: int, activation_name: str, initialization: Initialization,
+        dropout: float = 0.0, is_causal: bool = False, **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.widths = hidden_dim, intermediate_dim
+        self.expand = SeparableConvolution(intermediate_dim, 3, is_causal, initialization.inner(), name="expand")
+        self.contract = SeparableConvolution(hidden_dim, 5, is_causal, initialization.residual(), name="contract")
+        self.activation = activation(activation_name)
+        self.dropout = Dropout(dropout)
+
+    def call(self, x, real=None, training=None):
+        seen = 1.0 if real is None else ops.expand_dims(ops.cast(real, x.dtype), -1)
+        inner = self.dropout(self.activation(self.expand(x * seen)), training=training)
+        return self.contract(inner * seen)
+
+    def blank(self, batch, length: int, dtype) -> tuple:
+        """What `step` takes as `past` for texts of at most `length` tokens."""
+        pairs = zip((self.expand, self.contract), self.widths, strict=True)
+        return tuple(ops.zeros((batch, length + part.width - 1, channels), dtype) for part, channels in pairs)
+
+    def step(self, x, past, position):
+        inner, first = self.expand.step(x, past[0], position)
+        x, second = self.contract.step(self.activation(inner), past[1], position)
+        return x, (first, second)
+
+
+class PreNormConvolutionBlock(PreNormBlock):
+    """A `PreNormBlock` whose feed-forward layer is a `ConvolutionTransition`: padding must be hidden from it too."""
+
+    def call(self, x, attention_mask=None, training=None):
+        mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
+        x = x + self.dropout(mixed, training=training)
+        real = None if attention_mask is None else ops.any(attention_mask, axis=(1, 2))  # (B, L): seen by some query
+        changed = self.feedforward(self.feedforward_norm(x), real=real, training=training)
+        return x + self.dropout(changed, training=training)
+
+
+class PreNormConvolutionDecoderBlock(PreNormDecoderBlock):
+    """A `PreNormDecoderBlock` with a causal `ConvolutionTransition`, the inputs of which stand in `past` as well."""
+
+    def step(self, x, past, position, attention_mask, source, source_mask):
+        mixed, seen = self.mixer.step(self.mixer_norm(x), past[:2], position, attention_mask)
+        x = x + mixed
+        look = functools.partial(self.cross.look, projected=source, attention_mask=source_mask)
+        x = x + look(self.cross_norm(x))
+        changed, convolved = self.feedforward.step(self.feedforward_norm(x), past[2:], position)
+        return x + changed, (*seen, *convolved)

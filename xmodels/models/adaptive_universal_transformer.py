@@ -1,0 +1,50 @@
+"""Universal Transformer with adaptive computation time (Dehghani et al., 2018, section 2.2)."""
+
+import dataclasses
+
+import keras
+
+from xmodels.layers.adaptive_computation import AdaptiveSteps, Halting
+from xmodels.layers.steps import Steps
+from xmodels.models.transformer import size
+from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
+    """A position takes `max_steps` at most: by default twice `num_layers` (or `num_decoder_layers`), as in tensor2tensor.
+
+    The other fields are those of `layers.adaptive_computation.Halting`.
+    """
+
+    max_steps: int | None = None
+    halting_output: str = "interpolate"
+    halting_epsilon: float = 0.01
+    halting_bias: float = 1.0
+    force_halt: bool = True
+    freeze_halted: bool = True
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class AdaptiveUniversalTransformer(UniversalTransformer):
+    """A Universal Transformer whose positions stop when they have thought enough, in the encoder and in the decoder.
+
+    Returns besides: for each stack, such as "encoder", `encoder_ponder_times` and `encoder_remainders`, float32 (B, L),
+    and `encoder_halting_weights`, float32 (B, L, `max_steps`).
+    """
+
+    config_class = AdaptiveUniversalTransformerConfig
+
+    def make_steps(self, config, num_layers: int, name: str) -> Steps:
+        rule = Halting(
+            config.halting_output, config.halting_epsilon, config.force_halt, config.freeze_halted, config.halting_bias
+        )
+        return AdaptiveSteps(config.step_signal, config.hidden_dim, config.max_steps or 2 * num_layers, rule, name=name)
+
+
+# tensor2tensor's `adaptive_universal_transformer_*`; its "tall" takes no more steps than "small".
+SIZES = {
+    "tiny": size(2, 128, 4, 512),
+    "small": size(6, 512, 8, 2048),
+    "base": size(6, 1024, 16, 4096, 0.3),
+}

@@ -1,0 +1,175 @@
+"""Universal Transformer: one block of the encoder and one of the decoder, again and again (Dehghani et al., 2018, arXiv
+1807.03819), as tensor2tensor has it."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.layers import initialization as initializations
+from xmodels.layers import masks
+from xmodels.layers.blocks import PostNormBlock, PreNormBlock
+from xmodels.layers.decoder_blocks import PostNormDecoderBlock, PreNormDecoderBlock
+from xmodels.layers.separable_convolution import (
+    ConvolutionTransition,
+    PreNormConvolutionBlock,
+    PreNormConvolutionDecoderBlock,
+)
+from xmodels.layers.steps import Steps
+from xmodels.models.backbone import Backbone
+from xmodels.models.transformer import Embedding, Transformer, TransformerConfig, feedforward_of, mixer_of, size
+
+# (norm, transition) -> the block of the encoder and that of the decoder.
+BLOCKS = {
+    ("pre", "feedforward"): (PreNormBlock, PreNormDecoderBlock),
+    ("post", "feedforward"): (PostNormBlock, PostNormDecoderBlock),
+    ("pre", "convolution"): (PreNormConvolutionBlock, PreNormConvolutionDecoderBlock),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class UniversalTransformerConfig(TransformerConfig):
+    """`num_layers` counts the steps of the encoder, and those of the decoder unless `num_decoder_layers` says otherwise.
+
+    `norm` says where the norms stand: "pre" (tensor2tensor, with one more behind each stack) or "post" (paper).
+    `transition` is "feedforward" or "convolution". `step_signal` is that of `layers.steps`; with it and `position` both
+    "interleaved" the signals are the paper's equations 4 and 5, but for places, which count from 0.
+    """
+
+    step_signal: str = "learned"
+    transition: str = "feedforward"
+    norm: str = "pre"
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class UniversalTransformer(Backbone):
+    """Encoder and decoder of one block each; the decoder looks at the last state of the encoder in each of its steps.
+
+    Call arguments and results as of `Transformer`.
+    """
+
+    config_class = UniversalTransformerConfig
+    reads = Transformer.reads
+
+    def __init__(self, config: UniversalTransformerConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        if (config.norm, config.transition) not in BLOCKS:
+            raise ValueError(
+                f"`norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
+                f"Received: {config.norm!r}, {config.transition!r}."
+            )
+        self.embedding = Tokens(config, name="embedding")
+        encoder_block, decoder_block = BLOCKS[config.norm, config.transition]
+        numbers = config.dropout, config.layer_norm_epsilon
+        parts = mixer_of(config), transition_of(config, is_causal=False)
+        self.encoder_block = encoder_block(*parts, *numbers, name="encoder_block")
+        parts = mixer_of(config), mixer_of(config), transition_of(config, is_causal=True)
+        self.decoder_block = decoder_block(*parts, *numbers, name="decoder_block")
+        self.encoder_steps = self.make_steps(config, config.num_layers, "encoder_steps")
+        self.decoder_steps = self.make_steps(config, config.num_decoder_layers or config.num_layers, "decoder_steps")
+        self.encoder_norm, self.decoder_norm = (norm_of(config, f"{stack}_norm") for stack in ("encoder", "decoder"))
+
+    def make_steps(self, config, num_layers: int, name: str) -> Steps:
+        return Steps(config.step_signal, config.hidden_dim, num_layers, name=name)
+
+    def call(self, features, attention_mask=None, training=None):
+        source, of_encoder = self._encode(features, attention_mask, training)
+        target = features["target_ids"]
+        causal, visible = masks.causal(ops.shape(target)[1]), masks.padding(features["padding_mask"])
+
+        def advance(x, step):
+            return self.decoder_block(
+                x, source=source, attention_mask=causal, source_mask=visible, training=training
+            )  # fmt: skip
+
+        position_ids = features.get("target_position_ids")
+        x = self.embedding.target(target, position_ids, training=training)  # (B, T, D)
+        x, of_decoder = self.decoder_steps.run(x, self._places(x, position_ids), advance)
+        told = {f"encoder_{name}": value for name, value in of_encoder.items()}
+        told |= {f"decoder_{name}": value for name, value in of_decoder.items()}
+        return {"sequence_output": self.decoder_norm(x), "encoder_output": source, **told}
+
+    def encode(self, features, attention_mask=None, training=None):
+        """(B, S, D), the states of the source."""
+        return self._encode(features, attention_mask, training)[0]
+
+    def _encode(self, features, attention_mask=None, training=None):
+        real, position_ids = features["padding_mask"], features.get("position_ids")
+        if attention_mask is None:
+            attention_mask = masks.padding(real)
+
+        def advance(x, step):
+            return self.encoder_block(x, attention_mask=attention_mask, training=training)
+
+        x = self.embedding(features["token_ids"], real, position_ids, training=training)  # (B, S, D)
+        x, told = self.encoder_steps.run(x, self._places(x, position_ids), advance)
+        return self.encoder_norm(x), told
+
+    def _places(self, x, position_ids):
+        """What every step adds at the places of x: (L, D) or (B, L, D)."""
+        positions = ops.arange(ops.shape(x)[1], dtype="int32") if position_ids is None else position_ids
+        return self.embedding.position(positions)
+
+    def start(self, features, length: int):
+        """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once.
+
+        Each step keeps keys and values of its own, since the states differ; those of the source are the same in all.
+        """
+        source, config, block = self.encode(features), self.config, self.decoder_block
+        batch = ops.shape(source)[0]
+        shape = (batch, length, config.num_heads, config.hidden_dim // config.num_heads)
+        blank = (ops.zeros(shape, self.compute_dtype),) * 2
+        if config.transition == "convolution":
+            blank += block.feedforward.blank(batch, length, self.compute_dtype)
+        return {
+            "past": (blank,) * self.decoder_steps.num_steps,
+            "source": block.cross.project(source),
+            "source_mask": masks.padding(features["padding_mask"]),
+        }
+
+    def decode(self, target_ids, past, position):
+        """The next tokens of targets, at the cost of these alone; arguments and results as of `Transformer.decode`."""
+        positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
+        attention_mask, present = masks.upto(positions, past["past"][0][0].shape[1]), []
+
+        def advance(x, step):
+            of_step = past["past"][step]
+            x, of_step = self.decoder_block.step(
+                x, of_step, position, attention_mask, past["source"], past["source_mask"]
+            )
+            present.append(of_step)
+            return x
+
+        x = self.embedding.target(target_ids, positions)
+        x, _ = self.decoder_steps.run(x, self._places(x, positions), advance)
+        return self.decoder_norm(x), {**past, "past": tuple(present)}
+
+
+class Tokens(Embedding):
+    """An `Embedding` that does not add the signals of positions: each step does so."""
+
+    def _placed(self, x, position_ids, training):
+        return self.dropout(x, training=training)
+
+
+def transition_of(config: UniversalTransformerConfig, is_causal: bool) -> keras.layers.Layer:
+    if config.transition == "feedforward":
+        return feedforward_of(config)
+    numbers = config.hidden_dim, config.intermediate_dim, config.activation
+    return ConvolutionTransition(*numbers, initializations.glorot(), config.intermediate_dropout, is_causal)
+
+
+def norm_of(config: UniversalTransformerConfig, name: str) -> keras.layers.Layer:
+    """What follows the last step."""
+    if config.norm == "post":
+        return keras.layers.Identity(name=name)
+    return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=name)
+
+
+# tensor2tensor's `universal_transformer_*`.
+SIZES = {
+    "tiny": size(8, 128, 4, 512),
+    "small": size(6, 512, 8, 2048),
+    "base": size(6, 1024, 16, 4096, 0.3),
+    "tall": size(16, 512, 8, 2048),
+}

@@ -1,0 +1,31 @@
+"""Sequence to sequence by a network that decides how long it thinks (Dehghani et al., 2018, section 2.2; Graves, 2016)."""
+
+from keras import ops
+
+from xmodels.layers.adaptive_computation import ponder_cost
+from xmodels.objectives.seq2seq import Seq2Seq
+
+
+class PonderingSeq2Seq(Seq2Seq):
+    """`Seq2Seq`, plus `ponder_weight` times the mean of steps and remainder over the tokens of each side.
+
+    The metrics `encoder_steps` and `decoder_steps` are the mean numbers of steps.
+
+    Args:
+        label_smoothing: of `Seq2Seq`.
+        ponder_weight: tensor2tensor's `act_loss_weight`.
+    """
+
+    def __init__(self, label_smoothing: float = 0.1, ponder_weight: float = 0.01, **kwargs):
+        super().__init__(label_smoothing, **kwargs)
+        self.ponder_weight = ponder_weight
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = super().score(outputs, batch, backbone)
+        sides = {"encoder": batch["padding_mask"], "decoder": batch["label_weights"] > 0}
+        for stack, real in sides.items():
+            times, remainders = outputs[f"{stack}_ponder_times"], outputs[f"{stack}_remainders"]
+            cost, count = ponder_cost(times, remainders, real)
+            losses[f"{stack}_ponder"] = self.ponder_weight * cost, count
+            metrics[f"{stack}_steps"] = ops.sum(times * ops.cast(real, "float32")), count
+        return losses, metrics

@@ -1,0 +1,26 @@
+"""Universal Transformer (Dehghani et al., 2018) with a fixed number of steps."""
+
+import dataclasses
+
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.universal_transformer import SIZES, UniversalTransformer, UniversalTransformerConfig
+from xmodels.systems import transformer
+from xmodels.training.recipe import Recipe, Records
+from xmodels.training.schedules import noam_peak
+
+MODEL, NEEDS_WORDS = UniversalTransformer, False
+
+
+def recipe(
+    vocabulary: Vocabulary, records: Records, size: str = "base", config: UniversalTransformerConfig | None = None
+) -> Recipe:
+    """The numbers of the Transformer, but warm-up, peak and beta2 of tensor2tensor's later `transformer_base_v3`."""
+    config = config or UniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    like = transformer.recipe(vocabulary, records, size, config)
+    return dataclasses.replace(
+        like,
+        backbone=lambda: UniversalTransformer(config),
+        learning_rate=noam_peak(config.hidden_dim, 8_000, 2.0),
+        num_warmup_steps=8_000,
+        adam_beta2=0.997,
+    )
