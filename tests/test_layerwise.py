@@ -99,13 +99,19 @@ def test_depths_follow_the_names_of_attributes():
     assert depths(names) == names
 
 
-@pytest.mark.parametrize("name", systems.names())
-def test_rule_of_depths_fits_every_network(name, zh_vocabulary):
+RECURRENT = {"universal_transformer", "adaptive_universal_transformer"}  # one block, which is at all depths
+
+
+def network_of(name, vocabulary):
     system = systems.load(name)
     sizes = {"num_layers": 2, "hidden_dim": 8, "num_heads": 2, "intermediate_dim": 8, "max_sequence_length": 8}
     config = system.MODEL.config_class(vocabulary_size=11, **sizes)
-    recipe = system.recipe(Vocabulary.read(zh_vocabulary), Records(), "tiny", config)
-    found = depths(named_weights(recipe.backbone().initialize()))
+    return system.recipe(Vocabulary.read(vocabulary), Records(), "tiny", config).backbone().initialize()
+
+
+@pytest.mark.parametrize("name", sorted(set(systems.names()) - RECURRENT))
+def test_rule_of_depths_fits_every_network(name, zh_vocabulary):
+    found = depths(named_weights(network_of(name, zh_vocabulary)))
     assert {depth for depth in found.values() if depth is not None} == {0, 1, 2}, "embeddings and two layers"
     assert not [n for n, depth in found.items() if depth is None and ("embed" in n or "position" in n)]
 
@@ -115,6 +121,12 @@ def test_a_network_without_layers_is_refused():
     dense.build((1, 3))
     with pytest.raises(UsageError, match="Sequential has no numbered layers"):
         Layerwise(0.5).rates(dense)
+
+
+@pytest.mark.parametrize("name", sorted(RECURRENT))
+def test_a_network_with_one_block_for_all_layers_is_refused(name, zh_vocabulary):
+    with pytest.raises(UsageError, match="UniversalTransformer has no numbered layers"):
+        Layerwise(0.5).rates(network_of(name, zh_vocabulary))
 
 
 def test_rates_fall_by_one_factor_from_layer_to_layer():
