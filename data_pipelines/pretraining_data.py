@@ -62,6 +62,7 @@ def write_shard(
     tokenizer, segment = _tools(settings)
     vocabulary = tokenizer.vocabulary
     packing = PACKINGS[settings.packing]
+    spaced = tokenizer.keeps_blanks and packing.is_running_text and settings.language != "zh"
     together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
     static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
 
@@ -80,7 +81,7 @@ def write_shard(
     records = pipe(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings)),
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings), spaced),
         packing.stage(settings, vocabulary, rng),
         encode,
     )

@@ -15,7 +15,7 @@ from data_pipelines.pretraining_data import Settings, create
 from data_pipelines.records import Manifest
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.train_kinds import train_tokenizer
-from data_pipelines.text.vocabulary import MASK
+from data_pipelines.text.vocabulary import EOS, MASK
 
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")
 SIZES = {"byte_bpe": 420, "bpe": 1500, "sentencepiece": 1400, "characters": 1400, "words": 900}
@@ -131,3 +131,19 @@ def test_bert_learns_on_byte_pairs_and_its_folder_tokenizes_alike(tmp_path):
         again = read_model_tokenizer(str(folder))
         assert again.sha256 == tokenizer.sha256 and again.kind == "byte_bpe"
     assert RecordSource(str(tmp_path / "records")).num_examples > 0
+
+
+def test_a_stream_over_bytes_is_the_running_text(tmp_path):
+    """Between two sentences of a document stands a blank, as in the text that is continued later."""
+    text = "It rained. We stayed here.\n\nThen the sun came. So we left."
+    (tmp_path / "text.txt").write_text(text.replace(". ", ".\n"))
+    tokenizer = train_tokenizer("byte_bpe", open_corpus(str(tmp_path / "text.txt"), "en"), 300)
+    settings = Settings(
+        str(tmp_path / "text.txt"), write_vocabulary(tokenizer, tmp_path / "voc"), packing="stream", max_seq_length=512
+    )
+    create(settings, str(tmp_path / "records"))
+    source = RecordSource(str(tmp_path / "records"))
+    ids = np.concatenate([source.parse(item[None])["token_ids"][0] for _, item in source.in_order()]).tolist()
+    end = tokenizer.vocabulary[EOS]
+    first = ids.index(end)
+    assert [tokenizer.decode(part) for part in (ids[:first], ids[first:])] == text.split("\n\n")

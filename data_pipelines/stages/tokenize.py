@@ -58,8 +58,9 @@ def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
 
 
 def tokenize(
-    tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {}
-) -> Stage:
+    tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {},
+    spaced: bool = False,
+) -> Stage:  # fmt: skip
     """Turns documents into `Tokens`; empty ones vanish.
 
     Args:
@@ -69,6 +70,7 @@ def tokenize(
             phrase_matches and misaligned_phrase_matches (entity_matches, ...).
         lexicons: by mark. Outside of its matches, phrase_start opens at words, and entity_start where the pieces tell (in
             Chinese at each character), as in the stages of ERNIE 1.0 (Sun et al., 2019, section 3.2).
+        spaced: put a blank before each sentence but the first of a document, as it stands in running text.
     """
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
     chunked = _chunked(tokenizer) if tokenizer.chunks else None
@@ -123,7 +125,7 @@ def tokenize(
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
-            marked, bounds = encode([sentence for document in batch for sentence in document.sentences])
+            marked, bounds = encode(list(_texts(batch, spaced)))
             statistics["tokens"] += len(marked)
             statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
             bounds, first = bounds.tolist(), 0
@@ -138,6 +140,13 @@ def tokenize(
                     yield Tokens(marked[held[0] : held[-1]], [bound - held[0] for bound in held])
 
     return stage
+
+
+def _texts(documents: list[Document], spaced: bool) -> Iterator[str]:
+    """The sentences of documents; with `spaced`, with the blanks between them."""
+    for document in documents:
+        for number, sentence in enumerate(document.sentences):
+            yield f" {sentence}" if spaced and number else sentence
 
 
 @functools.lru_cache(2)

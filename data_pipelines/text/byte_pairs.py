@@ -44,6 +44,7 @@ class ByteBpeTokenizer(Tokenizer):
     """
 
     kind = "byte_bpe"
+    keeps_blanks = True
     parts_at_blanks = True
 
     def __init__(

@@ -1,7 +1,7 @@
 """TPUs: finds what is missing before a TPU is asked for anything, and connects to it."""
 
 import dataclasses
-import importlib.util
+import importlib.metadata
 import os
 
 import psutil
@@ -74,8 +74,13 @@ def connect(flags: Tpu) -> tf.distribute.Strategy:
 
 
 def has_runtime() -> bool:
-    """Whether this TensorFlow can drive a TPU: the package tensorflow-tpu comes with the library libtpu."""
-    return bool(os.environ.get("TPU_LIBRARY_PATH") or importlib.util.find_spec("libtpu"))
+    """Whether this TensorFlow can drive a TPU: only the package tensorflow-tpu can; libtpu alone serves other libraries."""
+    if os.environ.get("TPU_LIBRARY_PATH"):
+        return True
+    try:
+        return bool(importlib.metadata.version("tensorflow-tpu"))
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 def _runtime_problems() -> list[str]:
