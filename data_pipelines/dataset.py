@@ -310,6 +310,18 @@ class Batches:
         rows = tf.data.Dataset.from_tensor_slices(starts)
         return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
 
+    def _rows_once(self, source: RecordSource) -> tf.data.Dataset:
+        """The examples of a stream as `_rows` reads them, each once; where a row ends before others, its index is -1."""
+        bounds = np.arange(self.batch_size + 1, dtype=np.int64) * source.num_examples // self.batch_size
+        steps = int(np.diff(bounds).max())
+
+        def row(start, end):
+            numbered = source.onward(start).enumerate(start).take(steps)
+            return numbered.map(lambda n, example: (np.int64(0), tf.where(n < end, example[0], -1), example[1]))
+
+        rows = tf.data.Dataset.from_tensor_slices((bounds[:-1], bounds[1:]))
+        return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
+
     def _from(self, source, epoch: int, window: int, skipped: int, unfold) -> tf.data.Dataset:
         """All that windows unfold into, from a place of a window on, for ever."""
 
@@ -322,9 +334,15 @@ class Batches:
         return stream.concatenate(tf.data.Dataset.range(epoch + 1, FOREVER).flat_map(rest))
 
     def once(self, max_batches: int | None = None) -> tf.data.Dataset:
-        """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight."""
-        stream = self.source.in_order()
-        stream = stream.map(lambda index, item: (tf.constant(0, tf.int64), index, item))
+        """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight.
+
+        Of streams, each row of a batch goes on where it ended in the batch before.
+        """
+        source = self.source
+        if isinstance(source, RecordSource) and source.is_stream and source.num_examples >= self.batch_size:
+            stream = self._rows_once(source)
+        else:
+            stream = source.in_order().map(lambda index, item: (tf.constant(0, tf.int64), index, item))
         if max_batches is not None:
             stream = stream.take(max_batches * self.batch_size)
         return self._batched(stream, self.source, self.batch_size, fill=True)
@@ -335,6 +353,8 @@ class Batches:
 
     def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
         prepare = self._prepare(source)
+        if fill:  # where indices may be -1
+            prepare = _held(prepare)
         stream = stream.batch(batch_size, drop_remainder=not fill)
         stream = stream.map(
             lambda *examples: fixed(prepare(*examples), batch_size),
@@ -355,6 +375,20 @@ class Batches:
             return features
 
         return prepare
+
+
+def _held(prepare: Callable) -> Callable:
+    """`prepare`, with zeros, which have no weight, in the rows of which the index is -1."""
+
+    def where(held, value):
+        held = tf.reshape(held, [-1] + [1] * (value.shape.rank - 1))
+        return tf.where(held, value, tf.zeros([], value.dtype))
+
+    def op(epoch, index, item):
+        features = prepare(epoch, index, item)
+        return {name: where(index >= 0, value) for name, value in features.items()}
+
+    return op
 
 
 def _singly(epoch, window, index, item):

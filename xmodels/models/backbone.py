@@ -26,7 +26,7 @@ class ModelConfig:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary, the inverse of `from_json`."""
-        return dataclasses.asdict(self)
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}
 
     @classmethod
     def from_json(cls, values: dict[str, Any], source: str = "config.json") -> "ModelConfig":
@@ -92,6 +92,10 @@ class Backbone(keras.Model):
     @classmethod
     def from_config(cls, config):
         return cls(cls.config_class.from_json(config["config"]))
+
+    def build_from_config(self, config):
+        """Creates all weights before Keras loads them; the shapes that it kept do not matter."""
+        self.initialize()
 
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""

@@ -30,6 +30,7 @@ class TransformerXLConfig(ModelConfig):
         untied_biases: u and v of each layer are its own.
     """
 
+    max_sequence_length: int = 1_000_000
     memory_length: int = 512
     head_dim: int | None = None
     embedding_dim: int | None = None
@@ -57,7 +58,7 @@ class RecurrentBlock(Block):
 
     Call arguments:
         x: (B, N, D).
-        memory: (B, M, D), inputs of this layer in the segments before.
+        memory: (B, M, D), inputs of this layer in the segments before; None without any.
         signal, content_bias, position_bias, attention_mask: see `RelativeAttention`.
 
     Returns:
@@ -85,7 +86,7 @@ class RecurrentBlock(Block):
     def call(self, x, memory, signal, content_bias=None, position_bias=None, attention_mask=None, training=None):
         if content_bias is None:
             content_bias, position_bias = self.content_bias, self.position_bias
-        states = ops.concatenate([memory, x], axis=1)  # (B, K, D)
+        states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
         if self.pre_norm:
             states = self.mixer_norm(states)
         query = states[:, -x.shape[1] :] if self.pre_norm else x
@@ -108,7 +109,8 @@ class TransformerXL(Backbone):
             slots count, where there is a past.
 
     Returns:
-        `sequence_output` (B, N, D); `memory` and `memory_filled` for the segment that goes on, without gradient.
+        `sequence_output` (B, N, D); and, where a memory was given, `memory` and `memory_filled` for the segment that goes
+        on, without gradient.
     """
 
     config_class = TransformerXLConfig
@@ -136,9 +138,10 @@ class TransformerXL(Backbone):
 
     def _run(self, features, attention_mask, training):
         token_ids = features["token_ids"]
-        past = features if "memory" in features else self.remember_nothing(ops.shape(token_ids)[0], 0)
-        memory, filled = ops.cast(past["memory"], self.compute_dtype), past["memory_filled"]
-        length, slots = token_ids.shape[1], memory.shape[2]
+        memory, filled = features.get("memory"), features.get("memory_filled")
+        length, slots = token_ids.shape[1], 0 if memory is None else memory.shape[2]
+        if memory is not None:
+            memory = ops.cast(memory, self.compute_dtype)
         if attention_mask is None:
             attention_mask = visible(length, slots, filled, self.config.same_length)
         signal = self.dropout(self.signal(length + slots), training=training)
@@ -146,14 +149,14 @@ class TransformerXL(Backbone):
         x = self.dropout(self.embedding(token_ids), training=training)  # (B, N, D)
         states = [x]
         for i, block in enumerate(self.blocks):
-            x = block(x, memory=memory[:, i], signal=signal, attention_mask=attention_mask, training=training, **shared)
+            past = None if memory is None else memory[:, i]
+            x = block(x, memory=past, signal=signal, attention_mask=attention_mask, training=training, **shared)
             states.append(x)
-        present = ops.concatenate([memory, ops.stack(states[:-1], axis=1)], axis=2)  # (B, num_layers, K, D)
-        outputs = {
-            "sequence_output": self.dropout(x, training=training),
-            "memory": ops.cast(ops.stop_gradient(present[:, :, length:]), "float32"),
-            "memory_filled": ops.minimum(filled + length, slots),
-        }
+        outputs = {"sequence_output": self.dropout(x, training=training)}
+        if memory is not None:
+            present = ops.concatenate([memory, ops.stack(states[:-1], axis=1)], axis=2)  # (B, num_layers, K, D)
+            outputs["memory"] = ops.cast(ops.stop_gradient(present[:, :, length:]), "float32")
+            outputs["memory_filled"] = ops.minimum(filled + length, slots)
         return outputs, states
 
     def signal(self, keys: int):
@@ -194,6 +197,8 @@ def visible(length: int, slots: int, filled, same_length: bool):
     seen = key <= query + slots  # (N, K)
     if same_length and slots:
         seen = ops.logical_and(seen, key > query)
+    if not slots:
+        return ops.reshape(seen, (1, 1, length, length))
     real = ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1)  # (B, K)
     return ops.logical_and(ops.expand_dims(ops.expand_dims(seen, 0), 0), ops.expand_dims(ops.expand_dims(real, 1), 1))
 

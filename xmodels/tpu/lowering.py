@@ -67,7 +67,7 @@ def program(learner: Learner) -> Callable:
     @tf.function(jit_compile=True, autograph=False)
     def step(batch):
         run = learner.strategy.run
-        gradients, sums, norms, finite = run(learner._replica_gradients, (batch,))
+        gradients, sums, norms, finite, _ = run(learner._replica_gradients, (batch,))
         tf.cond(finite, lambda: run(learner._update, (gradients,)), lambda: run(learner._skip))
         return sums, norms, finite
 

@@ -18,6 +18,7 @@ from xmodels.models.backbone import Backbone, named_weights
 from xmodels.objectives.base import Objective
 from xmodels.training.accumulation import accumulate
 from xmodels.training.averaging import MovingAverage
+from xmodels.training.carried import Carried
 from xmodels.training.first_batch import check_lengths
 from xmodels.training.guard import Guard
 from xmodels.training.optimizers import prepare
@@ -82,6 +83,9 @@ class Learner:
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
         decay = self.memory.ema_decay
         self.average = MovingAverage(self.trained_weights(), decay) if decay else None
+        remembers = hasattr(self.backbone, "remember_nothing")
+        rows = len(self.batch["token_ids"])
+        self.carried = Carried(self.backbone, rows, self.memory.micro_batches) if remembers else None
         self.guard = Guard(self)
         self._gradients = tf.function(self._micro_gradients, jit_compile=self.jit_compile or None, autograph=False)
         self._steps = tf.function(self._train, reduce_retracing=True)
@@ -101,7 +105,7 @@ class Learner:
     @property
     def further_variables(self) -> dict[str, tf.Variable]:
         """What a state holds besides weights and the optimizer's variables, by name."""
-        parts = [part.variables for part in (self.loss_scale, self.average) if part]
+        parts = [part.variables for part in (self.loss_scale, self.average, self.carried) if part]
         return {name: variable for variables in parts for name, variable in variables.items()}
 
     def averaged(self):
@@ -156,8 +160,10 @@ class Learner:
 
         The update is a second call of the replicas, since Mirrored strategies cannot merge inside of a condition.
         """
-        gradients, *results = self.strategy.run(self._replica_gradients, (batch,))
+        gradients, *results, carried = self.strategy.run(self._replica_gradients, (batch,))
         sums, norms, finite = (self._first(result) for result in results)
+        if self.carried:
+            self.carried.keep([self._first(value) for value in carried])
         self.gradient_norms.assign(norms)
         fault = ~finite
         if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
@@ -179,11 +185,14 @@ class Learner:
         return tf.reduce_all(tf.math.is_finite(sums[: len(self.loss_names)]))
 
     def _replica_gradients(self, batch):
-        """The global gradients, clipped; the global (sum, weight) pairs, the norms, and whether all that is finite."""
+        """The global gradients, clipped; the global (sum, weight) pairs, the norms, whether all that is finite; and what
+        the rows of the whole batch carry on."""
         context = tf.distribute.get_replica_context()
+        if self.carried:
+            batch = self.carried.rows(context.replica_id_in_sync_group, batch)
         inverse = 1.0 / tf.maximum(context.all_reduce(SUM, self._loss_weights(batch)), 1e-5)  # per loss
         scale = self.loss_scale.scale if self.loss_scale else 1.0
-        gradients, sums = self._local_gradients(batch, inverse * scale, context.replica_id_in_sync_group)
+        gradients, sums, outputs = self._local_gradients(batch, inverse * scale, context.replica_id_in_sync_group)
         *gradients, sums = context.all_reduce(SUM, [*gradients, sums])
         if self.loss_scale:
             gradients = [g / scale for g in gradients]
@@ -192,7 +201,9 @@ class Learner:
         norm = tf.sqrt(tf.reduce_sum(squares))
         if self.clip_norm:
             gradients = [g * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for g in gradients]
-        return gradients, sums, tf.sqrt(squares), tf.math.is_finite(norm) & self._finite_losses(sums)
+        finite = tf.math.is_finite(norm) & self._finite_losses(sums)
+        carried = self.carried.given(outputs, context, finite) if self.carried else []
+        return gradients, sums, tf.sqrt(squares), finite, carried
 
     def _local_gradients(self, batch, inverse, replica):
         """The same of this replica's share of the batch, summed over its micro-batches."""
@@ -202,12 +213,12 @@ class Learner:
             return self._gradients(batch, inverse, tf.bitcast(step_seed, tf.uint32))
 
         def compute(piece, number):
-            gradients, sums = self._gradients(piece, inverse, tf.bitcast(fold(step_seed, number), tf.uint32))
+            gradients, sums, _ = self._gradients(piece, inverse, tf.bitcast(fold(step_seed, number), tf.uint32))
             return [*gradients, sums]
 
         like = [tf.TensorSpec(v.shape, v.dtype) for v in self.variables]
         *gradients, sums = accumulate(compute, batch, parts, [*like, tf.TensorSpec((len(self.names) - 1, 2))])
-        return gradients, sums
+        return gradients, sums, {}
 
     def _update(self, gradients):
         self.optimizer.apply(gradients, self.variables)
@@ -231,13 +242,14 @@ class Learner:
         return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
 
     def _micro_gradients(self, batch, inverse, seed):
-        """Gradients of a micro-batch's share of the loss, dense, and the stacked (sum, weight) pairs."""
+        """Gradients of a micro-batch's share of the loss, dense, the stacked (sum, weight) pairs, and what is carried on."""
         with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
             outputs = self.objective.forward(self.backbone, batch, training=True)
             losses, metrics = self.objective.score(outputs, batch, self.backbone)
             loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
         gradients = tape.gradient(loss, [v.value for v in self.variables], unconnected_gradients="zero")
-        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics, batch)
+        carried = {name: outputs[name] for name in self.carried.held} if self.carried else {}
+        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics, batch), carried
 
     def _stack(self, pairs, batch):
         """(sum, weight) of all losses and metrics, then real tokens and all positions: float32 (names - 1, 2)."""
@@ -248,14 +260,18 @@ class Learner:
     def _evaluate_batch(self, batch):
         outputs = self.objective.forward(self.backbone, batch, training=False)
         losses, metrics = self.objective.score(outputs, batch, self.backbone)
-        return self._stack(losses | metrics, batch)
+        past = {name: outputs[name] for name in self.carried.held} if self.carried else {}
+        return self._stack(losses | metrics, batch), past
 
     def evaluate(self, batches) -> dict[str, float]:
         """Means over all batches of a dataset, with the averaged weights where there are such."""
-        totals = tf.zeros((len(self.names) - 1, 2))
+        totals, past = tf.zeros((len(self.names) - 1, 2)), {}
         with self.averaged():
             for batch in batches:
-                totals += self.evaluate_batch(batch)
+                if self.carried and not past:  # the rows of a stream go on from batch to batch
+                    past = self.backbone.remember_nothing(len(batch["token_ids"]))
+                sums, past = self.evaluate_batch({**batch, **past})
+                totals += sums
         return self.means(totals)
 
     def means(self, totals) -> dict[str, float]:

@@ -1,0 +1,32 @@
+"""Transformer-XL (Dai et al., 2019): a causal language model over streams, with a memory of the segments before."""
+
+from data_pipelines.ops.runs import frame_run
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
+from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = TransformerXL, False
+
+
+def recipe(
+    vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerXLConfig | None = None
+) -> Recipe:
+    """The script of the authors for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up, cosine to
+    0 over 200,000 steps, norm of gradients at most 0.25. The sizes have one table; cutoffs are set in a config file."""
+    config = config or TransformerXLConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    return Recipe(
+        backbone=lambda: TransformerXL(config),
+        objective=lambda: AdaptiveLM(config),
+        frame=frame_run(records.sequence_length),
+        batch_size=60,
+        num_steps=200_000,
+        learning_rate=2.5e-4,
+        num_warmup_steps=0,
+        optimizer="adamw",
+        weight_decay=0.0,
+        adam_epsilon=1e-8,
+        schedule="cosine",
+        clip_norm=0.25,
+        packings=("stream",),
+    )
