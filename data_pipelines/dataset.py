@@ -5,13 +5,13 @@ uninterrupted one would have seen, whatever the number of threads.
 """
 
 import dataclasses
-import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.array_source import ArraySource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.grouping import Grouping, fixed
@@ -174,56 +174,6 @@ def _spec(feature: Feature):
     if None in feature.shape:
         return tf.io.RaggedFeature(dtype)
     return tf.io.FixedLenFeature(feature.shape, dtype)
-
-
-class ArraySource:
-    """Examples held in memory: arrays with a common first axis."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray], name: str):
-        self.arrays = dict(arrays)
-        with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies
-            self.tensors = {n: tf.constant(a) for n, a in self.arrays.items()}
-        self.name = name
-        self.features = {n: Feature(a.shape[1:], str(a.dtype)) for n, a in self.arrays.items()}
-        self.num_examples = len(next(iter(self.arrays.values())))
-        self.indices = np.arange(self.num_examples)
-
-    @property
-    def sha256(self) -> str:
-        """Tells these examples, in this order, from others."""
-        found = hashlib.sha256()
-        for name in sorted(self.arrays):
-            array = np.ascontiguousarray(self.arrays[name])
-            found.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
-        return found.hexdigest()[:16]
-
-    def part(self, index: int, count: int) -> "ArraySource":
-        """Every `count`-th example, for one of several hosts. The indices stay those of the whole."""
-        part = ArraySource({name: array[index::count] for name, array in self.arrays.items()}, self.name)
-        part.indices = self.indices[index::count]
-        return part
-
-    def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
-        """One window holds all."""
-        return np.array([self.num_examples])
-
-    def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
-        """(index, place in the arrays), both (N,), of all examples in one window, shuffled; nothing behind it."""
-        indices = tf.constant(self.indices, tf.int64)
-        places = permutation(seed + 1, epoch, indices)
-        return tf.data.Dataset.from_tensors((tf.gather(indices, places), places)).skip(first)
-
-    def in_order(self) -> tf.data.Dataset:
-        """(index, place in the arrays) of all examples."""
-        places = tf.range(self.num_examples, dtype=tf.int64)
-        return tf.data.Dataset.from_tensor_slices((tf.constant(self.indices, tf.int64), places))
-
-    def lengths(self, places: tf.Tensor) -> tf.Tensor:
-        """The real tokens of each example, int64 (N,)."""
-        return tf.gather(tf.constant(self.arrays["padding_mask"].sum(axis=1)), places)
-
-    def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {name: tf.gather(tf.constant(array), places) for name, array in self.arrays.items()}
 
 
 @dataclasses.dataclass(frozen=True)
