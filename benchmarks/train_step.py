@@ -97,7 +97,7 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
 
     from data_pipelines.dataset import ArraySource, Batches
     from xmodels.conversion import convert
-    from xmodels.jobs.pretrain import initialize
+    from xmodels.jobs.pretraining_network import initialize
     from xmodels.models.bert import Bert
     from xmodels.training import distribution
     from xmodels.training.learner import Learner
