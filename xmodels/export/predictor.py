@@ -154,7 +154,7 @@ class Predictor:
         self.tokenizer = tokenizer
         self.num_texts = num_texts
         self.max_sequence_length = max_sequence_length
-        self._answer = tf.function(self.answer)
+        self._answer = tf.function(self.answer, reduce_retracing=True)
 
     @classmethod
     def load(cls, run: str) -> "Predictor":
@@ -222,7 +222,7 @@ class Predictor:
         batch_size: int = 32,
         progress: Callable[[int], None] = lambda num_texts: None,
     ) -> list[Prediction]:
-        """Answers any number of inputs; the network is compiled once for each multiple of 8 in length.
+        """Answers any number of inputs; one graph serves all lengths.
 
         Inputs of like length share a batch, so that little is padding; the answers come in the order of the inputs.
 
@@ -241,9 +241,9 @@ class Predictor:
             places = order[first : first + batch_size]
             rows = [texts[place] for place in places]
             features = self.features(rows)
-            fill = [(0, batch_size - len(rows)), (0, 0)]
-            features = {name: tf.constant(np.pad(value, fill, "edge")) for name, value in features.items()}
-            answer = {name: value.numpy()[: len(rows)] for name, value in self._answer(features).items()}
+            used = features["padding_mask"].any(axis=0)  # of the columns up to a multiple of 8
+            features = {name: tf.constant(value[:, used]) for name, value in features.items()}
+            answer = {name: value.numpy() for name, value in self._answer(features).items()}
             for place, label, row in zip(places, answer["label_ids"], answer["probabilities"], strict=True):
                 probabilities = dict(zip(self.labels, row.tolist(), strict=True))
                 predictions[place] = Prediction(self.labels[label], probabilities)
