@@ -135,7 +135,8 @@ class Learner:
             raise
 
     def _train(self, iterator, num_steps):
-        totals, waited = tf.zeros((len(self.names), 2)), tf.zeros((), tf.float64)
+        # In float64 sums of float32 do not depend on how many steps a call makes, so a resumed run logs the same numbers.
+        totals, waited = tf.zeros((len(self.names), 2), tf.float64), tf.zeros((), tf.float64)
         for _ in tf.range(num_steps):
             with tf.control_dependencies([totals]):
                 asked = tf.timestamp()
@@ -151,7 +152,7 @@ class Learner:
             with tf.control_dependencies(
                 [waited, self.guard.check(batch)]
             ):  # or one core might compute first and read the clock later
-                totals += self._step(batch)
+                totals += tf.cast(self._step(batch), tf.float64)
         return totals, waited
 
     @tf.autograph.experimental.do_not_convert  # nothing below needs it, and it would cost seconds
