@@ -27,7 +27,7 @@ FAIRSEQ = {
     "transformer_pre_ln_shared_all": transformer_pre_norm.PreNormTransformer,
 }
 NETWORKS = [transformer.Transformer, transformer_pre_norm.PreNormTransformer]
-PAD, END, UNKNOWN = 1, 2, 3  # of fairseq
+PAD, END = 1, 2  # of fairseq
 
 
 def golden(name):
@@ -292,41 +292,43 @@ def test_the_encoder_without_positions_does_not_know_the_order():
     np.testing.assert_allclose(moved, states[:, order], atol=1e-5)
 
 
-def fairseq_step(backbone, case, unknown_penalty=0.0):
-    """(texts, position, past) -> logits as fairseq's search sees them: no padding; at the last step only the end."""
-    last = case.numbers["max_generated_length"]
+@pytest.mark.parametrize("name", FAIRSEQ)
+@pytest.mark.parametrize(("search", "power"), [("beam_lenpen0", 0), ("beam_lenpen1", 1)])
+def test_hypotheses_of_fairseq_have_the_scores_that_it_gives_them(name, search, power):
+    """Its beams end by another rule than ours, so its hypotheses are scored here, not found."""
+    case, backbone = golden(f"transformer/{name}"), network(name)
+    hypotheses, last = case.outputs[f"{search}/ids"], case.numbers["max_generated_length"]
+    for rank in range(hypotheses.shape[1]):
+        labels = hypotheses[:, rank]  # (B, T), with the end token, then padding
+        inputs = np.concatenate([np.full((len(labels), 1), END), labels[:, :-1]], axis=1).astype("int32")
+        batch = batch_of({**case.inputs, "target_ids": labels, "decoder_input_ids": inputs})
+        logs = np.array(ops.log_softmax(Seq2Seq().logits(backbone(batch)["sequence_output"], backbone)))
+        picked = np.take_along_axis(logs, labels[..., None].astype(int), axis=-1)[..., 0]
+        real = labels != PAD
+        np.testing.assert_allclose(
+            (picked * real)[:, :last], case.outputs[f"{search}/token_scores"][:, rank, :last], atol=1e-3
+        )
+        within = real.sum(axis=1) <= last  # at the last place the end is forced, whatever its probability
+        total = (picked * real).sum(axis=1) / real.sum(axis=1) ** power
+        np.testing.assert_allclose(total[within], case.outputs[f"{search}/scores"][within, rank], atol=1e-3)
+
+
+@pytest.mark.parametrize("network_class", NETWORKS)
+def test_a_beam_of_one_writes_what_greedy_decoding_writes(network_class):
+    backbone, batch = tiny(network_class), random_batch()
+    starts = ops.convert_to_tensor([0, 0])
+    greedy, _ = generate(
+        backbone.decode, lambda states: Seq2Seq().logits(states, backbone), backbone.start(batch, 13),
+        ops.expand_dims(starts, 1), ops.ones_like(starts), 13, end_id=None,
+    )  # fmt: skip
 
     def step(token_ids, position, past):
         token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
-        positions = ops.reshape(position + 2, (1,))
-        x = backbone.embedding.target(token, positions)
-        attention_mask = masks.upto(ops.reshape(position, (1,)), past["past"][0][0].shape[1])
-        present = []
-        for block, of_block, source in zip(backbone.decoder_blocks, past["past"], past["source"], strict=True):
-            x, of_block = block.step(x, of_block, position, attention_mask, source, past["source_mask"])
-            present.append(of_block)
-        states = backbone.finish(x, "decoder")
-        logits = ops.log_softmax(Seq2Seq().logits(states[:, 0], backbone))
-        ids = ops.arange(logits.shape[-1])
-        logits = ops.where(ids == PAD, -1e9, logits - unknown_penalty * ops.cast(ids == UNKNOWN, "float32"))
-        return ops.where(ops.logical_and(position == last, ids != END), -1e9, logits), {**past, "past": tuple(present)}
+        states, past = backbone.decode(token, past, position)
+        return Seq2Seq().logits(states[:, 0], backbone), past
 
-    return step
-
-
-@pytest.mark.parametrize("name", FAIRSEQ)
-def test_greedy_decoding_is_the_best_of_a_beam_of_one(name):
-    """fairseq's beams stop by another rule; a beam of one and greedy choice must agree whatever the rule."""
-    case, backbone = golden(f"transformer/{name}"), network(name)
-    batch = {k: v for k, v in batch_of(case.inputs).items() if k in ("token_ids", "padding_mask", "position_ids")}
-    starts = ops.convert_to_tensor(np.full(len(batch["token_ids"]), END, "int32"))
-    ids, _ = beam_search(fairseq_step(backbone, case), backbone.start(batch, 13), starts, 1, 12, END, mean_penalty(1.0))
-    decode = lambda token_ids, past, position: backbone.decode(token_ids, past, position)  # noqa: E731
-    texts, ends = generate(
-        decode, lambda states: Seq2Seq().logits(states, backbone), backbone.start(batch, 13), ops.expand_dims(starts, 1),
-        ops.ones_like(starts), 13, end_id=END,
-    )  # fmt: skip
-    assert np.array(ids).shape[2] == 13 and np.array(texts).shape == (len(starts), 13) and (np.array(ends) <= 13).all()
+    ids, _ = beam_search(step, backbone.start(batch, 13), starts, 1, 12, -1, mean_penalty(1.0))
+    np.testing.assert_array_equal(np.array(ids)[:, 0], greedy)
 
 
 @pytest.mark.parametrize(
