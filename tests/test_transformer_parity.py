@@ -150,10 +150,6 @@ def test_gradient_norms_are_those_of_fairseq(name):
     assert checked > 60
 
 
-def rows_of(weights, prefix):
-    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
-
-
 def test_stacks_are_those_of_tensor2tensor():
     """On inputs that are no embeddings: positions, pre-norm blocks without biases, padding in both attentions."""
     case = golden("transformer/encoder_decoder_pre_ln")
