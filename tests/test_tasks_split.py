@@ -77,7 +77,8 @@ def test_processes_that_share_a_folder_leave_the_bytes_of_one_and_a_killed_one_g
     both = [start(settings, folder, 2), start(settings, folder, 1)]
     printed = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], printed
-    assert not (folder / MANIFEST).exists() or finished(folder, 6)
+    # Unless the kill came after its last shard, a task is missing; what is called whole must be whole.
+    assert not (folder / MANIFEST).exists() or hashes(folder) == alone
     last = start(settings, folder, 0, "--resume")
     output, errors = last.communicate()
     assert last.returncode == 0, errors
