@@ -12,6 +12,7 @@ COMMAND = Command(
     "xmodels evaluate --model_dir=classifier --test_file=test.tsv",
 )
 COMMAND.section("Model and data")
+COMMAND.choice("task", "auto", ["auto", "classify"], "What to score; auto: what the run was trained for.")
 COMMAND.string(
     "model_dir",
     None,
@@ -30,9 +31,10 @@ COMMAND.string("output_file", None, "Also write the scores as JSON.")
 def run() -> None:
     check_backend()
     with quiet_start():
-        from xmodels.jobs.apply import evaluate
+        from xmodels.jobs.evaluate import evaluate
 
-    evaluate(**COMMAND.options())
+    given, options = COMMAND.given(), COMMAND.options()
+    evaluate(options.pop("task"), given, options)
 
 
 if __name__ == "__main__":

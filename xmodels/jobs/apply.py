@@ -1,27 +1,23 @@
-"""What one does with a fine-tuned run: score it, ask it, export it."""
+"""What one does with a fine-tuned run: ask it, export it. (To score it: `xmodels/jobs/evaluations`.)"""
 
 import csv
 import os
 import sys
 import tempfile
 
-import keras
-import numpy as np
 from tqdm import tqdm
 
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.records import write_json
 from xmodels.conversion import convert
 from xmodels.export import saved_model, text_generator
 from xmodels.export.generator import continues_texts
 from xmodels.export.predictor import TASK_FILE, Predictor
 from xmodels.jobs import run_folder
-from xmodels.jobs.labelled import label_ids
 from xmodels.models.folder import read_json
 
 
-def _load(model_dir: str) -> Predictor:
+def load_predictor(model_dir: str) -> Predictor:
     """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
     if convert.is_foreign(model_dir):
         with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +33,7 @@ def _load(model_dir: str) -> Predictor:
     return predictor
 
 
-def _columns(model_dir: str, text: str | None, text_pair: str | None, label: str | None = None) -> Columns:
+def remembered_columns(model_dir: str, text: str | None, text_pair: str | None, label: str | None = None) -> Columns:
     """The columns given, and for those not given what `finetune` was given.
 
     Positions do not complete names, nor names positions: the files are of different kinds then.
@@ -51,69 +47,16 @@ def _columns(model_dir: str, text: str | None, text_pair: str | None, label: str
     return Columns(text or remembered.text, text_pair or remembered.text_pair, label or remembered.label)
 
 
-def _check_output(path: str | None) -> None:
+def check_output(path: str | None) -> None:
     """Refuses a file that could not be written, before the work."""
     folder = os.path.dirname(os.path.abspath(path)) if path else "."
     if not os.path.isdir(folder):
         raise UsageError(f"--output_file={path}: there is no folder {folder}. Make it, or choose another name.")
 
 
-def _ask(predictor: Predictor, texts, batch_size: int):
+def ask(predictor: Predictor, texts, batch_size: int):
     with tqdm(total=len(texts), desc="texts", unit="text", disable=len(texts) < 200) as progress:
         return predictor.predict(texts, batch_size, progress.update)
-
-
-def evaluate(
-    model_dir: str, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
-    batch_size: int, output_file: str | None,
-) -> dict:  # fmt: skip
-    """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`."""
-    _check_output(output_file)
-    predictor = _load(model_dir)
-    rows = read_table(test_file, _columns(model_dir, text_column, text_pair_column, label_column))
-    labels = list(predictor.labels)
-    truth = label_ids(test_file, rows, labels)
-    answers = _ask(predictor, [row.texts for row in rows], batch_size)
-    probabilities = np.array([list(answer.probabilities.values()) for answer in answers], np.float32)  # (N, C)
-    scores = score(truth, probabilities, labels)
-    print(f"{test_file}: {len(rows):,} rows, accuracy {scores['accuracy']:.4f}, macro F1 {scores['macro_f1']:.4f}")
-    common = np.bincount(truth).max() / len(truth)
-    print(f"  always naming the commonest label would score {common:.4f}")
-    width = max(map(len, [*labels, "label"]))
-    print(f"  {'label':{width}}  rows    F1   answered")
-    for index, name in enumerate(labels):
-        confused = ", ".join(
-            f"{labels[j]} {count}" for j, count in enumerate(scores["confusion"][index]) if count and len(labels) <= 20
-        )
-        print(f"  {name:{width}}  {int((truth == index).sum()):4}  {scores['f1'][name]:.3f}  {confused}")
-    if output_file:
-        write_json(output_file, scores)
-    return scores
-
-
-def score(truth: np.ndarray, probabilities: np.ndarray, labels: list[str]) -> dict:
-    """Scores of an answer.
-
-    Args:
-        truth: int (N,).
-        probabilities: float32 (N, C).
-
-    Returns:
-        accuracy, macro_f1, f1 by label, loss in nats, and confusion[true][answered].
-    """
-    f1 = keras.metrics.F1Score(average=None)
-    f1.update_state(np.eye(len(labels), dtype=np.float32)[truth], probabilities)
-    each = np.array(f1.result())
-    confusion = np.zeros((len(labels), len(labels)), int)
-    np.add.at(confusion, (truth, probabilities.argmax(axis=1)), 1)
-    loss = keras.losses.sparse_categorical_crossentropy(truth, probabilities)
-    return {
-        "accuracy": float((probabilities.argmax(axis=1) == truth).mean()),
-        "macro_f1": float(each.mean()),
-        "f1": dict(zip(labels, each.tolist(), strict=True)),
-        "loss": float(np.mean(loss)),
-        "confusion": confusion.tolist(),
-    }
 
 
 def predict(
@@ -128,10 +71,10 @@ def predict(
         raise UsageError("Give either --text or --input_file.")
     if output_file and os.path.exists(output_file) and not overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    _check_output(output_file)
-    texts = _texts(text, text_pair, input_file, _columns(model_dir, text_column, text_pair_column))
-    predictor = _load(model_dir)
-    found = iter(_ask(predictor, [given for given in texts if given is not None], batch_size))
+    check_output(output_file)
+    texts = _texts(text, text_pair, input_file, remembered_columns(model_dir, text_column, text_pair_column))
+    predictor = load_predictor(model_dir)
+    found = iter(ask(predictor, [given for given in texts if given is not None], batch_size))
     answers = [None if given is None else next(found) for given in texts]
     if text is not None:
         print(f"label: {answers[0].label}")
