@@ -43,7 +43,7 @@ def make_run(size: str, folder: str, texts: str) -> None:
     from data_pipelines.text.wordpiece import WordPieceTokenizer
     from xmodels.conversion import convert
     from xmodels.export import saved_model
-    from xmodels.export.predictor import write_task
+    from xmodels.export.task_file import write_task
     from xmodels.models.bert import SIZES, Bert, BertConfig
     from xmodels.models.folder import write_model
     from xmodels.tasks.classify import Classify

@@ -16,10 +16,10 @@ from tensorflow.python.framework import op_def_registry
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
-from xmodels.export import predictor as predictor_module
 from xmodels.export import saved_model
-from xmodels.export.predictor import Predictor, read_task, write_task
+from xmodels.export.predictor import Predictor
 from xmodels.export.saved_model import INPUTS, export
+from xmodels.export.task_file import TaskDescription, read_task, write_task
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.classify import Classify
@@ -372,7 +372,7 @@ def test_a_damaged_task_is_named(tmp_path, damage):
 
 
 def test_a_task_is_read_as_written(runs):
-    assert read_task(str(runs[2])) == predictor_module.TaskDescription("classify", list(LABELS), 2, MAX_SEQUENCE_LENGTH)
+    assert read_task(str(runs[2])) == TaskDescription("classify", list(LABELS), 2, MAX_SEQUENCE_LENGTH)
 
 
 def change(path, old, new):

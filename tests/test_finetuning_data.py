@@ -754,7 +754,8 @@ def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabula
     from data_pipelines.corpora.tables import Columns
     from data_pipelines.dataset import Batches
     from data_pipelines.text.kinds import open_tokenizer
-    from xmodels.jobs.labelled import BATCH, labelled_source
+    from xmodels.jobs.finetunings.classify import Labels
+    from xmodels.jobs.labelled import labelled_source
 
     samples = pathlib.Path(__file__).parent.parent / "samples/zh"
     pair = tmp_path / "pair.tsv"
@@ -770,7 +771,7 @@ def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabula
         recorded, same_labels, same_texts = labelled_source(folder, Columns(), tokenizer, length)
         assert (labels, num_texts) == (same_labels, same_texts)
         first, second = (
-            list(Batches(source, lambda features: features, 8, 3, BATCH).training().take(5))
+            list(Batches(source, lambda features: features, 8, 3, Labels.keep).training().take(5))
             for source in (table, recorded)
         )
         for a, b in zip(first, second, strict=True):

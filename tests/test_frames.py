@@ -25,7 +25,7 @@ ORIGINALS = {  # golden -> our frame, and the ids of special tokens there
     "t5_slow": (frames.T5, {EOS: 1, PAD: 0}),
 }
 FRAMES = {"bert": frames.BERT, "roberta": frames.ROBERTA, "xlnet": frames.XLNET, "t5": frames.T5, "gpt": frames.GPT}
-ROLES = (PAD, UNKNOWN, CLS, SEP, MASK, BOS, EOS)
+ROLES = (PAD, UNKNOWN, CLS, SEP, MASK, BOS, EOS, *frames.GPT_TOKENS)
 TOKENS = Vocabulary([*ROLES, *(f"t{i}" for i in range(90))])
 
 
@@ -108,7 +108,7 @@ def test_a_dialogue_of_two_turns_has_two_separators():
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("num_texts", [1, 2])
 def test_a_served_graph_frames_as_the_run_does(name, num_texts):
-    vocabulary = Vocabulary([*SPECIAL_TOKENS, BOS, EOS, *"abcd"])
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, BOS, EOS, *frames.GPT_TOKENS, *"abcd"])
     tokenizer = WordPieceTokenizer(vocabulary)
     texts = [("a b c d a", "b c"), ("a", ""), ("a b", "c d a b c d")]
     rows = [row[:num_texts] for row in texts]

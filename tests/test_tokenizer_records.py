@@ -108,7 +108,7 @@ def test_a_vocabulary_without_a_mask_is_refused_with_the_role_that_lacks(tmp_pat
 
 
 def test_bert_learns_on_byte_pairs_and_its_folder_tokenizes_alike(tmp_path):
-    from xmodels.export.predictor import read_tokenizer as read_model_tokenizer
+    from xmodels.export.task_file import read_tokenizer as read_model_tokenizer
     from xmodels.jobs import pretrain
 
     tokenizer = train_tokenizer("byte_bpe", open_corpus(SAMPLES, "zh"), 420)

@@ -13,7 +13,7 @@ from data_pipelines.ops.serving_kinds import graph_of
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import room_for_text
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import CONTINUATION, PAD, UNKNOWN, Vocabulary
+from data_pipelines.text.vocabulary import CONTINUATION, UNKNOWN, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 
@@ -84,7 +84,7 @@ class GraphTokenizer(tf.Module):
             segments.append(tf.ones_like(parts[-1]) * part.segment)
         token_ids = tf.concat(parts, axis=1)
         features = {
-            "token_ids": token_ids.to_tensor(self.vocabulary[PAD]),
+            "token_ids": token_ids.to_tensor(self.vocabulary.padding_id),
             "segment_ids": tf.concat(segments, axis=1).to_tensor(self.frame.pad_segment),
             "padding_mask": tf.sequence_mask(token_ids.row_lengths()),
         }

@@ -1,12 +1,13 @@
 """Where each family of networks puts its special tokens: the frames as the papers and the released codes have them.
 
 A frame is written as it looks: `[CLS] A [SEP] (B:1 [SEP]:1)`. Letters are texts, the names of roles special tokens, however a
-vocabulary spells them; `:1` says the segment (0 where it says none); what stands in brackets is there with its text only.
+vocabulary spells them (or a token itself); `:1` says the segment (0 where it says none); what stands in brackets is there with its
+text only.
 """
 
 import dataclasses
 
-from data_pipelines.text.vocabulary import BOS, CLS, EOS, SEP
+from data_pipelines.text.vocabulary import CLS, EOS, SEP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +79,8 @@ XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3
 XLNET_STREAM = Frame.of(f"A B {SEP} C:1 {SEP}:1 {CLS}:2")
 # `A </s> B </s>` (Raffel et al., 2019).
 T5 = Frame.of(f"A {EOS} (B {EOS})")
-# `_start_ A _delimiter_ B _classify_` (Radford et al., 2018, figure 1).
-GPT = Frame.of(f"{BOS} A ({SEP} B) {EOS}")
+# Radford et al., 2018, figure 1. These tokens are none of the vocabulary's roles: fine-tuning adds them to it.
+GPT_TOKENS = START, DELIMITER, EXTRACT = "_start_", "_delimiter_", "_classify_"
+GPT = Frame.of(f"{START} A ({DELIMITER} B) {EXTRACT}")
 # Records of `--packing=dialogue`: turns of two speakers in turn (Sun et al., 2019, section 3.3.2).
 DIALOGUE = Frame.of(f"{CLS} A {SEP} B:1 {SEP}:1 (C {SEP})")

@@ -8,7 +8,7 @@ import numpy as np
 from data_pipelines.errors import UsageError
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import PAD, Vocabulary
+from data_pipelines.text.vocabulary import Vocabulary
 
 
 def pack(
@@ -86,7 +86,7 @@ def pack_ids(
     packed = [pack(a, b, vocabulary, max_sequence_length, frame) for a, b in zip(firsts, seconds_or_none, strict=True)]
     longest = max(len(ids) for ids, _ in packed)
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
-    token_ids = np.full(shape, vocabulary[PAD], np.int32)
+    token_ids = np.full(shape, vocabulary.padding_id, np.int32)
     segment_ids, padding_mask = np.full(shape, frame.pad_segment, np.int32), np.zeros(shape, bool)
     for row, (ids, segments) in enumerate(packed):
         place = slice(shape[1] - len(ids), None) if frame.pads_left else slice(len(ids))

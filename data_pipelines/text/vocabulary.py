@@ -17,15 +17,15 @@ SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)  # of BERT
 CONTINUATION = "##"  # marks a piece that continues a word, as in BERT
 
 # How the published vocabularies spell each role, the likeliest first: BERT and ALBERT; XLNet; RoBERTa, BART and T5;
-# GPT-2; GPT-1, whose `_start_` and its like are added for fine-tuning.
+# GPT-2. GPT's `_start_` and its like, which are added for fine-tuning, are named in `frames`.
 SPELLINGS = {
     PAD: (PAD, "<pad>"),
     UNKNOWN: (UNKNOWN, "<unk>"),
-    CLS: (CLS, "<cls>", "<s>", "_classify_"),
-    SEP: (SEP, "<sep>", "</s>", "_delimiter_"),
+    CLS: (CLS, "<cls>", "<s>"),
+    SEP: (SEP, "<sep>", "</s>"),
     MASK: (MASK, "<mask>"),
-    BOS: (BOS, "<s>", "<|endoftext|>", "_start_", CLS, "<cls>"),
-    EOS: (EOS, "</s>", "<|endoftext|>", "_classify_", SEP, "<sep>"),
+    BOS: (BOS, "<s>", "<|endoftext|>", CLS, "<cls>"),
+    EOS: (EOS, "</s>", "<|endoftext|>", SEP, "<sep>"),
 }
 ROLE_NAMES = {
     PAD: "pad", UNKNOWN: "unknown", CLS: "cls", SEP: "sep", MASK: "mask", BOS: "bos", EOS: "eos",
@@ -101,6 +101,11 @@ class Vocabulary:
     def sha256(self) -> str:
         """Identifies the vocabulary, whatever the line ends of its file."""
         return hashlib.sha256(self.text().encode("utf-8")).hexdigest()
+
+    @property
+    def padding_id(self) -> int:
+        """What fills up rows: the padding token, or, as nothing looks at it, the first token where there is none."""
+        return self.roles.get(PAD, 0)
 
     def __len__(self) -> int:
         return len(self.tokens)

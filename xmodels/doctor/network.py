@@ -61,6 +61,7 @@ def checkpoint(case: Case) -> str | None:
     """The checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
     from xmodels.jobs import finetune, pretraining_network
+    from xmodels.jobs.finetuning import finetuning
 
     flags = case.flags
     if not flags.init_checkpoint:
@@ -69,7 +70,9 @@ def checkpoint(case: Case) -> str | None:
         return None
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.job == FINETUNE:
-        case.tokenizer = finetune.open_tokenizer_of(flags, loaded)
+        tokenizer = finetune.open_tokenizer_of(flags, loaded)
+        loaded, case.tokenizer = finetuning(flags).prepare(loaded, tokenizer)
+        case.loaded = loaded
         finetune.check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())

@@ -13,7 +13,7 @@ from data_pipelines.text.vocabulary import EOS, SEP
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
-from xmodels.export.predictor import BACKBONE_FOLDER, read_tokenizer
+from xmodels.export.task_file import BACKBONE_FOLDER, read_tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.causal_lm import CausalLM

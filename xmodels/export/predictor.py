@@ -1,135 +1,22 @@
-"""A fine-tuned network that answers strings: the folder of a run, read back.
-
-A run of `xmodels finetune` holds task.json, with what the network was trained to do, and backbone/, a model folder.
-"""
+"""A fine-tuned network that labels strings: the folder of a run, read back."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.errors import CheckpointError, DataError
-from data_pipelines.records import write_json
-from data_pipelines.text import kinds
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
-from xmodels.models import folder
+from xmodels.export.task_file import read_run
 from xmodels.models.backbone import Backbone
 from xmodels.tasks.base import Task
-from xmodels.tasks.classify import Classify
-
-TASK_FILE = "task.json"
-BACKBONE_FOLDER = "backbone"
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskDescription:
-    """What task.json says.
-
-    Attributes:
-        task: `classify`.
-        labels: the names of the classes, in the order of their ids.
-        num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
-        max_sequence_length: counts the special tokens; longer inputs are shortened.
-    """
-
-    task: str
-    labels: list[str]
-    num_texts: int
-    max_sequence_length: int
-
 
 ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
     2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
 }
-CHECKS = {
-    "task": (lambda x: x == "classify", '"classify"'),
-    "labels": (
-        lambda x: isinstance(x, list) and x and all(isinstance(y, str) for y in x) and len(set(x)) == len(x),
-        "a list of different strings",
-    ),
-    "num_texts": (lambda x: type(x) is int and x in (1, 2), "1 or 2"),
-    "max_sequence_length": (lambda x: type(x) is int and x > 3, "a whole number above 3"),
-}
-
-
-def write_task(run: str, task: Classify, num_texts: int, max_sequence_length: int) -> None:
-    """Writes task.json into the folder `run`, which must exist."""
-    description = TaskDescription(task.label, list(task.label_names), num_texts, max_sequence_length)
-    write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
-
-
-def task_of_model(path: str) -> TaskDescription | None:
-    """What a model folder says that holds a classifier, as `convert_checkpoint` writes one; None for other folders.
-
-    It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
-    """
-    weights = os.path.join(path, folder.WEIGHTS)
-    if not os.path.isfile(weights):
-        return None
-    bias = folder.read_weights(weights).get("objective.classify.head.bias")
-    if bias is None:
-        return None
-    labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(bias))]
-    return TaskDescription("classify", list(labels), 0, folder.read_config(path)[0].max_sequence_length)
-
-
-def read_task(run: str) -> TaskDescription:
-    """Reads task.json, or for a model folder that holds a classifier what stands in its place.
-
-    Raises:
-        CheckpointError: `run` is no folder, was not fine-tuned, or its task.json is damaged.
-    """
-    path = os.path.join(run, TASK_FILE)
-    if not os.path.isdir(run):
-        raise CheckpointError(f"{run}: no such run folder.")
-    if not os.path.isfile(path) and (description := task_of_model(run)):
-        return description
-    if not os.path.isfile(path):
-        raise CheckpointError(
-            f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
-            "Fine-tune it first with `xmodels finetune`."
-        )
-    values = folder.read_json(path)
-    if set(values) != set(CHECKS):
-        raise CheckpointError(
-            f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(list(values)[:8]) or 'none'}."
-        )
-    for name, (fits, wanted) in CHECKS.items():
-        if not fits(values[name]):
-            raise CheckpointError(f"{path}: `{name}` must be {wanted}. Found: {values[name]!r}.")
-    return TaskDescription(**values)
-
-
-def read_tokenizer(path: str) -> Tokenizer:
-    """The tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
-
-    Raises:
-        CheckpointError: one of the two is missing or damaged.
-    """
-    source = os.path.join(path, folder.TOKENIZER)
-    values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
-    if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
-        try:
-            return kinds.read_tokenizer(path)
-        except DataError as error:
-            raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
-    lower, longest = values.get("do_lower_case"), values["max_word_characters"]
-    if values.get("tokenizer") != "wordpiece" or type(lower) is not bool or type(longest) is not int or longest < 1:
-        raise CheckpointError(
-            f'{source}: expected "tokenizer": "wordpiece", `do_lower_case` true or false, and `max_word_characters` '
-            f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
-        )
-    try:
-        vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
-    except DataError as error:
-        raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
-    return WordPieceTokenizer(vocabulary, lower, longest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,32 +50,14 @@ class Predictor:
         Raises:
             CheckpointError: `run` was not fine-tuned, or its files are damaged or do not fit each other.
         """
-        description = read_task(run)
-        path = os.path.join(run, BACKBONE_FOLDER)
-        if os.path.isfile(os.path.join(run, folder.WEIGHTS)):
-            path = run
-        elif not os.path.isdir(path):
-            raise CheckpointError(
-                f"{run}: this fine-tuning was interrupted and has no {BACKBONE_FOLDER}/ yet. Finish it with "
-                f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
-            )
-        tokenizer = read_tokenizer(path)
-        config, _ = folder.read_config(path)
-        if len(tokenizer.vocabulary) != config.vocabulary_size:
-            raise CheckpointError(
-                f"{path}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
-                f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
-            )
-        if description.max_sequence_length > config.max_sequence_length:
-            raise CheckpointError(
-                f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
-                f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
-            )
-        backbone, heads = folder.read_model(path)
-        task = Classify(config, description.labels)
-        predictor = cls(backbone, task, tokenizer, description.num_texts, description.max_sequence_length)
+        found = read_run(run)
+        description = found.description
+        task = found.make_task()
+        if "probabilities" not in task.signature:
+            raise UsageError(f"{run}: a run of --task={description.task} does not label texts.")
+        predictor = cls(found.backbone, task, found.tokenizer, description.num_texts, description.max_sequence_length)
         predictor.answer(predictor.features([("",) * (predictor.num_texts or 1)]))  # builds the head
-        folder.assign(task.prefix, task, heads, os.path.join(path, folder.WEIGHTS))
+        found.assign(task)
         return predictor
 
     @property
@@ -209,7 +78,7 @@ class Predictor:
             DataError: a tuple has another number of texts.
         """
         self._check(texts)
-        return pack_texts(texts, self.tokenizer, self.max_sequence_length)
+        return pack_texts(texts, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
 
     def answer(self, features) -> dict[str, tf.Tensor]:
         """label_ids int32 (B,) and probabilities float32 (B, C) of one batch of features."""

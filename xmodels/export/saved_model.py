@@ -46,7 +46,7 @@ class Served(tf.Module):
 
     def __init__(self, predictor: Predictor, serving_ops: str):
         super().__init__()
-        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops)
+        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, predictor.task.reading.frame)
         self.backbone, self.task = predictor.backbone, predictor.task
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.max_sequence_length = predictor.max_sequence_length

@@ -12,7 +12,8 @@ from data_pipelines.errors import DataError, UsageError
 from xmodels.conversion import convert
 from xmodels.export import saved_model, text_generator
 from xmodels.export.generator import continues_texts
-from xmodels.export.predictor import TASK_FILE, Predictor
+from xmodels.export.predictor import Predictor
+from xmodels.export.task_file import TASK_FILE
 from xmodels.jobs import run_folder
 from xmodels.models.folder import read_json
 

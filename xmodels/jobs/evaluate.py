@@ -5,7 +5,7 @@ import inspect
 import os
 
 from data_pipelines.errors import UsageError
-from xmodels.export.predictor import TASK_FILE
+from xmodels.export.task_file import TASK_FILE
 from xmodels.models.folder import read_json
 
 

@@ -5,24 +5,21 @@ import math
 
 import keras
 
-from data_pipelines.corpora.tables import Columns
 from data_pipelines.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.labelled_rows import check_labels, check_texts, shared_warning, unknown_warning
 from data_pipelines.text.kinds import open_tokenizer
-from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.conversion import convert
-from xmodels.export.predictor import write_task
+from xmodels.export.task_file import write_task
 from xmodels.jobs import devices, dry_run, preflight, run_folder, run_report, step_options
+from xmodels.jobs.finetuning import Data, Finetuning, finetuning
 from xmodels.jobs.finetuning_rates import optimization_of, say_rates
-from xmodels.jobs.labelled import BATCH, choose_batches, labelled_source, recorded_source
+from xmodels.jobs.labelled import choose_batches
 from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_class
-from xmodels.tasks.classify import Classify
+from xmodels.tasks.base import Task
 from xmodels.training import checkpoints, distribution
 from xmodels.training.learner import Learner
 from xmodels.training.loop import Loop
@@ -122,13 +119,16 @@ def finetune(options: Options) -> dict[str, float]:
 def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     loaded = convert.load(options.init_checkpoint)
     tokenizer = open_tokenizer_of(options, loaded)
+    kind = finetuning(options)
+    loaded, tokenizer = kind.prepare(loaded, tokenizer)
     check_options(options, strategy.num_replicas_in_sync, loaded)
-    source, labels, num_texts, held = _read_files(options, tokenizer)
+    data = kind.read(tokenizer)
+    source, labels, held = data.source, data.labels, data.held
     grouping, rows, per_epoch = choose_batches(options, source, strategy.num_replicas_in_sync)
     num_steps = _num_steps(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
-    learner, batches = _learner(options, strategy, loaded, source, labels, optimization, rows, grouping)
-    backbone, task = learner.backbone, learner.objective
+    learner, task, batches = _learner(options, strategy, loaded, kind, data, optimization, rows, grouping)
+    backbone = learner.backbone
     check_room(options, learner, rows, options.max_seq_length)
     run = _run(options, loaded, labels, optimization, tokenizer, source.sha256)
     if options.dry_run:
@@ -142,11 +142,11 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         return results
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, None)
-        write_task(options.model_dir, task, num_texts, options.max_seq_length)
+        write_task(options.model_dir, task, data.num_texts, options.max_seq_length)
     origin = "random weights" if options.random_init else options.init_checkpoint
     size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{rows}"
     say(
-        f"classify: {len(labels)} labels, {source.num_examples:,} training rows, {num_steps} steps of "
+        f"{options.task}: {data.told}, {source.num_examples:,} training rows, {num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {origin}."
     )
     say_rates(optimization, backbone)
@@ -171,7 +171,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
-        select=lambda means: means["accuracy"], on_best=hand_over, watch=watcher,
+        select=lambda means: means[kind.chosen_by], on_best=hand_over, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
     ).run(state)  # fmt: skip
     if not workers.is_chief:
@@ -184,20 +184,21 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     else:
         hand_over()
         watcher.evaluated(state.step)
-    kept_step, kept = _kept(options, state, max(1, int(per_epoch)))
+    kept_step, kept = _kept(options, state, max(1, int(per_epoch)), kind.chosen_by)
     say(f"Kept {kept}.")
-    results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in ("loss", "accuracy")}
+    told = ("loss", kind.chosen_by)
+    results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in told}
     for name, value in results.items():
         say(f"{name}: {value:.4f}")
     facts = {
-        "task": "classify",
-        "labels": ", ".join(labels[:20]),
+        "task": options.task,
+        "labels": ", ".join(labels[:20]) or "none",
         "from": origin,
         "steps": f"{num_steps:,}",
         "kept": kept,
         "weights": averaged or "as trained",
     }
-    run_folder.write_model_card(options.model_dir, "Text classifier", facts, results)
+    run_folder.write_model_card(options.model_dir, kind.title, facts, results)
     run_folder.write_results(options.model_dir, num_steps, kept_step, results)
     run_report.write(options.model_dir)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
@@ -248,14 +249,14 @@ def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:
     return {**optimization.settings(), "do_lower_case": tokenizer.describe().get("do_lower_case")}
 
 
-def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int) -> tuple[int, str]:
+def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int, chosen_by: str) -> tuple[int, str]:
     """The step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"
     epoch = state.best_step / steps_per_epoch
     return (
         state.best_step,
-        f"step {state.best_step}, epoch {epoch:.4g} (best accuracy {state.best:.4f} on {options.eval_file})",
+        f"step {state.best_step}, epoch {epoch:.4g} (best {chosen_by} {state.best:.4f} on {options.eval_file})",
     )
 
 
@@ -275,62 +276,31 @@ def check_options(options: Options, num_replicas: int, loaded) -> None:
         )
 
 
-def _read_files(options: Options, tokenizer: Tokenizer):
-    """The training source, its labels, the number of texts in a row, and the held-out sources by name."""
-    if (options.train_file is None) == (options.data_dir is None):
-        raise UsageError("--train_file=TABLE or --data_dir=RECORDS: give one of them to learn from.")
-    trained_on = options.train_file or options.data_dir
-    columns = Columns(options.text_column, options.text_pair_column, options.label_column)
-    if options.data_dir:
-        source, labels, num_texts = recorded_source(options.data_dir, tokenizer, options.max_seq_length)
-    else:
-        source, labels, num_texts = labelled_source(options.train_file, columns, tokenizer, options.max_seq_length)
-    check_labels(trained_on, labels, source.num_examples, options.label_column)
-    _warn_unknown(trained_on, source, tokenizer)
-    held = {}
-    for name, path in (("evaluation", options.eval_file), ("test", options.test_file)):
-        if path:
-            held[name], _, found = labelled_source(path, columns, tokenizer, options.max_seq_length, labels)
-            check_texts(path, found, trained_on, num_texts)
-            if warning := shared_warning(path, _token_rows(held[name]), trained_on, _token_rows(source)):
-                say(warning)
-    return source, labels, num_texts, held
-
-
-def _token_rows(source) -> list[bytes]:
-    """The real tokens of each row."""
-    arrays = source.arrays
-    return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
-
-
-def _warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
-    real = source.arrays["token_ids"][source.arrays["padding_mask"]]
-    unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
-    for warning in (
-        case_warning(tokenizer, "the vocabulary"),
-        unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
-    ):
-        if warning:
-            say(warning)
-
-
 def _learner(
-    options: Options, strategy, loaded, source, labels: list[str], optimization: Optimization, rows: int, grouping=None
-) -> tuple[Learner, Batches]:
+    options: Options,
+    strategy,
+    loaded,
+    kind: Finetuning,
+    data: Data,
+    optimization: Optimization,
+    rows: int,
+    grouping=None,
+) -> tuple[Learner, Task, Batches]:
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = model_class(loaded.model)(loaded.config).initialize()
         if not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
-        task = Classify(loaded.config, labels)
-        batches = Batches(source, task.transform(), rows, options.seed, BATCH, grouping)
+        task = kind.task(loaded.config, data)
+        objective = kind.objective(task)
+        batches = Batches(data.source, objective.transform(), rows, options.seed, kind.keep, grouping)
         learner = Learner(
-            strategy, backbone, task, optimization.make_optimizer(), batches.zeros(),
+            strategy, backbone, objective, optimization.make_optimizer(), batches.zeros(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), options.memory,
         )  # fmt: skip
-        return learner, batches
+        return learner, task, batches
 
 
 def open_tokenizer_of(options: Options, loaded) -> Tokenizer:

@@ -11,12 +11,11 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.grouping import Grouping, buckets, padding_share
 from data_pipelines.labelled_rows import label_ids, label_names
 from data_pipelines.records import Manifest, verify
+from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import pack_ids, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.token_buckets import token_buckets
 from xmodels.training.progress import say
-
-BATCH = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 
 
 def labelled_source(
@@ -25,17 +24,19 @@ def labelled_source(
     tokenizer: Tokenizer,
     max_sequence_length: int,
     labels: list[str] | None = None,
+    frame: Frame = BERT,
 ) -> tuple[ArraySource, list[str], int]:
     """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 
     Args:
         labels: the known ones; None takes those of the table.
+        frame: where the special tokens of the network stand.
     """
     if os.path.isdir(path):
-        return recorded_source(path, tokenizer, max_sequence_length, labels)
+        return recorded_source(path, tokenizer, max_sequence_length, labels, frame)
     rows = read_table(path, columns)
     labels = labels or label_names(rows)
-    arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length)
+    arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length, frame)
     return ArraySource({**arrays, "labels": label_ids(path, rows, labels)}, path), labels, len(rows[0].texts)
 
 
@@ -67,7 +68,7 @@ def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels
 
 
 def recorded_source(
-    folder: str, tokenizer: Tokenizer, max_sequence_length: int, labels: list[str] | None = None
+    folder: str, tokenizer: Tokenizer, max_sequence_length: int, labels: list[str] | None = None, frame: Frame = BERT
 ) -> tuple[ArraySource, list[str], int]:
     """Records of `create_finetuning_data --task=classify` as `labelled_source` gives the table they were made of.
 
@@ -87,7 +88,8 @@ def recorded_source(
             firsts.append(ids[:a].tolist())
             seconds.append(ids[a : a + b].tolist())
         answers.append(parsed["labels"])
-    arrays = pack_ids(firsts, seconds if num_texts > 1 else None, tokenizer.vocabulary, max_sequence_length)
+    seconds = seconds if num_texts > 1 else None
+    arrays = pack_ids(firsts, seconds, tokenizer.vocabulary, max_sequence_length, frame)
     arrays["labels"] = np.concatenate(answers).astype(np.int32)
     return ArraySource(arrays, folder), names, num_texts
 

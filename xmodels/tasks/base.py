@@ -10,6 +10,7 @@ class Task(Objective):
     """An objective with `predict` and the signature of its answer."""
 
     signature: ClassVar[Features] = {}
+    names_labels: ClassVar[bool] = True  # whether its answers are labels that have names
 
     def predict(self, outputs):
         """What the outputs of the backbone mean: a dictionary of tensors, named as in `signature`."""

@@ -5,32 +5,34 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers.dropout import Dropout
-from xmodels.layers.initialization import truncated_normal
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 from xmodels.tasks.base import Task
+from xmodels.tasks.readings.pooled import Reading
 
 
 class Classify(Task):
-    """Dropout and one Dense layer on the pooled output.
+    """Dropout and one Dense layer on the state that answers.
 
     Args:
         config: the configuration of the backbone.
         labels: the names of the C classes, in the order of their ids.
+        reading: how the network reads texts; by default as BERT does.
     """
 
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, **kwargs):
+    def __init__(self, config, labels, reading=None, **kwargs):
         super().__init__(**kwargs)
         self.label_names = tuple(labels)
-        initializer = truncated_normal(config.initializer_stddev)
+        self.reading = reading or Reading()
+        initializer = self.reading.initializer(config)
         self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
         self.dropout = Dropout(config.dropout)
 
     def forward(self, backbone, batch, training=None):
         outputs = backbone(batch, training=training)
-        hidden = self.dropout(outputs["pooled_output"], training=training)  # (B, D)
+        hidden = self.dropout(self.reading.summary(outputs, batch), training=training)  # (B, D)
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
 
     def score(self, outputs, batch, backbone):

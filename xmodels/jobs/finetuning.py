@@ -1,0 +1,82 @@
+"""What `finetune` must know of a task. A file in `finetunings` is a task: adding it (and its name in `launch/finetune.py`) adds it.
+
+Such a file defines one `Finetuning`. What the network then answers is a file of `xmodels/tasks` of the same name, and how
+it is scored one of `xmodels/jobs/evaluations`.
+"""
+
+import dataclasses
+import importlib
+
+from data_pipelines.array_source import ArraySource
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.conversion.formats import Loaded
+from xmodels.models.backbone import ModelConfig
+from xmodels.objectives.base import Objective
+from xmodels.tasks.base import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Labelled examples as arrays.
+
+    Attributes:
+        source: what is learnt from.
+        held: what is scored, by the names that results have: "evaluation", which chooses the best epoch, and "test".
+        labels: the names of the labels, in the order of their ids; empty where they have none.
+        num_texts: in an example; 0 where that differs.
+        told: what is said of the data when training begins, such as "3 labels".
+    """
+
+    source: ArraySource
+    held: dict[str, ArraySource]
+    labels: list[str]
+    num_texts: int
+    told: str
+
+
+class Finetuning:
+    """One task, from files to an objective. Subclasses say what differs.
+
+    Args:
+        options: the `Options` of `xmodels.jobs.finetune`.
+
+    Attributes:
+        title: of the model card.
+        keep: the features that the network and its objective read.
+        chosen_by: the metric by which the best epoch is chosen; it stands in the results beside the loss.
+    """
+
+    title: str
+    keep: tuple[str, ...]
+    chosen_by = "accuracy"
+
+    def __init__(self, options):
+        self.options = options
+
+    def prepare(self, loaded: Loaded, tokenizer: Tokenizer) -> tuple[Loaded, Tokenizer]:
+        """The checkpoint and its tokenizer as this task needs them.
+
+        Raises:
+            UsageError: the task cannot be done with this network, or a flag does not suit it.
+        """
+        return loaded, tokenizer
+
+    def read(self, tokenizer: Tokenizer) -> Data:
+        """The files that the flags name."""
+        raise NotImplementedError
+
+    def task(self, config: ModelConfig, data: Data) -> Task:
+        """What answers; handed over with the network."""
+        raise NotImplementedError
+
+    def objective(self, task: Task) -> Objective:
+        """What is learnt: by default the task alone."""
+        return task
+
+
+def finetuning(options) -> Finetuning:
+    """The task that --task names."""
+    path = f"xmodels.jobs.finetunings.{options.task}"
+    module = importlib.import_module(path)
+    own = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Finetuning)]
+    return next(c for c in own if c.__module__ == path)(options)
