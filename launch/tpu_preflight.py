@@ -25,13 +25,20 @@ COMMAND.string("optimizer", None, "As of `xmodels pretrain`. Default: the system
 COMMAND.choice("mixed_precision", "bfloat16", ["none", "bfloat16"], "Compute in bfloat16, with weights in float32.")
 COMMAND.integer("gradient_accumulation_steps", 1, "Parts into which a device cuts its share of a batch, one after the other.", minimum=1)  # fmt: skip
 COMMAND.boolean("rematerialize", False, "Compute blocks again in the backward pass instead of keeping them.")
+COMMAND.choice(
+    "backend",
+    "tensorflow",
+    ["tensorflow", "jax"],
+    "Of Keras, by which the step is built. tensorflow: the step that `xmodels pretrain` takes. jax: the same network, objective and optimizer with inputs shared by all chips.",
+)
 COMMAND.section("Search for the largest batch")
 COMMAND.integer("max_compiles", 5, "Compile so many batches at most, each a minute or so for base. 1: only the one asked for.", minimum=1)  # fmt: skip
 
 
 def run() -> None:
     with quiet_start():
-        from xmodels.jobs.tpu_preflight import Options, preflight
+        from xmodels.jobs.tpu_preflight import preflight
+        from xmodels.jobs.tpu_step import Options
 
     preflight(Options(**COMMAND.options()))
 

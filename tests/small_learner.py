@@ -33,21 +33,28 @@ def make_batches(count, seed=0, rows=ROWS):
         }
 
 
-def make_learner(
-    strategy="one_device", dropout=0.0, optimizer="bert_adamw", num_layers=1, memory=None, batch=None, **settings
-):
-    """A learner of two small blocks, with weights that depend on nothing. `strategy` may be a name."""
-    strategy = distribution.choose(strategy) if isinstance(strategy, str) else strategy
+def make_network(dropout=0.0, num_layers=1):
+    """Bert of small blocks with both of its objectives, and weights that depend on nothing."""
     keras.utils.set_random_seed(1)
     config = BertConfig(
         VOCABULARY, 16, num_layers, 2, 32, max_sequence_length=LENGTH, dropout=dropout, attention_dropout=dropout
     )
+    return Bert(config).initialize(), together(MaskedLM(config), NextSentence(config))
+
+
+def make_optimizer(name):
+    return Optimization(optimizer=name, learning_rate=1e-3, num_warmup_steps=0, num_steps=1000).make_optimizer()
+
+
+def make_learner(
+    strategy="one_device", dropout=0.0, optimizer="bert_adamw", num_layers=1, memory=None, batch=None, **settings
+):
+    """A learner of that network. `strategy` may be a name."""
+    strategy = distribution.choose(strategy) if isinstance(strategy, str) else strategy
     with strategy.scope():
-        backbone = Bert(config).initialize()
-        objective = together(MaskedLM(config), NextSentence(config))
+        backbone, objective = make_network(dropout, num_layers)
         batch = {name: tf.zeros_like(x) for name, x in (batch or next(make_batches(1))).items()}
-        numbers = Optimization(optimizer=optimizer, learning_rate=1e-3, num_warmup_steps=0, num_steps=1000)
-        optimizer = numbers.make_optimizer()
+        optimizer = make_optimizer(optimizer)
         return Learner(strategy, backbone, objective, optimizer, batch, memory=memory or Memory(), **settings)
 
 

@@ -2,6 +2,10 @@
 
 import dataclasses
 import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -11,9 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_pipelines.errors import DeviceError, UsageError
+from tests import jax_member
 from tests.invocation import invoke
+from tests.small_learner import largest_difference, train, values
+from tests.small_learner import make_learner as make_small_learner
 from xmodels import systems
-from xmodels.jobs.tpu_preflight import Options, make_learner, preflight, stand_in
+from xmodels.jobs.tpu_preflight import preflight
+from xmodels.jobs.tpu_preflight_jax import compile_batch
+from xmodels.jobs.tpu_step import Options, make_learner, stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert
 from xmodels.objectives.masked_lm import MaskedLM
@@ -26,6 +35,7 @@ from xmodels.tpu.search import Search
 from xmodels.training.recipe import Records
 
 INSTALLED = all(importlib.util.find_spec(name) for name in ("jax", "libtpu"))
+ROOT = pathlib.Path(__file__).parent.parent
 needs_compiler = pytest.mark.skipif(not INSTALLED, reason="needs xmodels[tpu-preflight]")
 
 COST = Cost(flops=197e12, bytes_accessed=819e9 * 2, arguments=100, outputs=70, aliased=60, temporaries=1000, code=10)
@@ -206,6 +216,20 @@ def test_an_operation_that_xla_does_not_know_is_named():
         stablehlo(learner, zeros(learner, 1))
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="needs jax")
+def test_the_step_of_jax_learns_what_the_step_of_tensorflow_learns(tmp_path):
+    """The compiler shares the batch between two CPUs by itself, and a step that is not finite changes nothing."""
+    learner = make_small_learner(**jax_member.NUMBERS)
+    np.savez(tmp_path / "before.npz", **values(learner))
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-m", "tests.jax_member", str(tmp_path)], env=environment, cwd=ROOT, check=True)
+    told = [train(learner, [batch])[: len(learner.names) - 2] for batch in jax_member.batches()]
+    after, weights = dict(np.load(tmp_path / "after.npz")), values(learner)
+    np.testing.assert_allclose(after.pop("told")[[0, 2]], np.stack(told)[[0, 2]], rtol=1e-5)
+    assert after.keys() == weights.keys() and largest_difference(after, weights) < 2e-6
+    assert largest_difference(after, dict(np.load(tmp_path / "before.npz"))) > 1e-3
+
+
 MODULE = """
 module @m {{
   func.func public @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
@@ -251,13 +275,31 @@ def test_the_compiler_says_what_it_refuses(tmp_path):
     assert 15 * GIB < full.value.available <= 16 * GIB < full.value.needed
 
 
+def small_options(name, **numbers):
+    sizes = {"vocab_size": 500, "max_seq_length": 32, "max_predictions_per_seq": 6}
+    return Options(name, "v5e:2x4", train_batch_size=16, max_compiles=1, **sizes, **numbers)
+
+
+def test_micro_batches_are_not_for_jax(monkeypatch, capsys):
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: name)
+    flags = {"system": "bert", "size": "tiny", "backend": "jax", "gradient_accumulation_steps": 2}
+    assert invoke("tpu_preflight", **flags) == 2
+    assert "--backend=jax has no micro-batches" in capsys.readouterr().err
+
+
 @needs_compiler
+def test_a_step_that_jax_cannot_build_says_so():
+    config = config_of(systems.load("bert"))
+    broken = dataclasses.replace(config, num_heads=3)
+    with pytest.raises(DoesNotCompile, match="bert cannot be built with Keras' JAX backend: ValueError: .*num_heads=3"):
+        compile_batch(small_options("bert", backend="jax"), broken, rows=2, level=1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 @pytest.mark.parametrize("name", systems.names())
-def test_every_system_compiles_for_a_tpu(name, capsys):
-    options = Options(
-        name, "v5e:2x4", vocab_size=500, max_seq_length=32, max_predictions_per_seq=6, train_batch_size=16
-    )
-    options = dataclasses.replace(options, max_compiles=1)
+def test_every_system_compiles_for_a_tpu(name, backend, capsys):
+    options = small_options(name, backend=backend)
     report = preflight(options, config_of(systems.load(name)), optimization_level=1)
     weights = 3 * 4 * make_learner(*recipe_of(name), num_devices=1).backbone.count_params()
     assert report.cost.arguments >= weights and report.cost.aliased >= weights

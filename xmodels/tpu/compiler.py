@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from data_pipelines.errors import DeviceError, ReportedError
 from xmodels.tpu.bounds import Cost
@@ -69,17 +69,29 @@ def compile_step(path: str, topology: Topology, optimization_level: int | None =
     Raises:
         OutOfMemory: it does not fit. DoesNotCompile: it is refused otherwise. DeviceError: the compiler is missing.
     """
+    return ask("xmodels.tpu.compiler", [path, topology.name, str(optimization_level)])
+
+
+def ask(module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Cost:
+    """Runs a module that compiles, as a process of its own, and reads the line of JSON that it prints (`answer`).
+
+    Raises:
+        As `compile_step`.
+    """
     check_installed()
-    command = [sys.executable, "-m", "xmodels.tpu.compiler", path, topology.name, str(optimization_level)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT}, check=False)
+    settings = {**os.environ, **ENVIRONMENT, **(environment or {})}
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise DoesNotCompile(f"The TPU compiler ended with code {done.returncode}: {last[:300]}")
-    answer = json.loads(lines[-1])
-    if "error" in answer:
-        raise failure(answer["error"])
-    return Cost(**answer)
+    told = json.loads(lines[-1])
+    if "reported" in told:
+        raise DoesNotCompile(told["reported"])
+    if "error" in told:
+        raise failure(told["error"])
+    return Cost(**told)
 
 
 def failure(message: str) -> DoesNotCompile:
@@ -98,16 +110,43 @@ def _bytes(number: str, unit: str) -> int:
     return int(float(number) * GIB / 1024 ** "GMK".index(unit))
 
 
+def answer(work: Callable[[], Mapping]) -> None:
+    """In the process that compiles: prints what `work` gives, or the compiler's words, as one line of JSON."""
+    try:
+        told = work()
+    except ReportedError as error:
+        told = {"reported": str(error)}
+    except Exception as error:  # whatever it is, the parent says it
+        told = {"error": str(error) or repr(error)}
+    print(json.dumps(told))
+
+
+def devices_of(topology: Topology) -> list:
+    """The devices of a slice, which can be compiled for and no more; jax's."""
+    from jax.experimental import topologies
+
+    more = {"chip_config_name": topology.chip.config} if topology.chip.config else {}
+    devices = topologies.get_topology_desc(topology_name=topology.name, platform="tpu", **more).devices
+    if len(devices) != topology.num_devices:
+        raise ValueError(f"libtpu sees {len(devices)} devices in {topology.name}, expected {topology.num_devices}.")
+    return devices
+
+
+def cost_of(cost: Mapping, memory, seconds: float) -> Mapping:
+    """The fields of `Cost`, from what a compiled program tells of itself."""
+    return {
+        "flops": cost.get("flops", 0.0), "bytes_accessed": cost.get("bytes accessed", 0.0),
+        "arguments": memory.argument_size_in_bytes, "outputs": memory.output_size_in_bytes,
+        "aliased": memory.alias_size_in_bytes, "temporaries": memory.temp_size_in_bytes,
+        "code": memory.generated_code_size_in_bytes, "seconds": seconds,
+    }  # fmt: skip
+
+
 def _compile(path: str, name: str, level: str) -> Mapping:
     import numpy as np
-    from jax.experimental import topologies
     from jaxlib import xla_client
 
-    topology = Topology.parse(name)
-    more = {"chip_config_name": topology.chip.config} if topology.chip.config else {}
-    devices = topologies.get_topology_desc(topology_name=name, platform="tpu", **more).devices
-    if len(devices) != topology.num_devices:
-        raise ValueError(f"libtpu sees {len(devices)} devices in {name}, expected {topology.num_devices}.")
+    devices = devices_of(Topology.parse(name))
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = len(devices), 1
     options.device_assignment = xla_client.DeviceAssignment.create(np.array([[device.id] for device in devices]))
@@ -117,13 +156,7 @@ def _compile(path: str, name: str, level: str) -> Mapping:
     start = time.monotonic()
     program = devices[0].client.compile(module, xla_client.DeviceList(tuple(devices)), options)
     seconds = time.monotonic() - start
-    cost, memory = program.cost_analysis(), program.get_compiled_memory_stats()
-    return {
-        "flops": cost.get("flops", 0.0), "bytes_accessed": cost.get("bytes accessed", 0.0),
-        "arguments": memory.argument_size_in_bytes, "outputs": memory.output_size_in_bytes,
-        "aliased": memory.alias_size_in_bytes, "temporaries": memory.temp_size_in_bytes,
-        "code": memory.generated_code_size_in_bytes, "seconds": seconds,
-    }  # fmt: skip
+    return cost_of(program.cost_analysis(), program.get_compiled_memory_stats(), seconds)
 
 
 def _parse(path: str):
@@ -134,15 +167,5 @@ def _parse(path: str):
         return ir.Module.parse(file.read())
 
 
-def main(arguments: list[str]) -> int:
-    """Prints the cost, or the compiler's words, as one line of JSON."""
-    try:
-        answer = _compile(*arguments)
-    except Exception as error:  # whatever it is, the parent says it
-        answer = {"error": str(error) or repr(error)}
-    print(json.dumps(answer))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    answer(lambda: _compile(*sys.argv[1:]))

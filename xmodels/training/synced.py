@@ -3,6 +3,7 @@
 import dataclasses
 
 import tensorflow as tf
+from keras import ops
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Synced:
 
     def _update(self, gradient, variable, learning_rate, slept: int) -> None:
         if self.weight_decay and self._use_weight_decay(variable):
-            decay = tf.cast(learning_rate, variable.dtype) * tf.cast(self.weight_decay, variable.dtype)
+            decay = ops.cast(learning_rate, variable.dtype) * ops.cast(self.weight_decay, variable.dtype)
             self.assign_sub(variable, variable * decay)
         self._slept = slept
         try:

@@ -1,0 +1,107 @@
+"""What is compiled for a TPU: network, objective, optimizer and a row of zeros, made without records."""
+
+import contextlib
+import dataclasses
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.array_source import ArraySource
+from data_pipelines.dataset import Batches
+from data_pipelines.errors import UsageError
+from data_pipelines.layouts import dynamic_features
+from data_pipelines.ops.compose import compose
+from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
+from xmodels import systems
+from xmodels.jobs.pretrain import BATCH
+from xmodels.models.backbone import ModelConfig
+from xmodels.objectives.base import Objective
+from xmodels.tpu.lowering import Slice
+from xmodels.training.learner import Learner, Memory
+from xmodels.training.recipe import Recipe, Records
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The flags of `xmodels tpu_preflight`; None keeps the recipe's number."""
+
+    system: str
+    topology: str = "v5e:2x4"
+    size: str = "base"
+    vocab_file: str | None = None
+    vocab_size: int = 30522
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    train_batch_size: int | None = None
+    optimizer: str | None = None
+    mixed_precision: str = "bfloat16"
+    gradient_accumulation_steps: int = 1
+    rematerialize: bool = False
+    max_compiles: int = 5
+    backend: str = "tensorflow"
+
+
+def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
+    system = systems.load(options.system)
+    sizes = sys.modules[system.MODEL.__module__].SIZES
+    if options.size not in sizes:
+        raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(sizes)}.")
+    vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
+    records = Records(options.max_seq_length, options.max_predictions_per_seq)
+    recipe = system.recipe(vocabulary, records, options.size, config)
+    return recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer), records
+
+
+def stand_in(size: int) -> Vocabulary:
+    """A vocabulary of `size` pieces without meaning: the step depends on their number only."""
+    roles = list(SPELLINGS)
+    if size <= len(roles):
+        raise UsageError(f"--vocab_size={size}: the special tokens alone are {len(roles)}. BERT's has 30522 pieces.")
+    return Vocabulary([*roles, *(f"piece{i}" for i in range(size - len(roles)))], f"--vocab_size={size}")
+
+
+def make_learner(
+    recipe: Recipe, records: Records, num_devices: int, mixed_precision: str = "none", memory: Memory | None = None
+) -> Learner:  # fmt: skip
+    """The learner of one of `num_devices` replicas, with random weights, built without records."""
+    with precision(mixed_precision):
+        backbone, objective = recipe.backbone().initialize(), recipe.objective()
+        row, optimizer = one_row(recipe, objective, records), recipe.make_optimizer()
+        return Learner(
+            Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm, memory=memory or Memory()
+        )
+
+
+@contextlib.contextmanager
+def precision(mixed_precision: str):
+    """What is made inside computes as --mixed_precision says."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision == "bfloat16" else "float32")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def one_row(recipe: Recipe, objective: Objective, records: Records) -> dict[str, tf.Tensor]:
+    """A batch of one row of zeros, as the network reads it."""
+    transform = compose(recipe.frame, objective.transform())
+    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=BATCH).zeros()
+
+
+def _packing(recipe: Recipe, objective: Objective) -> str:
+    """The first --packing of the recipe whose records hold what the objective reads."""
+    return next(name for name in recipe.packings if set(objective.reads) <= set(dynamic_features(name)))
+
+
+def _nothing(packing: str, records: Records) -> ArraySource:
+    """One example of zeros, with the features that records of this packing have."""
+    width = PACKINGS[packing].num_pieces(records.sequence_length)
+    shapes = {
+        n: tuple(width if axis is None else axis for axis in f.shape) for n, f in dynamic_features(packing).items()
+    }
+    return ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
