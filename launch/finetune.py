@@ -47,7 +47,7 @@ COMMAND.section("Run folder")
 COMMAND.string("model_dir", None, "Folder of the run.", required=True)
 add_resuming(COMMAND, save_steps=500)
 COMMAND.integer("log_steps", 50, "Steps between two lines of progress.", minimum=1)
-COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms of gradients and weights of each layer; 0 for never.")  # fmt: skip
+COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms and histograms of gradients, weights and updates of each layer; 0 for never.")  # fmt: skip
 COMMAND.string("profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110.")
 add_devices(COMMAND)
 

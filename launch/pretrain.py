@@ -56,7 +56,7 @@ add_resuming(COMMAND, save_steps=1000)
 COMMAND.integer("log_steps", 100, "Steps between two lines of progress.", minimum=1)
 COMMAND.integer("eval_every", 1000, "Steps between two evaluations on eval_data_dir.")
 COMMAND.integer("eval_steps", 100, "Most batches of an evaluation.", minimum=1)
-COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms of gradients and weights of each layer; 0 for never.")  # fmt: skip
+COMMAND.integer("log_norms_steps", 0, "Steps between two looks at the norms and histograms of gradients, weights and updates of each layer; 0 for never.")  # fmt: skip
 COMMAND.string("profile_steps", None, "First and last step of a profile for TensorBoard, such as 100,110.")
 add_devices(COMMAND)
 

@@ -11,13 +11,16 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
+from tests.small_learner import make_batches, make_learner, train, values
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.jobs.samples import examples
 from xmodels.models.bert import SIZES, Bert, BertConfig
+from xmodels.models.folder import read_weights
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training import flops, peak
+from xmodels.training.layer_norms import LayerNorms
 from xmodels.training.progress import read_log
 from xmodels.training.samples import as_text, pieces
 from xmodels.training.watching import Watch, profile_steps
@@ -104,7 +107,7 @@ def test_log_tells_norms_use_of_the_peak_and_predictions(watched):
     last = {name: value for name, value in norms[-1].items() if "_norm/" in name}
     whole = np.sqrt(sum(value**2 for name, value in last.items() if name.startswith("gradient_norm/")))
     assert whole == pytest.approx(train[-1]["gradient_norm"], rel=1e-5)
-    assert {"gradient_norm/blocks.0", "weight_norm/embedding", "weight_norm/masked_lm"} <= set(last)
+    assert {"gradient_norm/blocks.0", "weight_norm/embedding", "update_norm/masked_lm"} <= set(last)
     assert [entry["step"] for entry in samples] == [3, 6]
     hidden = [piece for piece in samples[0]["examples"][0]["pieces"] if not isinstance(piece, str)]
     assert hidden and all(len(piece) == 3 and all(piece) for piece in hidden)
@@ -118,6 +121,41 @@ def test_profile_of_some_steps_and_text_for_tensorboard_are_written(watched):
         for record in tf.compat.v1.train.summary_iterator(path):
             tags |= {value.tag for value in record.summary.value}
     assert {"samples", "train/model_flops_utilisation", "norms/gradient_norm/blocks.0"} <= tags
+
+
+def test_histograms_count_every_weight_and_norm(watched):
+    found = {}
+    for path in glob.glob(os.path.join(watched, "tensorboard", "events*")):
+        for event in tf.compat.v1.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.metadata.plugin_data.plugin_name == "histograms":
+                    found[value.tag, event.step] = tf.make_ndarray(value.tensor)
+    folder = os.path.join(watched, "backbone")
+    sizes = {name: x.size for name, x in read_weights(os.path.join(folder, "weights.safetensors")).items()}
+    block = sum(size for name, size in sizes.items() if name.startswith("backbone.blocks.0."))
+    for kind in ("weights", "updates"):
+        assert [found[f"{kind}/blocks.0", step][:, 2].sum() for step in (2, 4, 6)] == [block] * 3
+    for kind in ("gradient", "weight", "update"):
+        assert found[f"{kind}_norms", 6][:, 2].sum() == len(sizes)
+    # The sixth step has no rate left of 1e-2: at step 5 of 6 the schedule gives a sixth of it.
+    last = found["updates/blocks.0", 6]
+    assert 0 < max(-last[0, 0], last[-1, 1]) < 1e-2
+
+
+def test_an_update_is_what_one_step_changed():
+    learner = make_learner()
+    norms, batches = LayerNorms(learner), list(make_batches(2))
+    train(learner, batches[:1])
+    assert not [name for name in norms.look().norms if name.startswith("update")]
+    norms.remember()
+    before = values(learner)
+    train(learner, batches[1:])
+    look, after = norms.look(), values(learner)
+    changed = {name: after[name] - before[name] for name in after if name.startswith("backbone.blocks.0.")}
+    whole = np.concatenate([x.ravel() for x in changed.values()])
+    assert look.norms["update_norm/blocks.0"] == pytest.approx(np.linalg.norm(whole), rel=1e-5)
+    assert np.array_equal(np.sort(look.numbers["updates/blocks.0"]), np.sort(whole))
+    assert norms.look().numbers.keys() == {n for n in look.numbers if "update" not in n}
 
 
 def test_looking_changes_no_weight(watched, records, small_config, tmp_path):

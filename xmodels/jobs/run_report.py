@@ -158,7 +158,7 @@ def _course(runs: Sequence[Run]) -> list[Chart]:
 def _norms(run: Run, several: bool) -> list[Chart]:
     names = [name for entry in run.of_kind("norms")[-1:] for name in entry if "_norm/" in name]
     charts = []
-    for kind in ("gradient_norm", "weight_norm"):
+    for kind in ("gradient_norm", "weight_norm", "update_norm"):
         layers = [name for name in names if name.startswith(f"{kind}/")][:MOST_LAYERS]
         curves = [
             run.curve("norms", name, name.partition("/")[2], COLOURS[i % len(COLOURS)]) for i, name in enumerate(layers)

@@ -11,8 +11,8 @@ import keras
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
-from xmodels.models.backbone import named_weights
 from xmodels.training.flops import flops_per_token
+from xmodels.training.layer_norms import LayerNorms
 from xmodels.training.peak import peak_flops
 from xmodels.training.progress import say
 from xmodels.training.run_log import RunLog
@@ -55,15 +55,21 @@ class Watch:
     def watching(self, learner, log: RunLog, folder: str):
         """Around the whole run; ends a profile that is being taken, however the run ends."""
         self.learner, self.log, self.folder = learner, log, os.path.join(folder, "tensorboard")
-        self.profiling, self.norms, self.flops = False, None, 0.0
+        self.profiling, self.norms, self.flops = False, LayerNorms(learner), 0.0
         try:
             yield
         finally:
             self._end_profile()
 
     def next_event(self, step: int, num_steps: int) -> int:
-        """The next step after `step` at which it wants to look; `num_steps` if there is none."""
-        events = [step + self.log_norms_steps - step % self.log_norms_steps] if self.log_norms_steps else []
+        """The next step after `step` at which it wants to look; `num_steps` if there is none.
+
+        To see the update of a step, it looks before and after that step.
+        """
+        events = []
+        if self.log_norms_steps:
+            due = step + self.log_norms_steps - step % self.log_norms_steps
+            events = [end for end in (due - 1, due) if end > step]
         events += [end for end in (self.profile[0] - 1, self.profile[1]) if end > step] if self.profile else []
         return min([num_steps, *events])
 
@@ -72,6 +78,8 @@ class Watch:
         if self.profile and self.profile[0] - 1 <= step < self.profile[1] and not self.profiling:
             tf.profiler.experimental.start(self.folder)
             self.profiling = True
+        if self.log_norms_steps and (step + 1) % self.log_norms_steps == 0:
+            self.norms.remember()
 
     def after(self, step: int) -> None:
         """Called when `step` is done."""
@@ -79,8 +87,9 @@ class Watch:
             self._end_profile()
             say(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
         if self.log_norms_steps and step % self.log_norms_steps == 0:
-            self.norms = self.norms or LayerNorms(self.learner)
-            self.log.write("norms", step, self.norms())
+            look = self.norms.look()
+            self.log.write("norms", step, look.norms)
+            self.log.histograms(step, look.numbers)
 
     def _end_profile(self) -> None:
         if self.profiling:
@@ -100,32 +109,6 @@ class Watch:
         """Called after an evaluation."""
         if self.sample:
             self.log.samples(step, self.sample())
-
-
-class LayerNorms:
-    """The norms of the gradients of the last step, before clipping, and of the weights, of each layer."""
-
-    def __init__(self, learner):
-        parts = (learner.backbone, learner.objective)
-        names = {id(variable): name for part in parts for name, variable in named_weights(part).items()}
-        layers = [_layer(names[id(variable)]) for variable in learner.variables]
-        self.learner, self.layers = learner, sorted(set(layers))
-        self.owners = tf.constant([self.layers.index(layer) for layer in layers])
-        self.weights = tf.function(lambda: tf.stack([tf.nn.l2_loss(v.value) for v in learner.variables]))
-
-    def __call__(self) -> dict[str, float]:
-        found = {"gradient": tf.square(self.learner.gradient_norms), "weight": 2.0 * self.weights()}
-        values = {}
-        for kind, squares in found.items():
-            sums = tf.math.unsorted_segment_sum(squares, self.owners, len(self.layers))
-            norms = tf.sqrt(sums).numpy().tolist()
-            values |= {f"{kind}_norm/{layer}": norm for layer, norm in zip(self.layers, norms, strict=True)}
-        return {name: norm for name, norm in values.items() if math.isfinite(norm)}
-
-
-def _layer(name: str) -> str:
-    """`blocks.0` of `blocks.0.mixer.query.kernel`, `embedding` of `embedding.token`."""
-    return re.match(r"[^.]+(\.\d+)?", name)[0]
 
 
 def watch(
