@@ -1,4 +1,4 @@
-"""Scores a fine-tuned network on labelled rows."""
+"""Scores a fine-tuned network on labelled rows, or a causal one on text."""
 
 import sys
 
@@ -8,22 +8,36 @@ from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
     "evaluate",
-    "Scores a fine-tuned network on labelled rows: accuracy, F1 of each label, and the confusions.",
-    "xmodels evaluate --model_dir=classifier --test_file=test.tsv",
+    "Scores a fine-tuned network on labelled rows (accuracy, F1 of each label, confusions), or a causal one on text "
+    "(perplexity, bits per byte, last words, words for gaps).",
+    "xmodels evaluate --model_dir=classifier --test_file=test.tsv\n"
+    "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512",
 )
 COMMAND.section("Model and data")
-COMMAND.choice("task", "auto", ["auto", "classify"], "What to score; auto: what the run was trained for.")
+COMMAND.choice(
+    "task", "auto", ["auto", "classify", "language_model"], "What to score; auto: what the run was trained for."
+)
 COMMAND.string(
     "model_dir",
     None,
-    "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.",
+    "Run folder, a model folder that convert_checkpoint wrote, or hf:FOLDER.",
     required=True,
 )
-COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines.", required=True)
+COMMAND.string("test_file", None, "Labelled rows: TSV, CSV or JSON lines. Of language_model: text, passages or questions; names or globs.", required=True)  # fmt: skip
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.string("label_column", None, "Column of the label.")
-COMMAND.integer("batch_size", 32, "Rows at a time.", minimum=1)
+COMMAND.integer("batch_size", None, "Rows or windows at a time; with a memory, streams (default 1, which cuts nothing). Default: as fits.", minimum=1)  # fmt: skip
+COMMAND.section("Language models (docs/evaluation.md)")
+COMMAND.choice("form", "text", ["text", "last_word", "choice"], "text: perplexity of running text. last_word: find the last word of each passage, as in LAMBADA. choice: which candidate fits the gap XXXXX, as in the Children's Book Test.")  # fmt: skip
+COMMAND.choice("detokenize", "none", ["none", "wikitext", "ptb"], "Undo the tokenization of such a corpus before the network reads it; perplexity by word still counts its own words and line ends.")  # fmt: skip
+COMMAND.choice("input_format", "auto", ["auto", "verbatim", "sentences", "text", "documents", "jsonl"], "How to read running text. verbatim: files as they are. Others: documents, as create_pretraining_data reads them. auto: as the records of the run were made; without such, verbatim.")  # fmt: skip
+COMMAND.integer("max_seq_length", None, "Tokens that the network reads at once. Default: the length it was trained on, or all it can read.", minimum=1)  # fmt: skip
+COMMAND.integer("stride", None, "Tokens from one window to the next; only what no window before has scored is scored. Default: half a window.", minimum=1)  # fmt: skip
+COMMAND.boolean("stop_word_filter", False, "With last_word: no English stop word is an answer.")
+COMMAND.string("mem_length", None, "Transformer-XL: states that it remembers of each layer; several, such as 0,64,128, give a table. Default: as in training.")  # fmt: skip
+COMMAND.switch("same_length", "auto", "Transformer-XL: every token sees equally many before it. auto: as in training.")
+COMMAND.integer("clamp_length", None, "Transformer-XL: distances beyond it count as it; 0 for no bound. Default: as in training.")  # fmt: skip
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "Also write the scores as JSON.")
 

@@ -6,6 +6,7 @@ import os
 
 from data_pipelines.errors import UsageError
 from xmodels.export.task_file import TASK_FILE
+from xmodels.jobs.language_modelling.network import is_causal
 from xmodels.models.folder import read_json
 
 
@@ -29,4 +30,6 @@ def evaluate(task: str, given: dict, options: dict):
 def task_of(model_dir: str) -> str:
     """What a run was trained for."""
     path = os.path.join(model_dir, TASK_FILE)
-    return read_json(path).get("task", "classify") if os.path.isfile(path) else "classify"
+    if os.path.isfile(path):
+        return read_json(path).get("task", "classify")
+    return "language_model" if is_causal(model_dir) else "classify"

@@ -11,7 +11,7 @@ from xmodels.jobs.labelled import label_ids
 
 def evaluate(
     model_dir: str, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
-    batch_size: int, output_file: str | None,
+    batch_size: int | None, output_file: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`."""
     check_output(output_file)
@@ -19,7 +19,7 @@ def evaluate(
     rows = read_table(test_file, remembered_columns(model_dir, text_column, text_pair_column, label_column))
     labels = list(predictor.labels)
     truth = label_ids(test_file, rows, labels)
-    answers = ask(predictor, [row.texts for row in rows], batch_size)
+    answers = ask(predictor, [row.texts for row in rows], batch_size or 32)
     probabilities = np.array([list(answer.probabilities.values()) for answer in answers], np.float32)  # (N, C)
     scores = score(truth, probabilities, labels)
     print(f"{test_file}: {len(rows):,} rows, accuracy {scores['accuracy']:.4f}, macro F1 {scores['macro_f1']:.4f}")

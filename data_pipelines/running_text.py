@@ -1,0 +1,162 @@
+"""Text that a language model is scored on: one stream of pieces, and how many words, bytes and characters it stands for.
+
+Two ways to read. Verbatim: each file as it is, with its line ends, as a published model was scored. As records: sentences of
+documents, cleaned and joined as `create_pretraining_data --packing=stream` does it, so that a network meets what it learnt from.
+"""
+
+import collections
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from data_pipelines.corpora.compression import open_stream
+from data_pipelines.corpora.corpus import open_corpus, read_documents
+from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.errors import DataError
+from data_pipelines.stages import clean
+from data_pipelines.stages.pipe import pipe
+from data_pipelines.stages.tokenize import ids_of, tokenize
+from data_pipelines.text.tokenizer import Tokenizer, is_ideograph
+from data_pipelines.text.vocabulary import EOS, SEP, UNKNOWN
+
+TOGETHER = 1 << 20  # characters of a file that are tokenized at once
+_BEFORE_BLANKS = re.compile(r"(?<=\S)(?=\s)")  # no piece of any tokenizer reaches across
+_IN_A_WORD = re.compile(r"(?<=\w)(?=\w)")  # for single characters, which drop blanks at the ends of a text
+Change = Callable[[str], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunningText:
+    """A text as pieces, and its size before it was detokenized.
+
+    Attributes:
+        ids: int32 (N + 1,). The first is the token that ends documents: it is read and not scored, so N pieces are.
+        words: what blanks part.
+        ends: ends of lines (verbatim) or of documents (as records) that stand among the pieces.
+        bytes, characters: of the text in UTF-8, ends included.
+        ideographs: how many of the characters are words without blanks around them.
+        documents: what the token that ends documents parts.
+        unknown: pieces that are the unknown token.
+    """
+
+    ids: np.ndarray
+    words: int
+    ends: int
+    bytes: int
+    characters: int
+    ideographs: int
+    documents: int
+    unknown: int
+
+
+def end_of_documents(tokenizer: Tokenizer) -> int:
+    """The token that ends documents in streams.
+
+    Raises:
+        DataError: the vocabulary has none.
+    """
+    vocabulary = tokenizer.vocabulary
+    if EOS not in vocabulary and SEP not in vocabulary:
+        raise DataError(f"{vocabulary.source}: has no token that ends documents, such as <|endoftext|>, </s> or [SEP].")
+    return vocabulary[EOS if EOS in vocabulary else SEP]
+
+
+def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> RunningText:
+    """Files as they are; several are parted by the token that ends documents.
+
+    Args:
+        change: is given each file before it is tokenized, such as a detokenizer.
+
+    Raises:
+        DataError: a file is missing or no UTF-8, or all are empty.
+    """
+    sizes, parts = collections.Counter(), []
+    for path in expand(patterns, "--test_file"):
+        text = _contents(path)
+        if not text.strip():
+            continue
+        sizes.update(_sizes(text), ends=text.count("\n") if _keeps_line_ends(tokenizer) else 0, documents=1)
+        texts = list(_cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS))
+        parts.append([pieces.ids for part in texts for pieces in tokenizer.encode_batch([part])])
+    end = end_of_documents(tokenizer)
+    stream = [[end, *(i for ids in part for i in ids)] for part in parts]
+    return _made([np.array(ids, np.int32) for ids in stream], sizes, tokenizer, patterns)
+
+
+def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, settings: Mapping) -> RunningText:
+    """Documents as `create_pretraining_data` reads them; each ends with the token that ends documents.
+
+    Args:
+        change: is given each sentence before it is tokenized.
+        settings: of a manifest: `language`, `input_format`, `clean` and the like; what is not there has its default.
+
+    Raises:
+        DataError, UsageError: as the corpus' readers.
+    """
+    language = settings.get("language", "en")
+    corpus = open_corpus(patterns, language, settings.get("input_format", "auto"), Reading.of(settings))
+    statistics: collections.Counter = collections.Counter()
+    sizes: collections.Counter = collections.Counter()
+    spaced = tokenizer.keeps_blanks and language != "zh"
+    limits = settings.get("min_sentence_chars", 0), settings.get("min_document_chars", 0)
+
+    def counted(documents: Iterator[Document]) -> Iterator[Document]:
+        for document in documents:
+            text = (" " if spaced else "").join(document.sentences)
+            sizes.update(_sizes(text), words=0)
+            words = sum(len(sentence.split()) for sentence in document.sentences)
+            sizes.update(words=words, ends=1, bytes=1, characters=1, documents=1)
+            yield Document([change(sentence) for sentence in document.sentences], document.source)
+
+    made = pipe(
+        read_documents(corpus.whole(), Watch()),
+        clean.clean(settings.get("clean", ""), *limits, statistics),
+        counted,
+        tokenize(tokenizer, None, statistics, spaced=spaced),
+    )
+    end = np.array([end_of_documents(tokenizer)], np.int32)
+    stream = [end] + [part for tokens in made for part in (ids_of(tokens.marked), end)]
+    return _made(stream, sizes, tokenizer, patterns)
+
+
+def _made(stream: list[np.ndarray], sizes: Mapping[str, int], tokenizer: Tokenizer, patterns: str) -> RunningText:
+    ids = np.concatenate(stream) if stream else np.zeros(0, np.int32)
+    if not sizes["words"] or len(ids) < 2:
+        raise DataError(f"--test_file={patterns}: holds no words to score.")
+    unknown = int((ids == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
+    return RunningText(ids, unknown=unknown, **{f.name: sizes[f.name] for f in dataclasses.fields(RunningText)[1:-1]})
+
+
+def _sizes(text: str) -> dict[str, int]:
+    return {
+        "words": len(text.split()), "bytes": len(text.encode()), "characters": len(text),
+        "ideographs": sum(map(is_ideograph, text)),
+    }  # fmt: skip
+
+
+def _contents(path: str) -> str:
+    with open_stream(path) as (stream, _):
+        data = stream.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}; convert it with iconv.") from None
+
+
+def _keeps_line_ends(tokenizer: Tokenizer) -> bool:
+    """Whether a line end is a piece; other kinds read it as a blank."""
+    return tokenizer.kind == "byte_bpe"
+
+
+def _cut(text: str, place: re.Pattern) -> Iterator[str]:
+    """Parts of about `TOGETHER` characters whose pieces are, side by side, those of the whole."""
+    begin = 0
+    while begin < len(text):
+        found = place.search(text, begin + TOGETHER)
+        end = found.start() if found else len(text)
+        yield text[begin:end]
+        begin = end

@@ -1,0 +1,114 @@
+"""Perplexity of running text, by token and by word, and bits for each byte and character."""
+
+import math
+
+from data_pipelines.errors import UsageError
+from data_pipelines.running_text import RunningText, read_as_records, read_verbatim
+from data_pipelines.text.detokenize import DETOKENIZERS
+from xmodels.export.scorer import Scorer, remembers
+from xmodels.jobs.language_modelling import streams, windows
+from xmodels.jobs.language_modelling.network import records_settings, trained_length
+from xmodels.jobs.language_modelling.options import Options
+
+TOKENS_TOGETHER = 8192  # of a batch of windows, unless --batch_size says otherwise
+SEGMENT = 128  # of a network with a memory, where nothing says how long its segments were
+MEASURES = ("token_perplexity", "word_perplexity", "bits_per_byte", "bits_per_character")
+
+
+def evaluate_text(scorer: Scorer, options: Options) -> dict:
+    """Prints and returns the measures of running text."""
+    text, way = _read(scorer, options)
+    # In word-level corpora the end of a line is a word, <eos>.
+    by_ends = options.detokenize != "none" or scorer.tokenizer.kind == "words"
+    words = text.words + (text.ends if by_ends else 0)
+    scores = {
+        "test_file": options.test_file, "read": way, "detokenize": options.detokenize, "num_tokens": len(text.ids) - 1,
+        "num_words": words, "num_bytes": text.bytes, "num_characters": text.characters,
+        "num_documents": text.documents, "num_unknown": text.unknown,
+    }  # fmt: skip
+    print(
+        f"{options.test_file}: {scores['num_tokens']:,} tokens for {words:,} words{' and line ends' * by_ends}, {text.bytes:,} "
+        f"bytes, {text.characters:,} characters; read {way}"
+        + (f", detokenized as {options.detokenize}" if options.detokenize != "none" else "")
+    )
+    if text.unknown:
+        print(
+            f"  Note: {text.unknown / scores['num_tokens']:.2%} of the tokens are the unknown one. What stood there costs "
+            "nothing, so perplexities are lower than those of a vocabulary that spells it out."
+        )
+    if text.ideographs > text.characters / 2:
+        words = 0  # blanks part no words here
+    if remembers(type(scorer.backbone)):
+        return scores | _with_memory(scorer, options, text, words)
+    return scores | _by_windows(scorer, options, text, words)
+
+
+def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
+    """The text, and how it was read, in words."""
+    settings, change = records_settings(options.model_dir), DETOKENIZERS[options.detokenize]
+    layout = options.input_format
+    if layout == "verbatim" or (layout == "auto" and settings is None):
+        return read_verbatim(options.test_file, scorer.tokenizer, change), "verbatim"
+    settings = dict(settings or {})
+    if layout != "auto":
+        settings["input_format"] = layout
+    text = read_as_records(options.test_file, scorer.tokenizer, change, settings)
+    return text, f"as records are ({text.documents:,} documents)"
+
+
+def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+    positions = scorer.backbone.config.max_sequence_length
+    length = options.max_seq_length or min(positions, trained_length(options.model_dir) or positions)
+    stride = max(1, length // 2) if options.stride is None else options.stride
+    if stride > length:
+        raise UsageError(f"--stride={stride}: more than a window of {length} tokens, so some would never be scored.")
+    batch_size = options.batch_size or max(1, TOKENS_TOGETHER // length)
+    loss = windows.score(scorer, text.ids, length, stride, batch_size)
+    found = measures(loss, text, words)
+    print(f"  windows of {length:,} tokens, stride {stride:,}")
+    _print_table("stride", [({"stride": stride} | found)])
+    return {"max_seq_length": length, "stride": stride, **found}
+
+
+def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+    config = scorer.backbone.config
+    length = options.max_seq_length or trained_length(options.model_dir) or SEGMENT
+    num_streams = options.batch_size or 1
+    rows = []
+    for memory_length in options.memory_lengths() or [config.memory_length]:
+        loss = streams.score(scorer, text.ids, length, memory_length, num_streams)
+        rows.append({"mem_length": memory_length, **measures(loss, text, words)})
+    said = {
+        "max_seq_length": length, "num_streams": num_streams, "same_length": config.same_length,
+        "clamp_length": config.clamp_length,
+    }  # fmt: skip
+    print(
+        f"  segments of {length:,} tokens, {num_streams:,} stream(s)"
+        + ", same_length" * config.same_length
+        + (f", distances up to {config.clamp_length:,}" if config.clamp_length else "")
+    )
+    _print_table("mem_length", rows)
+    return said | (rows[0] if len(rows) == 1 else {"results": rows})
+
+
+def measures(loss: float, text: RunningText, words: int) -> dict:
+    """From the sum of -log p in nats; None where there is nothing to divide by, or too large a number to write."""
+    bits = loss / math.log(2)
+    return {
+        "nll": loss,
+        "token_perplexity": _perplexity(loss, len(text.ids) - 1),
+        "word_perplexity": _perplexity(loss, words),
+        "bits_per_byte": bits / text.bytes,
+        "bits_per_character": bits / text.characters,
+    }
+
+
+def _perplexity(loss: float, count: int) -> float | None:
+    return math.exp(loss / count) if count and loss / count < 700 else None
+
+
+def _print_table(name: str, rows: list[dict]) -> None:
+    print(f"  {name:>10}  " + "  ".join(f"{title.replace('_', ' '):>18}" for title in MEASURES))
+    for row in rows:
+        values = ("-" if row[title] is None else f"{row[title]:,.4f}" for title in MEASURES)
+        print(f"  {row[name]:>10,}  " + "  ".join(f"{value:>18}" for value in values))
