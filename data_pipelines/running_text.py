@@ -106,10 +106,10 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
 
     def counted(documents: Iterator[Document]) -> Iterator[Document]:
         for document in documents:
-            text = (" " if spaced else "").join(document.sentences)
-            sizes.update(_sizes(text), words=0)
-            words = sum(len(sentence.split()) for sentence in document.sentences)
-            sizes.update(words=words, ends=1, bytes=1, characters=1, documents=1)
+            for sentence in document.sentences:
+                sizes.update(_sizes(sentence))
+            between = spaced * (len(document.sentences) - 1)  # blanks
+            sizes.update(ends=1, documents=1, bytes=1 + between, characters=1 + between)
             yield Document([change(sentence) for sentence in document.sentences], document.source)
 
     made = pipe(

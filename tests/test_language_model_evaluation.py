@@ -217,6 +217,16 @@ def test_text_is_read_as_the_records_of_a_run_hold_it(tmp_path, zh_vocabulary):
     )
 
 
+def test_documents_have_the_size_of_their_text_with_an_end_each(tmp_path):
+    (tmp_path / "a.txt").write_text("One here.\nTwo  here.\n\nZwölf!\n", encoding="utf-8")
+    settings = {"input_format": "sentences"}
+    text = running_text.read_as_records(str(tmp_path / "a.txt"), byte_bpe(), DETOKENIZERS["none"], settings)
+    whole = "One here. Two  here.\nZwölf!\n"
+    sizes = (text.words, text.ends, text.bytes, text.characters, text.documents)
+    assert sizes == (len(whole.split()), 2, len(whole.encode()), len(whole), 2)
+    assert byte_bpe().decode(text.ids) == whole.replace("\n", "")
+
+
 @pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece", "characters", "words"])
 def test_a_text_cut_into_parts_has_the_pieces_of_the_whole(kind, tmp_path, monkeypatch):
     text = "it was  here,\n\n\tand it's 天气 — zwölf\n it was   \n"

@@ -33,8 +33,8 @@ def evaluate_text(scorer: Scorer, options: Options) -> dict:
     )
     if text.unknown:
         print(
-            f"  Note: {text.unknown / scores['num_tokens']:.2%} of the tokens are the unknown one. What stood there costs "
-            "nothing, so perplexities are lower than those of a vocabulary that spells it out."
+            f"  Note: {text.unknown:,} tokens ({text.unknown / scores['num_tokens']:.2%}) are the unknown one. Any word costs "
+            "the same there, so perplexities are lower than those of a vocabulary that spells it out."
         )
     if text.ideographs > text.characters / 2:
         words = 0  # blanks part no words here
