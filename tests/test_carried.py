@@ -1,6 +1,7 @@
 """The memory of a Transformer-XL goes from step to step, with its rows, into states and back."""
 
 import dataclasses
+import math
 import os
 
 import keras
@@ -101,7 +102,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(stream_records, tmp_path):
         "transformer_xl", str(tmp_path / "whole"), size="tiny", data_dir=stream_records, num_train_steps=6, train_batch_size=4,
         eval_steps=2, save_checkpoints_steps=3,
     )  # fmt: skip
-    pretrain(options)
+    means = pretrain(options)
+    assert means["token_perplexity"] == pytest.approx(math.exp(means["loss"]))
     parted = dataclasses.replace(options, model_dir=str(tmp_path / "parted"))
     # The schedule is of the whole run, so the first part ends by a removed state and not by its number of steps.
     pretrain(parted)

@@ -25,6 +25,7 @@ from tests.test_gpt_parity import golden, network, write_hugging_face
 from xmodels.export.scorer import Scorer
 from xmodels.jobs.evaluate import task_of
 from xmodels.jobs.language_modelling import streams, windows
+from xmodels.jobs.language_modelling.measures import of_training
 from xmodels.jobs.language_modelling.network import load_scorer
 from xmodels.jobs.language_modelling.questions import likelihoods
 from xmodels.models.bert import Bert, BertConfig
@@ -256,6 +257,21 @@ def test_a_text_cut_into_parts_has_the_pieces_of_the_whole(kind, tmp_path, monke
 )  # fmt: skip
 def test_detokenizers(name, tokenized, natural):
     assert DETOKENIZERS[name](tokenized) == natural
+
+
+@pytest.mark.parametrize(
+    ("losses", "kind", "expected"),
+    [
+        (("adaptive_lm",), "words", {"word_perplexity": 8.0}),
+        (("causal_lm",), "byte_bpe", {"token_perplexity": 8.0}),
+        (("causal_lm",), "characters", {"bits_per_character": 3.0}),
+        (("masked_lm", "next_sentence"), "wordpiece", {}),
+    ],
+)
+def test_training_says_what_its_loss_means(losses, kind, expected):
+    means = {"loss": math.log(8), **dict.fromkeys(losses, 1.0)}
+    assert of_training(means, kind) == pytest.approx(expected)
+    assert not of_training({"loss": 1e9, "causal_lm": 1e9}, "words")
 
 
 # Networks with a memory

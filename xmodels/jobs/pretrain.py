@@ -26,6 +26,7 @@ from xmodels.jobs import (
     run_report,
     step_options,
 )
+from xmodels.jobs.language_modelling.measures import of_training
 from xmodels.jobs.room import check_room
 from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
@@ -135,7 +136,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
     evaluated = _evaluated_on(options, batches)
-    evaluate = _evaluation(options, learner, evaluated)
+    evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
     count = backbone.count_params() + objective.count_params()
     size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
     say(
@@ -322,12 +323,13 @@ def _evaluated_on(options: Options, batches: Batches) -> Batches:
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
 
 
-def _evaluation(options: Options, learner: Learner, batches: Batches) -> Callable[[], dict[str, float]]:
-    """What scores the learner: always the same examples with the same masks."""
+def _evaluation(options: Options, learner: Learner, batches: Batches, kind: str) -> Callable[[], dict[str, float]]:
+    """What scores the learner: always the same examples with the same masks. `kind` is that of the tokenizer."""
     held: list = []
 
     def evaluate() -> dict[str, float]:
         held[:] = held or list(batches.once(options.eval_steps))
-        return learner.evaluate(held)
+        means = learner.evaluate(held)
+        return {**means, **of_training(means, kind)}
 
     return evaluate

@@ -1,7 +1,5 @@
 """Accuracy on questions that likelihoods answer: the last word of a passage, and one of several words for a gap."""
 
-import math
-
 from data_pipelines.corpora import cloze
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError
@@ -10,6 +8,7 @@ from data_pipelines.text.spelling import spelling
 from data_pipelines.text.stop_words import STOP_WORDS
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.export.scorer import Scorer
+from xmodels.jobs.language_modelling.measures import perplexity
 from xmodels.jobs.language_modelling.network import trained_length
 from xmodels.jobs.language_modelling.options import Options
 from xmodels.jobs.language_modelling.questions import Likelihood, likelihoods
@@ -61,11 +60,10 @@ def last_word(scorer: Scorer, found: list[list[Likelihood]], options: Options) -
     stop = set(stop_word_ids(scorer.tokenizer)) if options.stop_word_filter else set()
     right = [w.is_greedy and not (len(w.tokens) == 1 and w.tokens[0] in stop) for w in words]
     loss = sum(w.loss for w in words)
-    mean = loss / len(words)
     return {
         "stop_word_filter": options.stop_word_filter,
         "accuracy": sum(right) / len(words),
-        "word_perplexity": math.exp(mean) if mean < 700 else None,
+        "word_perplexity": perplexity(loss, len(words)),
         "nll": loss,
         "num_tokens": sum(len(w.tokens) for w in words),
     }

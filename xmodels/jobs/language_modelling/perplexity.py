@@ -1,12 +1,11 @@
 """Perplexity of running text, by token and by word, and bits for each byte and character."""
 
-import math
-
 from data_pipelines.errors import UsageError
 from data_pipelines.running_text import RunningText, read_as_records, read_verbatim
 from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.export.scorer import Scorer, remembers
 from xmodels.jobs.language_modelling import streams, windows
+from xmodels.jobs.language_modelling.measures import of_text
 from xmodels.jobs.language_modelling.network import records_settings, trained_length
 from xmodels.jobs.language_modelling.options import Options
 
@@ -64,7 +63,7 @@ def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int)
         raise UsageError(f"--stride={stride}: more than a window of {length} tokens, so some would never be scored.")
     batch_size = options.batch_size or max(1, TOKENS_TOGETHER // length)
     loss = windows.score(scorer, text.ids, length, stride, batch_size)
-    found = measures(loss, text, words)
+    found = of_text(loss, text, words)
     print(f"  windows of {length:,} tokens, stride {stride:,}")
     _print_table("stride", [({"stride": stride} | found)])
     return {"max_seq_length": length, "stride": stride, **found}
@@ -77,7 +76,7 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
     rows = []
     for memory_length in options.memory_lengths() or [config.memory_length]:
         loss = streams.score(scorer, text.ids, length, memory_length, num_streams)
-        rows.append({"mem_length": memory_length, **measures(loss, text, words)})
+        rows.append({"mem_length": memory_length, **of_text(loss, text, words)})
     said = {
         "max_seq_length": length, "num_streams": num_streams, "same_length": config.same_length,
         "clamp_length": config.clamp_length,
@@ -89,22 +88,6 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
     )
     _print_table("mem_length", rows)
     return said | (rows[0] if len(rows) == 1 else {"results": rows})
-
-
-def measures(loss: float, text: RunningText, words: int) -> dict:
-    """From the sum of -log p in nats; None where there is nothing to divide by, or too large a number to write."""
-    bits = loss / math.log(2)
-    return {
-        "nll": loss,
-        "token_perplexity": _perplexity(loss, len(text.ids) - 1),
-        "word_perplexity": _perplexity(loss, words),
-        "bits_per_byte": bits / text.bytes,
-        "bits_per_character": bits / text.characters,
-    }
-
-
-def _perplexity(loss: float, count: int) -> float | None:
-    return math.exp(loss / count) if count and loss / count < 700 else None
 
 
 def _print_table(name: str, rows: list[dict]) -> None:
