@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import shutil
 import types
 
 import keras
@@ -144,16 +145,25 @@ def test_all_windows_share_one_compiled_function(gpt2):
     assert compiled == pytest.approx(windows.score(eager(gpt2), ids, 12, 5, 2), rel=1e-6)
 
 
-def test_likelihoods_are_those_of_hugging_face():
-    case = golden("gpt2/lm_cache_generate")
-    ids = case.inputs["token_ids"]
-    words = Vocabulary([f"w{i}" for i in range(network("gpt2/lm_cache_generate").config.vocabulary_size)], required=())
-    scorer = Scorer(network("gpt2/lm_cache_generate"), CausalLM(), types.SimpleNamespace(vocabulary=words))
-    logits = case.outputs["incremental/lm_logits"].astype(np.float64)  # (3, 12, V), without padding
-    for row in range(3):
-        logs = logits[row] - np.log(np.exp(logits[row]).sum(-1, keepdims=True))
-        expected = -logs[np.arange(11), ids[row, 1:]].sum()
-        assert windows.score(scorer, ids[row].astype(np.int32), 16, 4, 2) == pytest.approx(expected, rel=1e-4)
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_likelihoods_are_those_of_hugging_face(row):
+    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    ids = case.inputs["token_ids"][row].astype(np.int32)
+    logits = case.outputs["incremental/lm_logits"][row].astype(np.float64)  # (12, V), without padding
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, np.append(ids[1:], 0)[:, None], axis=1)[:, 0]
+    # A vocabulary in which the first token of the row ends documents, so that the others are a text behind it.
+    names = [f"w{i}" for i in range(backbone.config.vocabulary_size - 1)]
+    names.insert(ids[0], "[SEP]")
+    scorer = Scorer(backbone, CausalLM(), WordTokenizer(Vocabulary([*names[:-1], "[UNK]"], required=())))
+    scorer.score = scorer._score
+    assert windows.score(scorer, ids, 16, 4, 2) == pytest.approx(losses[:-1].sum(), rel=1e-4)
+    text = [names[i] for i in ids[1:]]
+    for count in (1, 2, 4):
+        question = Question(" ".join(text[:-count]), [" " + " ".join(text[-count:]), " w1"], 0, "here")
+        ((found, _),), _ = likelihoods(scorer, [question], 16, 2)
+        assert found.tokens == ids[-count:].tolist()
+        assert found.loss == pytest.approx(losses[-1 - count : -1].sum(), rel=1e-4)
+        assert found.is_greedy == (logits[-1 - count : -1].argmax(-1) == ids[-count:]).all()
 
 
 # Text
@@ -226,6 +236,12 @@ def test_documents_have_the_size_of_their_text_with_an_end_each(tmp_path):
     sizes = (text.words, text.ends, text.bytes, text.characters, text.documents)
     assert sizes == (len(whole.split()), 2, len(whole.encode()), len(whole), 2)
     assert byte_bpe().decode(text.ids) == whole.replace("\n", "")
+    (tmp_path / "words.txt").write_text("the <unk> didn't\n<unk> the -\n")
+    words = WordTokenizer(Vocabulary([*SPECIAL_TOKENS, "the"]), segmenter="presegmented")
+    text = running_text.read_as_records(
+        str(tmp_path / "words.txt"), words, DETOKENIZERS["none"], {"input_format": "documents"}
+    )
+    assert len(text.ids) - 1 == text.words + text.ends == 8 and text.unknown == 4
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece", "characters", "words"])
@@ -491,6 +507,31 @@ def test_faults_are_named(gpt2, transformer_xl, tmp_path, capsys):
     for code, message, flags in cases:
         assert invoke("evaluate", **({"model_dir": gpt2} | flags)) == code, message
         assert message in capsys.readouterr().err
+
+
+def test_weights_that_are_not_finite_are_named(gpt2, tmp_path, capsys):
+    shutil.copytree(gpt2, tmp_path / "broken")
+    values = load_file(f"{gpt2}/weights.safetensors")
+    values["backbone.norm.beta"][3] = np.nan
+    save_file(values, tmp_path / "broken/weights.safetensors")
+    (tmp_path / "a.txt").write_text("some text\n")
+    assert invoke("evaluate", model_dir=tmp_path / "broken", test_file=tmp_path / "a.txt") == 4
+    assert "1 of its weights hold NaN or infinity, such as backbone.norm.beta" in capsys.readouterr().err
+
+
+def test_a_run_is_read_at_the_length_it_was_trained_on(gpt2, tmp_path, capsys):
+    shutil.copytree(gpt2, tmp_path / "run/backbone")
+    (tmp_path / "run/config.json").write_text(json.dumps({"settings": {"max_seq_length": 16}}))
+    (tmp_path / "run/data_manifest.json").write_text(json.dumps({"settings": {"input_format": "documents"}}))
+    (tmp_path / "a.txt").write_text("One text.\nAnd another.\n")
+    flags = {"model_dir": tmp_path / "run", "test_file": tmp_path / "a.txt", "output_file": tmp_path / "scores.json"}
+    assert invoke("evaluate", **flags) == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert (scores["max_seq_length"], scores["stride"], scores["num_documents"]) == (16, 8, 2)
+    assert "Note" not in capsys.readouterr().out
+    assert invoke("evaluate", **flags, max_seq_length=20, input_format="verbatim") == 0
+    assert "the run was trained on 16 tokens" in capsys.readouterr().out
+    assert json.loads((tmp_path / "scores.json").read_text())["num_documents"] == 1
 
 
 def test_a_vocabulary_of_another_model_is_refused(gpt2, tmp_path, capsys):

@@ -9,7 +9,7 @@ from data_pipelines.text.stop_words import STOP_WORDS
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.export.scorer import Scorer
 from xmodels.jobs.language_modelling.measures import perplexity
-from xmodels.jobs.language_modelling.network import trained_length
+from xmodels.jobs.language_modelling.network import window_length
 from xmodels.jobs.language_modelling.options import Options
 from xmodels.jobs.language_modelling.questions import Likelihood, likelihoods
 
@@ -35,8 +35,7 @@ def read_questions(options: Options) -> list[cloze.Question]:
 
 def evaluate_questions(scorer: Scorer, options: Options, questions: list[cloze.Question]) -> dict:
     """Prints and returns the scores of --form=last_word and --form=choice."""
-    positions = scorer.backbone.config.max_sequence_length
-    length = options.max_seq_length or min(positions, trained_length(options.model_dir) or positions)
+    length = window_length(options.model_dir, scorer.backbone.config, options.max_seq_length)
     batch_size = options.batch_size or ROWS_TOGETHER
     found, cut = likelihoods(scorer, questions, length, batch_size, options.stop_word_filter)
     scores = {

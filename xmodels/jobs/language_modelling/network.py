@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
@@ -51,6 +53,7 @@ def load_scorer(
             "a causal system, such as --system=gpt2."
         )
     tokenizer = _tokenizer(model_dir, loaded)
+    _check_finite(loaded, model_dir)
     backbone = network(fit(network, loaded.config)).initialize()
     folder.assign("backbone", backbone, loaded.values, model_dir)
     return Scorer(backbone, objective_of(backbone, loaded.values, model_dir), tokenizer, unlikely(tokenizer))
@@ -69,6 +72,25 @@ def _tokenizer(model_dir: str, loaded: Loaded) -> Tokenizer:
             f"{loaded.config.vocabulary_size}; they are not of the same model."
         )
     return tokenizer
+
+
+def _check_finite(loaded: Loaded, source: str) -> None:
+    broken = [name for name, value in loaded.values.items() if not np.isfinite(value).all()]
+    if broken:
+        raise CheckpointError(
+            f"{source}: {len(broken)} of its weights hold NaN or infinity, such as {broken[0]}, so nothing has a likelihood under "
+            "it. Take an earlier state of the run."
+        )
+
+
+def window_length(model_dir: str, config: ModelConfig, asked: int | None) -> int:
+    """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can."""
+    trained = trained_length(model_dir) or config.max_sequence_length
+    if asked and asked > trained:
+        print(
+            f"Note: --max_seq_length={asked}, but the run was trained on {trained} tokens; it knows nothing of places behind."
+        )
+    return asked or min(trained, config.max_sequence_length)
 
 
 def trained_length(model_dir: str) -> int | None:

@@ -6,7 +6,7 @@ from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.export.scorer import Scorer, remembers
 from xmodels.jobs.language_modelling import streams, windows
 from xmodels.jobs.language_modelling.measures import of_text
-from xmodels.jobs.language_modelling.network import records_settings, trained_length
+from xmodels.jobs.language_modelling.network import records_settings, trained_length, window_length
 from xmodels.jobs.language_modelling.options import Options
 
 TOKENS_TOGETHER = 8192  # of a batch of windows, unless --batch_size says otherwise
@@ -56,8 +56,7 @@ def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
 
 
 def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
-    positions = scorer.backbone.config.max_sequence_length
-    length = options.max_seq_length or min(positions, trained_length(options.model_dir) or positions)
+    length = window_length(options.model_dir, scorer.backbone.config, options.max_seq_length)
     stride = max(1, length // 2) if options.stride is None else options.stride
     if stride > length:
         raise UsageError(f"--stride={stride}: more than a window of {length} tokens, so some would never be scored.")

@@ -21,6 +21,7 @@ def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_
     """
     num_tokens = len(ids) - 1
     share = -(-num_tokens // num_streams)
+    length = min(length, share)
     num_segments = -(-share // length)
     places = np.arange(num_streams)[:, None] * share + np.arange(num_segments * length)  # (B, segments * N)
     inside = (np.arange(num_segments * length) < share) & (places < num_tokens)
