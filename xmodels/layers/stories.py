@@ -1,0 +1,46 @@
+"""Sentences as places of a sequence."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.dropout import Dropout
+
+
+class StoryEmbedding(keras.layers.Layer):
+    """A sentence is sqrt(D) times the sum of its words, each multiplied by a learned vector of its place in the sentence.
+
+    The vectors begin as ones, so that a sentence begins as a bag of words; those of the question are its own (Dehghani et
+    al., 2018, section 3.1; Henaff et al., 2016, section 2.1).
+
+    Call arguments:
+        token_ids: int (B, S, W), 0 behind the last word of a sentence.
+        segment_ids: int (B, S), 1 at the question.
+
+    Returns:
+        (B, S, D)
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.scale, self.shape_of_places = config.hidden_dim**0.5, (config.max_sentence_length, config.hidden_dim)
+        initializer = keras.initializers.RandomNormal(stddev=config.hidden_dim**-0.5)
+        self.token = keras.layers.Embedding(
+            config.vocabulary_size, config.hidden_dim, embeddings_initializer=initializer, name="token"
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def build(self, token_ids_shape, segment_ids_shape=None):
+        self.token.build(token_ids_shape)
+        self.sentence_places = self.add_weight(shape=self.shape_of_places, initializer="ones", name="sentence_places")
+        self.question_places = self.add_weight(shape=self.shape_of_places, initializer="ones", name="question_places")
+        self.built = True
+
+    def call(self, token_ids, segment_ids, training=None):
+        length, real = ops.shape(token_ids)[-1], ops.expand_dims(ops.not_equal(token_ids, 0), -1)
+        words = self.token(token_ids) * ops.cast(real, self.compute_dtype)  # (B, S, W, D)
+        told, asked = (
+            ops.einsum("bswd,wd->bsd", words, ops.cast(places[:length], words.dtype))
+            for places in (self.sentence_places, self.question_places)
+        )
+        x = ops.where(ops.expand_dims(ops.equal(segment_ids, 1), -1), asked, told) * self.scale  # (B, S, D)
+        return self.dropout(x, training=training)

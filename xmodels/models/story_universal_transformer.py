@@ -1,0 +1,64 @@
+"""A Universal Transformer that reads stories: bAbI at the level of sentences (Dehghani et al., 2018, section 3.1)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.layers import masks
+from xmodels.layers.positions import PositionSignal
+from xmodels.layers.stories import StoryEmbedding
+from xmodels.models.backbone import Backbone
+from xmodels.models.story_transformer import STORY, initialized
+from xmodels.models.transformer import mixer_of, size
+from xmodels.models.universal_transformer import (
+    BLOCKS,
+    UniversalTransformer,
+    UniversalTransformerConfig,
+    norm_of,
+    transition_of,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoryUniversalTransformerConfig(UniversalTransformerConfig):
+    """`num_layers` counts steps; the lengths are those of `StoryTransformerConfig`. There is no decoder."""
+
+    max_sentence_length: int = 16
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class StoryUniversalTransformer(Backbone):
+    """The encoder of a Universal Transformer over sentences; call arguments and results as of `StoryTransformer`."""
+
+    config_class = StoryUniversalTransformerConfig
+    reads = STORY
+    make_steps = UniversalTransformer.make_steps
+
+    def __init__(self, config: StoryUniversalTransformerConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = StoryEmbedding(config, name="embedding")
+        self.position = PositionSignal(config.position, config.hidden_dim, config.max_sequence_length, name="position")
+        parts = mixer_of(config), transition_of(config, is_causal=False)
+        block, _ = BLOCKS[config.norm, config.transition]
+        self.block = block(*parts, config.dropout, config.layer_norm_epsilon, name="block")
+        self.steps = self.make_steps(config, config.num_layers, "steps")
+        self.norm = norm_of(config, "norm")
+
+    def call(self, features, attention_mask=None, training=None):
+        if attention_mask is None:
+            attention_mask = masks.padding(features["padding_mask"])
+
+        def advance(x, step):
+            return self.block(x, attention_mask=attention_mask, training=training)
+
+        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
+        places = self.position(ops.arange(ops.shape(x)[1], dtype="int32"))  # (S, D)
+        x, told = self.steps.run(x, places, advance)
+        return {"sequence_output": self.norm(x), **told}
+
+    def initialize(self):
+        return initialized(self)
+
+
+SIZES = {"tiny": size(4, 128, 4, 512), "mini": size(8, 128, 4, 512)}
