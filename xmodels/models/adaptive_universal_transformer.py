@@ -1,6 +1,7 @@
 """Universal Transformer with adaptive computation time (Dehghani et al., 2018, section 2.2)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 
@@ -17,6 +18,7 @@ class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
     The other fields are those of `layers.adaptive_computation.Halting`.
     """
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"halting_bias": (-30, 30)}
     max_steps: int | None = None
     halting_output: str = "interpolate"
     halting_epsilon: float = 0.01

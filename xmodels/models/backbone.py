@@ -14,7 +14,12 @@ LARGEST = 10_000_000  # no published dimension comes near; keeps a damaged confi
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """Numbers that every network has. Subclasses add theirs."""
+    """Numbers that every network has. Subclasses add theirs.
+
+    `bounds` are those of fractional numbers that need not lie between 0 and 1, by name.
+    """
+
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
 
     vocabulary_size: int
     hidden_dim: int
@@ -58,8 +63,9 @@ class ModelConfig:
                 raise CheckpointError(
                     f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}."
                 )
-            if wanted is float and not (isinstance(value, int | float) and 0 <= value <= 1):
-                raise CheckpointError(f"{source}: `{name}` must be a number from 0 to 1. Found: {value!r}.")
+            low, high = cls.bounds.get(name, (0, 1))
+            if wanted is float and not (isinstance(value, int | float) and low <= value <= high):
+                raise CheckpointError(f"{source}: `{name}` must be a number from {low} to {high}. Found: {value!r}.")
             if wanted is str and not isinstance(value, str):
                 raise CheckpointError(f"{source}: `{name}` must be a string. Found: {value!r}.")
         return cls(**values)

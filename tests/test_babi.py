@@ -1,0 +1,243 @@
+"""bAbI: its files, sentences as places, and networks that answer questions about stories."""
+
+import gzip
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks
+from data_pipelines.dataset import ArraySource, Batches
+from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from xmodels.models.backbone import named_weights
+from xmodels.models.folder import model_class, read_model, write_model
+from xmodels.tasks.answer_story import AnswerStory
+from xmodels.training import distribution
+from xmodels.training.learner import Learner
+from xmodels.training.optimization import Optimization
+
+STORY = """1 Anna went to the attic.
+2 Ben took the lamp.
+3 Where is Anna? \tattic\t1
+4 Ben went to the cellar.
+5 Where is the lamp? \tcellar\t2 4
+1 Ben is hungry.
+2 What does Ben carry?\tbread,milk
+"""
+NETWORKS = ("story_transformer", "story_universal_transformer", "story_adaptive_universal_transformer")
+QUIET = {"dropout": 0.0, "attention_dropout": 0.0, "intermediate_dropout": 0.0}
+PEOPLE, ROOMS = ("Anna", "Ben", "Carl"), ("attic", "cellar", "hall", "porch")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="qa7_counting_train.txt"):
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write
+
+
+def stories(count, seed=0):
+    """Who is where: the last room that a person went to."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        moves = [(PEOPLE[rng.integers(3)], ROOMS[rng.integers(4)]) for _ in range(rng.integers(1, 7))]
+        who, where = moves[rng.integers(len(moves))]
+        where = dict(moves)[who]
+        told = tuple(f"{p} went to the {r}." for p, r in moves)
+        found.append(StoryQuestion(told, f"Where is {who}?", where, (), "qa1", "here"))
+    return found
+
+
+def arrays_of(questions, labels, max_sentences=9, width=None):
+    encoder = StoryEncoder(vocabulary_of(stories(200)), max_sentences, 6)
+    arrays = encoder.arrays([(q.sentences, q.question) for q in questions], width)
+    weights = np.ones(len(questions), "float32")
+    return {**arrays, "labels": answer_ids(questions, labels), "example_weights": weights}
+
+
+def make(name, **more):
+    """A network with its task, neither trained."""
+    keras.utils.set_random_seed(3)
+    network = model_class(name)
+    numbers = {"hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 16}
+    size = len(vocabulary_of(stories(200)).vocabulary)
+    config = network.config_class(**{"vocabulary_size": size, "max_sentence_length": 8, **numbers, **QUIET, **more})
+    return network(config).initialize(), AnswerStory(config, ROOMS)
+
+
+# --- the files
+
+
+def test_questions_see_the_sentences_before_them_and_stories_begin_at_one(write):
+    first, second, third = read_babi(write(STORY))
+    assert first.sentences == ("Anna went to the attic.", "Ben took the lamp.")
+    assert (first.question, first.answer, first.facts, first.task) == ("Where is Anna?", "attic", (0,), "qa7")
+    assert second.sentences == (*first.sentences, "Ben went to the cellar.") and second.facts == (1, 2)
+    assert third.sentences == ("Ben is hungry.",) and (third.answer, third.facts) == ("bread,milk", ())
+    assert third.place.endswith("line 7")
+
+
+def test_folders_files_and_tasks(write, tmp_path):
+    for name in ("qa2_b_train.txt", "qa10_c_train.txt", "qa2_b_test.txt", "notes.txt"):
+        write(STORY, name)
+    with gzip.open(tmp_path / "qa1_a_train.txt.gz", "wt") as file:
+        file.write(STORY)
+    folder = str(tmp_path)
+    assert list(read_tasks(folder)) == ["qa1", "qa2", "qa10"]
+    assert list(read_tasks(folder, split="test")) == ["qa2"]
+    assert list(read_tasks(folder, tasks=(10, 1))) == ["qa1", "qa10"]
+    assert {task: len(found) for task, found in read_tasks(folder, (1, 2), most=2).items()} == {"qa1": 2, "qa2": 2}
+    assert list(read_tasks(f"{folder}/qa2_b_test.txt,{folder}/qa1_*")) == ["qa1", "qa2"]
+    assert list(read_tasks(f"{folder}/notes.txt")) == ["notes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Anna went.\n", "line 1: expected a number, a blank and a sentence. Found: 'Anna went.'"),
+        ("1 Anna went.\n3 Ben went.\n", "line 2: has number 3, expected 2, or 1 where a new story begins"),
+        ("2 Anna went.\n", "line 1: has number 2, expected 1"),
+        ("1 Where is Anna?\tattic\t1\n", "line 1: expected a question of a story.*no sentence before it"),
+        ("1 Anna went.\n2 Where?\t\t1\n", "line 2: expected a question of a story"),
+        ("1 Anna went.\n2 Where?\tattic\t7\n", "line 2: names line '7' as a supporting fact"),
+        ("1 Anna went.\n2 Where?\tattic\t1\tmore\n", "line 2: expected a question of a story"),
+        ("1 Anna went.\n", "holds no question"),
+    ],
+)
+def test_a_file_of_another_layout_is_named_with_the_line(write, text, message):
+    path = write(text)
+    with pytest.raises(DataError, match=message) as caught:
+        read_tasks(path)
+    assert str(caught.value).startswith(path)
+
+
+def test_what_is_not_there_is_named(write, tmp_path):
+    path = write(STORY)
+    with pytest.raises(DataError, match="no train file of qa3. There are qa7"):
+        read_tasks(path, (7, 3))
+    with pytest.raises(DataError, match="a folder without files qa.*_test.txt"):
+        read_tasks(str(tmp_path), split="test")
+    with pytest.raises(DataError, match="matches no file"):
+        read_tasks(f"{path}.missing")
+
+
+# --- sentences as places
+
+
+def test_words_of_sentences_become_rows_and_the_question_comes_last(write):
+    asked = list(read_babi(write(STORY)))
+    tokenizer = vocabulary_of(asked)
+    assert "." not in tokenizer.vocabulary.ids and "anna" in tokenizer.vocabulary.ids
+    arrays = StoryEncoder(tokenizer, 2, 4).arrays([(q.sentences, q.question) for q in asked], width=5)
+    assert arrays["token_ids"].shape == (3, 5, 4)
+    assert arrays["padding_mask"].sum(axis=1).tolist() == [3, 3, 2]
+    assert arrays["segment_ids"].tolist() == [[0, 0, 1, 0, 0], [0, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
+    rows = [[tokenizer.decode(ids[ids > 0].tolist()) for ids in row if ids.any()] for row in arrays["token_ids"]]
+    assert rows[0] == ["anna went to the", "ben took the lamp", "where is anna"]
+    assert rows[1] == ["ben took the lamp", "ben went to the", "where is the lamp"]  # the first sentence is too old
+
+
+def test_an_answer_that_training_did_not_have_and_a_sentence_without_words_are_refused():
+    asked = stories(3)
+    with pytest.raises(DataError, match="here: the answer 'zoo' occurs nowhere in training"):
+        answer_ids([StoryQuestion(("Anna went.",), "Where?", "zoo", (), "qa1", "here")], answers_of(asked))
+    with pytest.raises(DataError, match="Story 1: sentence 2 holds no word"):
+        StoryEncoder(vocabulary_of(asked), 9, 9).arrays([(("Anna went.", "..."), "Where is Anna?")])
+
+
+def test_places_of_words_begin_as_a_bag_of_words_and_are_those_of_sentence_or_question():
+    backbone, _ = make("story_universal_transformer")
+    embedding = backbone.embedding
+    ids, kinds = np.array([[[5, 6, 0], [6, 5, 0]]], "int32"), np.array([[0, 1]], "int32")
+    one, other = np.array(embedding(ids, kinds))[0]
+    table = np.array(embedding.token.embeddings)
+    np.testing.assert_allclose(one, 4 * (table[5] + table[6]), atol=1e-5)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+    embedding.sentence_places.assign(np.random.default_rng(0).normal(size=(8, 16)))
+    changed, same = np.array(embedding(ids, kinds))[0]
+    places = np.array(embedding.sentence_places)
+    np.testing.assert_allclose(changed, 4 * (table[5] * places[0] + table[6] * places[1]), atol=1e-5)
+    np.testing.assert_allclose(same, other, atol=1e-6)
+
+
+# --- networks and task
+
+
+@pytest.mark.parametrize("transition", ["feedforward", "convolution"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_padding_of_sentences_and_words_changes_neither_answers_nor_pondering(name, transition):
+    if name == "story_transformer" and transition == "convolution":
+        pytest.skip("it has none")
+    backbone, task = make(name, **({} if name == "story_transformer" else {"transition": transition}))
+    if name == "story_adaptive_universal_transformer":
+        backbone.steps.halting.kernel.assign(np.random.default_rng(3).normal(0, 0.5, (16, 1)))
+    batch = arrays_of(stories(6), ROOMS)
+    padded = {**batch, "token_ids": np.pad(batch["token_ids"], ((0, 0), (0, 3), (0, 2)))}
+    padded |= {n: np.pad(batch[n], ((0, 0), (0, 3))) for n in ("segment_ids", "padding_mask")}
+    results = []
+    for given in (batch, padded):
+        outputs = task.forward(backbone, given)
+        results.append((task.predict(outputs)["probabilities"], *task.score(outputs, given, backbone)))
+    np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-5)
+    for scored, again in zip(results[0][1:], results[1][1:], strict=True):
+        assert scored.keys() == again.keys() and ("ponder" in results[0][1]) == name.startswith("story_adaptive")
+        for part in scored:
+            np.testing.assert_allclose(scored[part], again[part], rtol=1e-5, err_msg=part)
+
+
+def test_one_step_of_the_universal_transformer_is_a_transformer_of_one_layer():
+    universal, task = make("story_universal_transformer", num_layers=1, step_signal="sinusoid")
+    plain, _ = make("story_transformer", num_layers=1)
+    ours, theirs = named_weights(universal), named_weights(plain)
+    for name, weight in theirs.items():
+        weight.assign(ours[name.replace("blocks.0.", "block.")])
+    assert len(ours) == len(theirs)
+    plain.position = lambda places: universal.steps.signals(universal.position(places))[0]
+    batch = arrays_of(stories(4), ROOMS)
+    np.testing.assert_allclose(
+        universal(batch)["sequence_output"], plain(batch)["sequence_output"], atol=1e-5
+    )  # fmt: skip
+    assert universal.count_params() == make("story_universal_transformer", num_layers=7, step_signal="sinusoid")[0].count_params()
+
+
+def test_pooling_reads_real_places_only():
+    backbone, task = make("story_transformer")
+    batch = arrays_of(stories(5), ROOMS)
+    outputs = task.forward(backbone, batch)
+    states, kernel = np.array(outputs["sequence_output"]), np.array(task.head.kernel)
+    for row, real in enumerate(batch["padding_mask"]):
+        np.testing.assert_allclose(outputs["logits"][row], states[row][real].mean(axis=0) @ kernel, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_learns_sixteen_stories_by_heart(name):
+    questions = stories(16, seed=5)
+    strategy = distribution.choose("one_device")
+    with strategy.scope():
+        backbone, task = make(name)
+        source = ArraySource(arrays_of(questions, ROOMS, width=10), "stories")
+        batches = Batches(source, task.transform(), 16, 1)
+        numbers = Optimization(num_steps=200, learning_rate=5e-3, num_warmup_steps=10, optimizer="adam")
+        learner = Learner(strategy, backbone, task, numbers.make_optimizer(), batches.zeros())
+    before = learner.evaluate(batches.once())
+    learner.train(iter(batches.training()), tf.constant(200))
+    after = learner.evaluate(batches.once())
+    assert before["accuracy"] < 0.7 and after["accuracy"] == 1.0, (before, after)
+    if "steps" in after:
+        assert 1.0 <= after["steps"] <= 4.0
+
+
+def test_model_folder_brings_the_network_back_with_a_low_halting_bias(tmp_path):
+    backbone, task = make("story_adaptive_universal_transformer", halting_bias=-1.0)
+    batch = arrays_of(stories(4), ROOMS)
+    expected = task.forward(backbone, batch)
+    write_model(str(tmp_path), backbone, task)
+    again, heads = read_model(str(tmp_path))
+    assert again.config.halting_bias == -1.0 and set(heads) == {"objective.answer_story.head.kernel", "objective.answer_story.head.bias"}
+    np.testing.assert_array_equal(np.array(again(batch)["sequence_output"]), np.array(expected["sequence_output"]))
+    with pytest.raises(CheckpointError, match="`halting_bias` must be a number from -30 to 30"):
+        type(backbone.config).from_json({**backbone.config.to_json(), "halting_bias": 99})
