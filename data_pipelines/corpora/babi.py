@@ -110,6 +110,20 @@ def task_files(pattern: str, tasks: Sequence[int] | None = None, split: str = "t
     return sorted(wanted, key=lambda path: (_order(task_of(path)), path))
 
 
+def task_numbers(text: str | None) -> list[int] | None:
+    """The value of --tasks, `1,2,3`; None for all.
+
+    Raises:
+        UsageError: it is not a list of numbers.
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        raise UsageError(f"--tasks={text}: expected numbers of tasks, such as 1,2,3. Leave it out for all.")
+    return [int(part) for part in parts]
+
+
 def task_of(path: str) -> str:
     """The task that the name of a file tells: `qa1_single-supporting-fact_train.txt` -> `qa1`."""
     name = os.path.basename(path)

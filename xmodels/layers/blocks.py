@@ -44,6 +44,10 @@ class PostNormBlock(Block):
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
+    def look(self, x, attention_mask=None):
+        """Where the mixer looks: its attention map for x, float32 (B, H, L, L), for pictures."""
+        return self.mixer.probabilities(x, attention_mask)
+
     def step(self, x, past, position, attention_mask):
         """One step of decoding; arguments and results as of the mixer's `step`."""
         mixed, past = self.mixer.step(x, past, position, attention_mask)
@@ -70,6 +74,10 @@ class PreNormBlock(Block):
         x = x + self.dropout(mixed, training=training)
         changed = self.feedforward(self.feedforward_norm(x), training=training)
         return x + self.dropout(changed, training=training)
+
+    def look(self, x, attention_mask=None):
+        """Where the mixer looks, as of `PostNormBlock`."""
+        return self.mixer.probabilities(self.mixer_norm(x), attention_mask)
 
     def step(self, x, past, position, attention_mask):
         """One step of decoding; arguments and results as of the mixer's `step`."""

@@ -54,11 +54,22 @@ class StoryTransformer(Backbone):
     def call(self, features, attention_mask=None, training=None):
         if attention_mask is None:
             attention_mask = masks.padding(features["padding_mask"])
-        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
-        x = x + self.position(ops.arange(ops.shape(x)[1], dtype="int32"))
+        x = self._read(features, training)
         for block in self.blocks:
             x = block(x, attention_mask=attention_mask, training=training)
         return {"sequence_output": self.norm(x)}
+
+    def _read(self, features, training=None):
+        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
+        return x + self.position(ops.arange(ops.shape(x)[1], dtype="int32"))
+
+    def attention_maps(self, features):
+        """Where each place looks in each layer, float32 (B, layers, H, S, S), for pictures."""
+        x, attention_mask, maps = self._read(features), masks.padding(features["padding_mask"]), []
+        for block in self.blocks:
+            maps.append(block.look(x, attention_mask))
+            x = block(x, attention_mask=attention_mask)
+        return ops.stack(maps, axis=1)
 
     def initialize(self):
         return initialized(self)

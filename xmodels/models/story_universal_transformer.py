@@ -52,10 +52,24 @@ class StoryUniversalTransformer(Backbone):
         def advance(x, step):
             return self.block(x, attention_mask=attention_mask, training=training)
 
+        x, told = self._run(features, advance, training)
+        return {"sequence_output": self.norm(x), **told}
+
+    def _run(self, features, advance, training=None):
         x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
         places = self.position(ops.arange(ops.shape(x)[1], dtype="int32"))  # (S, D)
-        x, told = self.steps.run(x, places, advance)
-        return {"sequence_output": self.norm(x), **told}
+        return self.steps.run(x, places, advance)
+
+    def attention_maps(self, features):
+        """Where each place looks in each step, float32 (B, steps, H, S, S), for pictures; also places that have stopped."""
+        attention_mask, maps = masks.padding(features["padding_mask"]), []
+
+        def advance(x, step):
+            maps.append(self.block.look(x, attention_mask))
+            return self.block(x, attention_mask=attention_mask)
+
+        self._run(features, advance)
+        return ops.stack(maps, axis=1)
 
     def initialize(self):
         return initialized(self)

@@ -1,0 +1,103 @@
+"""Questions about stories, as bAbI asks them: one task, or several jointly."""
+
+import collections
+import difflib
+
+from data_pipelines.array_source import ArraySource
+from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
+from data_pipelines.errors import UsageError
+from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from xmodels.conversion.formats import Loaded
+from xmodels.jobs.finetuning import Data, Finetuning
+from xmodels.models.folder import model_class, model_module, read_json
+from xmodels.models.story_transformer import STORY
+from xmodels.tasks.answer_story import AnswerStory
+
+NEW = "new:"  # leads the name of a network that begins with random weights
+
+
+class Stories(Finetuning):
+    """Files of bAbI. The network begins with random weights, as `--init_checkpoint=new:NETWORK` says, or with those of a run."""
+
+    title = "Answers to questions about stories"
+    keep = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
+    refused = ("data_dir", "text_column", "text_pair_column", "label_column", "vocab_file")
+
+    def begin(self):
+        """A new network with the words of the training stories, where one is asked for."""
+        options = self.options
+        for name in self.refused:
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name}: --task=answer_story has no such flag; it reads bAbI's files by --train_file.")
+        if not 0 <= options.held_out < 1 or (options.held_out and options.eval_file):
+            raise UsageError(f"--held_out={options.held_out:g}: a share below 1, and only without --eval_file.")
+        if not options.train_file:
+            raise UsageError("--train_file: name bAbI's folder, such as tasks_1-20_v1-2/en-10k, or its training files.")
+        if not options.init_checkpoint.startswith(NEW):
+            return None
+        tokenizer = vocabulary_of(self.questions, options.do_lower_case is not False)
+        return Loaded(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
+
+    def prepare(self, loaded, tokenizer):
+        if model_class(loaded.model).reads is not STORY:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: {loaded.model} does not read stories. A new network that "
+                f"does: --init_checkpoint={NEW}story_universal_transformer."
+            )
+        self.encoder = StoryEncoder(tokenizer, self.options.max_seq_length - 1, loaded.config.max_sentence_length)
+        return loaded, tokenizer
+
+    @property
+    def questions(self) -> list[StoryQuestion]:
+        """Those of training and of what is held out of it."""
+        return [asked for each in self._tasks(self.options.train_file, "train").values() for asked in each]
+
+    def _tasks(self, pattern: str, split: str) -> dict[str, list[StoryQuestion]]:
+        most = self.options.questions_per_task if split == "train" else None
+        return read_tasks(pattern, task_numbers(self.options.tasks), split, most)
+
+    def read(self, tokenizer):
+        options, held = self.options, {}
+        found = self._tasks(options.train_file, "train")
+        train, held_out = [], []
+        for questions in found.values():
+            last = len(questions) - round(options.held_out * len(questions))
+            train, held_out = train + questions[:last], held_out + questions[last:]
+        labels = answers_of(train)
+        if held_out:
+            held["evaluation"] = self._source(held_out, labels)
+        for name, path, split in (("evaluation", options.eval_file, "valid"), ("test", options.test_file, "test")):
+            if path:
+                asked = [question for each in self._tasks(path, split).values() for question in each]
+                held[name] = self._source(asked, labels)
+        told = f"{', '.join(found)}: {len(labels)} answers"
+        return Data(self._source(train, labels), held, labels, 2, told)
+
+    def _source(self, questions, labels) -> ArraySource:
+        stories = [(asked.sentences, asked.question) for asked in questions]
+        arrays = self.encoder.arrays(stories)
+        name = ", ".join(collections.Counter(asked.task for asked in questions))
+        return ArraySource({**arrays, "labels": answer_ids(questions, labels)}, name)
+
+    def task(self, config, data):
+        return AnswerStory(config, data.labels, self.options.ponder_weight)
+
+
+def new_network(options, vocabulary_size: int):
+    """The name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for.
+
+    Numbers of --model_config_file replace those of the size.
+    """
+    name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
+    network = model_class(name)
+    sizes = model_module(name).SIZES
+    size = size or next(iter(sizes))
+    if network.reads is not STORY or size not in sizes:
+        known = list(sizes) if network.reads is STORY else ["story_universal_transformer"]
+        near = difflib.get_close_matches(size, known, 1, 0.3) or known
+        wanted = f"has the sizes {', '.join(sizes)}" if network.reads is STORY else "does not read stories"
+        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: {name} {wanted}. Try {near[0]}.")
+    file = options.model_config_file
+    given = read_json(file) if file else {}
+    lengths = {"vocabulary_size": vocabulary_size, "max_sequence_length": options.max_seq_length}
+    return name, network.config_class.from_json({**sizes[size], **given, **lengths}, file or options.init_checkpoint)
