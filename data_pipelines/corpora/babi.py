@@ -87,6 +87,17 @@ def read_tasks(pattern: str, tasks: Sequence[int] | None = None, split: str = "t
     return {task: questions[:most] for task, questions in found.items()}
 
 
+def split_off(questions: list[StoryQuestion], share: float) -> tuple[list[StoryQuestion], list[StoryQuestion]]:
+    """All but the last questions, and the last ones, about `share` of all; no story is cut."""
+    first = len(questions) - round(share * len(questions))
+    while 0 < first < len(questions):
+        before = questions[first - 1].sentences
+        if questions[first].sentences[: len(before)] != before:
+            break
+        first -= 1
+    return questions[:first], questions[first:]
+
+
 def task_files(pattern: str, tasks: Sequence[int] | None = None, split: str = "train") -> list[str]:
     """The files of `read_tasks`, in the order of the tasks."""
     paths: list[str] = []

@@ -2,14 +2,16 @@
 
 import collections
 import difflib
+import functools
+import importlib
 
 from data_pipelines.array_source import ArraySource
-from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
+from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
 from data_pipelines.errors import UsageError
 from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from xmodels.conversion.formats import Loaded
 from xmodels.jobs.finetuning import Data, Finetuning
-from xmodels.models.folder import model_class, model_module, read_json
+from xmodels.models.folder import model_class, read_json
 from xmodels.models.story_transformer import STORY
 from xmodels.tasks.answer_story import AnswerStory
 
@@ -35,7 +37,8 @@ class Stories(Finetuning):
             raise UsageError("--train_file: name bAbI's folder, such as tasks_1-20_v1-2/en-10k, or its training files.")
         if not options.init_checkpoint.startswith(NEW):
             return None
-        tokenizer = vocabulary_of(self.questions, options.do_lower_case is not False)
+        questions = [asked for each in self.training.values() for asked in each]
+        tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
         return Loaded(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
 
     def prepare(self, loaded, tokenizer):
@@ -47,10 +50,10 @@ class Stories(Finetuning):
         self.encoder = StoryEncoder(tokenizer, self.options.max_seq_length - 1, loaded.config.max_sentence_length)
         return loaded, tokenizer
 
-    @property
-    def questions(self) -> list[StoryQuestion]:
-        """Those of training and of what is held out of it."""
-        return [asked for each in self._tasks(self.options.train_file, "train").values() for asked in each]
+    @functools.cached_property
+    def training(self) -> dict[str, list[StoryQuestion]]:
+        """The questions of training, with those that are held out, by task."""
+        return self._tasks(self.options.train_file, "train")
 
     def _tasks(self, pattern: str, split: str) -> dict[str, list[StoryQuestion]]:
         most = self.options.questions_per_task if split == "train" else None
@@ -58,11 +61,12 @@ class Stories(Finetuning):
 
     def read(self, tokenizer):
         options, held = self.options, {}
-        found = self._tasks(options.train_file, "train")
         train, held_out = [], []
-        for questions in found.values():
-            last = len(questions) - round(options.held_out * len(questions))
-            train, held_out = train + questions[:last], held_out + questions[last:]
+        for questions in self.training.values():
+            first, last = split_off(questions, options.held_out)
+            train, held_out = train + first, held_out + last
+        if not train:
+            raise UsageError(f"--held_out={options.held_out:g}: leaves no story to learn from.")
         labels = answers_of(train)
         if held_out:
             held["evaluation"] = self._source(held_out, labels)
@@ -70,7 +74,7 @@ class Stories(Finetuning):
             if path:
                 asked = [question for each in self._tasks(path, split).values() for question in each]
                 held[name] = self._source(asked, labels)
-        told = f"{', '.join(found)}: {len(labels)} answers"
+        told = f"{', '.join(self.training)}: {len(labels)} answers"
         return Data(self._source(train, labels), held, labels, 2, told)
 
     def _source(self, questions, labels) -> ArraySource:
@@ -90,7 +94,7 @@ def new_network(options, vocabulary_size: int):
     """
     name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
     network = model_class(name)
-    sizes = model_module(name).SIZES
+    sizes = importlib.import_module(network.__module__).SIZES
     size = size or next(iter(sizes))
     if network.reads is not STORY or size not in sizes:
         known = list(sizes) if network.reads is STORY else ["story_universal_transformer"]
