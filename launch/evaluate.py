@@ -14,9 +14,7 @@ COMMAND = Command(
     "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512",
 )
 COMMAND.section("Model and data")
-COMMAND.choice(
-    "task", "auto", ["auto", "classify", "language_model"], "What to score; auto: what the run was trained for."
-)
+COMMAND.choice("task", "auto", ["auto", "classify", "answer_story", "language_model"], "What to score; auto: what the run was trained for.")  # fmt: skip
 COMMAND.string(
     "model_dir",
     None,
@@ -38,6 +36,9 @@ COMMAND.boolean("stop_word_filter", False, "With last_word: no English stop word
 COMMAND.string("mem_length", None, "Transformer-XL: states that it remembers of each layer; several, such as 0,64,128, give a table. Default: as in training.")  # fmt: skip
 COMMAND.switch("same_length", "auto", "Transformer-XL: every token sees equally many before it. auto: as in training.")
 COMMAND.integer("clamp_length", None, "Transformer-XL: distances beyond it count as it; 0 for no bound. Default: as in training.")  # fmt: skip
+COMMAND.section("Stories (docs/universal_transformer.md)")
+COMMAND.string("tasks", None, "Numbers of the tasks, such as 1,2,3. Default: all that are there.")
+COMMAND.string("plots", None, "Folder for pictures of steps and attention, one of the first question of each task.")
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "Also write the scores as JSON.")
 

@@ -15,8 +15,8 @@ COMMAND = Command(
     "    --test_file=test.tsv --model_dir=classifier",
 )
 COMMAND.section("Model")
-COMMAND.choice("task", "classify", ["classify"], "What to learn.")
-COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf1:PREFIX.", required=True)
+COMMAND.choice("task", "classify", ["classify", "answer_story"], "What to learn. answer_story: questions about stories, as bAbI asks them.")  # fmt: skip
+COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", required=True)  # fmt: skip
 COMMAND.boolean("random_init", False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.")
 COMMAND.string("vocab_file", None, "Vocabulary, where the checkpoint has none.")
 COMMAND.boolean("do_lower_case", None, "Lower-case the text. Default: as the checkpoint says.")
@@ -33,6 +33,12 @@ COMMAND.string("label_column", None, "Column of the label. Default: label, class
 COMMAND.integer("max_seq_length", 128, "Longer texts are cut.", minimum=1)
 COMMAND.string("length_buckets", None, "Batches of texts of like length: auto, or lengths such as 32,64,128. Saves computing on padding.")  # fmt: skip
 COMMAND.integer("tokens_per_batch", None, "Batches of about so many tokens, padding included, over all devices, in place of train_batch_size: of short examples more rows than of long ones. Lengths as length_buckets says, by default auto.", minimum=1)  # fmt: skip
+COMMAND.section("Stories: files of bAbI, or its folder, by train_file, eval_file and test_file")
+COMMAND.string("tasks", None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.")
+COMMAND.integer("questions_per_task", None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1)  # fmt: skip
+COMMAND.number("held_out", 0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9)  # fmt: skip
+COMMAND.string("model_config_file", None, "JSON with numbers of a new network, in place of those of its size.")
+COMMAND.number("ponder_weight", 0.01, "What a step more costs a network that decides about its steps.")
 COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)

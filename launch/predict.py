@@ -10,7 +10,8 @@ COMMAND = Command(
     "predict",
     "Labels text with a fine-tuned network.",
     "xmodels predict --model_dir=classifier --text='It rained all week.'\n"
-    "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv",
+    "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv\n"
+    "xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'",
 )
 COMMAND.section("Model")
 COMMAND.string(
@@ -21,8 +22,8 @@ COMMAND.string(
 )
 COMMAND.section("Text: one of these")
 COMMAND.string("text", None, "One text.")
-COMMAND.string("text_pair", None, "Its second text, for pairs.")
-COMMAND.string("input_file", None, "Plain .txt with one text a line, or TSV, CSV, JSON lines.")
+COMMAND.string("text_pair", None, "Its second text, for pairs; of a story, the question.")
+COMMAND.string("input_file", None, "Plain .txt with one text a line, or TSV, CSV, JSON lines. Stories: a sentence a line, questions end with a question mark, a blank line ends a story.")  # fmt: skip
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.section("Output")

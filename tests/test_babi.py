@@ -1,16 +1,19 @@
 """bAbI: its files, sentences as places, and networks that answer questions about stories."""
 
 import gzip
+import json
+import shutil
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks
+from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks, split_off
 from data_pipelines.dataset import ArraySource, Batches
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from tests.invocation import invoke
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
 from xmodels.tasks.answer_story import AnswerStory
@@ -241,3 +244,143 @@ def test_model_folder_brings_the_network_back_with_a_low_halting_bias(tmp_path):
     np.testing.assert_array_equal(np.array(again(batch)["sequence_output"]), np.array(expected["sequence_output"]))
     with pytest.raises(CheckpointError, match="`halting_bias` must be a number from -30 to 30"):
         type(backbone.config).from_json({**backbone.config.to_json(), "halting_bias": 99})
+
+
+# --- the commands
+
+NUMBERS = {"hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 32, "max_steps": 3, "dropout": 0.0}
+
+
+def babi_file(path, questions):
+    lines = []
+    for asked in questions:
+        lines += [f"{number} {sentence}\n" for number, sentence in enumerate(asked.sentences, 1)]
+        lines.append(f"{len(asked.sentences) + 1} {asked.question}\t{asked.answer}\t1\n")
+    path.write_text("".join(lines))
+
+
+@pytest.fixture(scope="module")
+def street(tmp_path_factory):
+    """A folder with bAbI's files of two tasks, the flags of a training on both, and its run."""
+    folder = tmp_path_factory.mktemp("babi")
+    for task in ("qa1_rooms", "qa4_more-rooms"):
+        babi_file(folder / f"{task}_train.txt", stories(60, seed=len(task)))
+        babi_file(folder / f"{task}_test.txt", stories(20, seed=9))
+    (folder / "numbers.json").write_text(json.dumps(NUMBERS))
+    flags = {
+        "task": "answer_story", "init_checkpoint": "new:story_adaptive_universal_transformer", "train_file": folder,
+        "model_config_file": folder / "numbers.json", "max_seq_length": 12, "num_train_epochs": 4, "train_batch_size": 8,
+        "learning_rate": 1e-3, "held_out": 0.2, "save_checkpoints_steps": 10,
+    }  # fmt: skip
+    assert invoke("finetune", **flags, test_file=folder, model_dir=folder / "run") == 0
+    return folder, flags
+
+
+def test_a_run_says_the_error_of_each_task_and_draws_a_story_of_each(street, tmp_path, capsys):
+    folder, _ = street
+    results = json.loads((folder / "run/results.json").read_text())["results"]
+    scored = {"model_dir": folder / "run", "test_file": folder}
+    assert invoke("evaluate", **scored, output_file=tmp_path / "scores.json", plots=tmp_path / "plots") == 0
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores["tasks"]) == ["qa1", "qa4"] and scores["tasks"]["qa1"]["questions"] == 20
+    assert scores["mean_error"] == pytest.approx(100 * (1 - results["test accuracy"]), abs=1e-3)
+    assert scores["failed_tasks"] == sum(each["error"] > 5 for each in scores["tasks"].values())
+    assert all(1 <= each["steps"] <= 3 for each in scores["tasks"].values())
+    assert f"failed tasks (above 5 %): {scores['failed_tasks']} of 2" in capsys.readouterr().out
+    for task in ("qa1", "qa4"):
+        assert (tmp_path / "plots" / f"{task}.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert invoke("evaluate", **scored, tasks="4", output_file=tmp_path / "one.json") == 0
+    assert list(json.loads((tmp_path / "one.json").read_text())["tasks"]) == ["qa4"]
+
+
+def test_stories_that_people_write_are_answered_alike_however_they_are_given(street, tmp_path, capsys):
+    run = street[0] / "run"
+    (tmp_path / "plain.txt").write_text(
+        "Anna went to the attic.\nBen went to the hall.\nWhere is Anna?\nWhere is Ben?\n\nCarl went to the porch.\nWhere is Carl?\n"
+    )
+    (tmp_path / "numbered.txt").write_text(
+        "1 Anna went to the attic.\n2 Ben went to the hall.\n3 Where is Anna?\tcellar\t1\n4 Where is Ben?\n1 Carl went to the porch.\n"
+        "2 Where is Carl?\n"
+    )
+    told = []
+    for name in ("plain.txt", "numbered.txt"):
+        assert invoke("predict", model_dir=run, input_file=tmp_path / name) == 0
+        told.append([line for line in capsys.readouterr().out.splitlines() if "\t" in line])
+    assert told[0] == told[1] and [line.split("\t")[2] for line in told[0]] == [
+        "Where is Anna?", "Where is Ben?", "Where is Carl?",
+    ]  # fmt: skip
+    story = "Anna went to the attic. Ben went to the hall."
+    assert invoke("predict", model_dir=run, text=story, text_pair="Where is Anna?") == 0
+    out = capsys.readouterr().out
+    assert f"answer: {told[0][0].split()[0]}\n" in out and "  Ben went to the hall.\n" in out
+    assert invoke("predict", model_dir=run, input_file=tmp_path / "plain.txt", output_file=tmp_path / "told.tsv") == 0
+    rows = [line.split("\t") for line in (tmp_path / "told.tsv").read_text().splitlines()]
+    assert rows[0] == ["question", "label", *sorted(ROOMS)] and [r[1] for r in rows[1:]] == [x.split()[0] for x in told[0]]
+
+
+def test_training_resumes_to_the_same_weights(street, tmp_path):
+    folder, flags = street
+    cut = tmp_path / "cut"
+    assert invoke("finetune", **flags, test_file=folder, model_dir=cut) == 0
+    last = sorted((cut / "checkpoints").iterdir())[-1]
+    shutil.rmtree(last)
+    (cut / "results.json").unlink(missing_ok=True)
+    assert invoke("finetune", **flags, test_file=folder, model_dir=cut) == 0
+    weights = "backbone/weights.safetensors"
+    assert (folder / "run" / weights).read_bytes() == (cut / weights).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "message"),
+    [
+        ({"tasks": "2"}, 3, "no train file of qa2. There are qa1, qa4"),
+        ({"tasks": "one"}, 2, "--tasks=one: expected numbers of tasks"),
+        ({"init_checkpoint": "new:bert"}, 2, "bert does not read stories. Try story_universal_transformer"),
+        ({"init_checkpoint": "new:story_universal_transformer/tin"}, 2, "has the sizes tiny, mini. Try tiny"),
+        ({"init_checkpoint": "new:story"}, 4, "Unknown model 'story'"),
+        ({"task": "classify"}, 2, "--task=classify has no such flag"),
+        ({"label_column": "3"}, 2, "--label_column: --task=answer_story has no such flag"),
+        ({"model_config_file": "absent.json"}, 4, "absent.json: no such file"),
+    ],
+)
+def test_flags_that_do_not_suit_are_named(street, tmp_path, capsys, changed, code, message):
+    flags = {**street[1], **changed, "model_dir": tmp_path / "run"}
+    assert invoke("finetune", **flags) == code
+    assert message in capsys.readouterr().err
+
+
+def test_questions_without_a_story_and_without_a_mark_are_refused(street, tmp_path, capsys):
+    run = street[0] / "run"
+    for text, message in (
+        ("Where is Anna?\n", "line 1: no sentence of a story stands before the question"),
+        ("Anna went to the attic.\n", "holds no question; a line that is one ends with a question mark"),
+    ):
+        (tmp_path / "story.txt").write_text(text)
+        assert invoke("predict", model_dir=run, input_file=tmp_path / "story.txt") == 3
+        assert message in capsys.readouterr().err
+    assert invoke("predict", model_dir=run, text="Anna went to the attic.") == 2
+    assert "give the question with --text_pair" in capsys.readouterr().err
+
+
+def test_maps_of_steps_are_those_that_the_network_used():
+    backbone, _ = make("story_universal_transformer", num_layers=3)
+    batch = arrays_of(stories(2), ROOMS)
+    maps = np.array(backbone.attention_maps(batch))  # (B, T, H, S, S)
+    assert maps.shape[:3] == (2, 3, 2)
+    np.testing.assert_allclose(maps.sum(axis=-1), 1.0, atol=1e-5)
+    assert maps[:, :, :, :, :][..., ~batch["padding_mask"][0]][0].max(initial=0.0) < 1e-6  # nobody looks at padding
+    entered = backbone.embedding(batch["token_ids"], batch["segment_ids"])
+    places = backbone.position(np.arange(batch["token_ids"].shape[1]))
+    first = backbone.steps.signals(places)[0] + entered
+    mask = batch["padding_mask"][:, None, None, :]
+    np.testing.assert_allclose(maps[:, 0], backbone.block.look(first, mask), atol=1e-5)
+
+
+def test_a_story_that_is_held_out_is_not_learnt_from():
+    told = ("Anna went.", "Ben went.", "Carl went.")
+    questions = [StoryQuestion(told[:n], "Where?", "hall", (), "qa1", "here") for n in (1, 2, 3)]
+    other = [StoryQuestion(("Dora went.",), "Where?", "hall", (), "qa1", "here")]
+    first, last = split_off(other + questions, 0.25)
+    assert first == other and last == questions
+    assert split_off(questions + other, 0.25) == (questions, other)
+    assert split_off(questions, 0.0) == (questions, [])

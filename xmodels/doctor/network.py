@@ -68,21 +68,24 @@ def checkpoint(case: Case) -> str | None:
         if case.job == FINETUNE:
             raise UsageError("--init_checkpoint is missing: name the run, model folder or hf:FOLDER to fine-tune.")
         return None
-    case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.job == FINETUNE:
-        tokenizer = finetune.open_tokenizer_of(flags, loaded)
-        loaded, case.tokenizer = finetuning(flags).prepare(loaded, tokenizer)
+        loaded, case.tokenizer = finetune.opened(flags, finetuning(flags))
         case.loaded = loaded
         finetune.check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())
         if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):
             say(warning)
-    elif case.config is not None:
+        return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
+    case.loaded = loaded = convert.load(flags.init_checkpoint)
+    if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
         pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
-    heads = f", heads {', '.join(sorted(loaded.heads))}" if loaded.heads else ""
-    return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{heads}"
+    return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
+
+
+def _heads(loaded) -> str:
+    return f", heads {', '.join(sorted(loaded.heads))}" if loaded.heads else ""
 
 
 def model_of(case: Case) -> type:

@@ -14,7 +14,8 @@ from xmodels.export import saved_model, text_generator
 from xmodels.export.generator import continues_texts
 from xmodels.export.predictor import Predictor
 from xmodels.export.task_file import TASK_FILE
-from xmodels.jobs import run_folder
+from xmodels.jobs import run_folder, story_predictions
+from xmodels.jobs.evaluate import task_of
 from xmodels.models.folder import read_json
 
 
@@ -73,6 +74,11 @@ def predict(
     if output_file and os.path.exists(output_file) and not overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
     check_output(output_file)
+    if task_of(model_dir) == "answer_story":
+        if text_column or text_pair_column:
+            raise UsageError("--text_column, --text_pair_column: stories are read from plain lines, which have no columns.")
+        story_predictions.predict(model_dir, text, text_pair, input_file, output_file, batch_size)
+        return
     texts = _texts(text, text_pair, input_file, remembered_columns(model_dir, text_column, text_pair_column))
     predictor = load_predictor(model_dir)
     found = iter(ask(predictor, [given for given in texts if given is not None], batch_size))

@@ -34,6 +34,10 @@ STRUCTURAL = (
     "random_init",
     "train_file",
     "data_dir",
+    "tasks",
+    "questions_per_task",
+    "held_out",
+    "ponder_weight",
     "max_seq_length",
     "seed",
     "optimizer",
@@ -67,6 +71,11 @@ class Options(StepOptions):
     text_column: str | None = None
     text_pair_column: str | None = None
     label_column: str | None = None
+    tasks: str | None = None
+    questions_per_task: int | None = None
+    held_out: float = 0.0
+    model_config_file: str | None = None
+    ponder_weight: float = 0.01
     max_seq_length: int = 128
     length_buckets: str | None = None
     tokens_per_batch: int | None = None
@@ -117,10 +126,8 @@ def finetune(options: Options) -> dict[str, float]:
 
 
 def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
-    loaded = convert.load(options.init_checkpoint)
-    tokenizer = open_tokenizer_of(options, loaded)
     kind = finetuning(options)
-    loaded, tokenizer = kind.prepare(loaded, tokenizer)
+    loaded, tokenizer = opened(options, kind)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = kind.read(tokenizer)
     source, labels, held = data.source, data.labels, data.held
@@ -143,7 +150,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, None)
         write_task(options.model_dir, task, data.num_texts, options.max_seq_length)
-    origin = "random weights" if options.random_init else options.init_checkpoint
+    origin = options.init_checkpoint if loaded.values and not options.random_init else "random weights"
     size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{rows}"
     say(
         f"{options.task}: {data.told}, {source.num_examples:,} training rows, {num_steps} steps of "
@@ -256,7 +263,8 @@ def _kept(options: Options, state: checkpoints.State, steps_per_epoch: int, chos
     epoch = state.best_step / steps_per_epoch
     return (
         state.best_step,
-        f"step {state.best_step}, epoch {epoch:.4g} (best {chosen_by} {state.best:.4f} on {options.eval_file})",
+        f"step {state.best_step}, epoch {epoch:.4g} (best {chosen_by} {state.best:.4f} on "
+        f"{options.eval_file or 'what was held out'})",
     )
 
 
@@ -290,7 +298,7 @@ def _learner(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         backbone = model_class(loaded.model)(loaded.config).initialize()
-        if not options.random_init:
+        if loaded.values and not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = kind.task(loaded.config, data)
         objective = kind.objective(task)
@@ -301,6 +309,15 @@ def _learner(
             distribution.compiles(options.jit_compile, strategy), options.memory,
         )  # fmt: skip
         return learner, task, batches
+
+
+def opened(options: Options, kind: Finetuning):
+    """The checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
+    begun = kind.begin()
+    if begun is None:
+        loaded = convert.load(options.init_checkpoint)
+        begun = loaded, open_tokenizer_of(options, loaded)
+    return kind.prepare(*begun)
 
 
 def open_tokenizer_of(options: Options, loaded) -> Tokenizer:

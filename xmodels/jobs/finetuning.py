@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 
 from data_pipelines.array_source import ArraySource
+from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Loaded
 from xmodels.models.backbone import ModelConfig
@@ -34,6 +35,16 @@ class Data:
     told: str
 
 
+# Flags that some task needs, with what they are where nobody gives them.
+OWN_FLAGS = {
+    "tasks": None,
+    "questions_per_task": None,
+    "held_out": 0.0,
+    "model_config_file": None,
+    "ponder_weight": 0.01,
+}
+
+
 class Finetuning:
     """One task, from files to an objective. Subclasses say what differs.
 
@@ -43,15 +54,21 @@ class Finetuning:
     Attributes:
         title: of the model card.
         keep: the features that the network and its objective read.
+        own_flags: the flags that only this task has a use for, of those in `OWN_FLAGS`.
         chosen_by: the metric by which the best epoch is chosen; it stands in the results beside the loss.
     """
 
     title: str
     keep: tuple[str, ...]
+    own_flags: tuple[str, ...] = ()
     chosen_by = "accuracy"
 
     def __init__(self, options):
         self.options = options
+
+    def begin(self) -> tuple[Loaded, Tokenizer] | None:
+        """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""
+        return None
 
     def prepare(self, loaded: Loaded, tokenizer: Tokenizer) -> tuple[Loaded, Tokenizer]:
         """The checkpoint and its tokenizer as this task needs them.
@@ -79,4 +96,8 @@ def finetuning(options) -> Finetuning:
     path = f"xmodels.jobs.finetunings.{options.task}"
     module = importlib.import_module(path)
     own = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Finetuning)]
-    return next(c for c in own if c.__module__ == path)(options)
+    kind = next(c for c in own if c.__module__ == path)(options)
+    for name, usual in OWN_FLAGS.items():
+        if name not in kind.own_flags and getattr(options, name) != usual:
+            raise UsageError(f"--{name}: --task={options.task} has no such flag. Leave it out.")
+    return kind

@@ -58,7 +58,9 @@ def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str]
 
 
 def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None) -> dict:
-    tokens = [_text(tokenizer, i) for i in values["token_ids"][: int(values["padding_mask"].sum())]]
+    ids = values["token_ids"][: int(values["padding_mask"].sum())]
+    ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
+    tokens = [_text(tokenizer, i) for i in ids]
     slots = _slots(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}
     if "target_ids" in values:  # an answer of its own
         shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _guessed(slots))]

@@ -17,7 +17,7 @@ FAILED_ABOVE = 5.0  # percent of errors; so bAbI counts failed tasks (Weston et 
 
 
 def evaluate(
-    model_dir: str, test_file: str, tasks: str | None, batch_size: int, output_file: str | None, plots: str | None
+    model_dir: str, test_file: str, tasks: str | None, batch_size: int | None, output_file: str | None, plots: str | None
 ) -> dict:
     """Prints and returns the error of each task, the mean error, the number of failed tasks, and mean steps where the
     network decides about them; arguments as in `launch/evaluate.py`.
@@ -32,7 +32,7 @@ def evaluate(
     questions = [asked for each in found.values() for asked in each]
     with tqdm(total=len(questions), desc="questions", unit="question", disable=len(questions) < 200) as progress:
         stories = [(asked.sentences, asked.question) for asked in questions]
-        answers = answerer.answer(stories, batch_size, progress.update)
+        answers = answerer.answer(stories, batch_size or 32, progress.update)
     scores = score(questions, answers)
     report(test_file, scores)
     if output_file:

@@ -23,6 +23,7 @@ class Stories(Finetuning):
 
     title = "Answers to questions about stories"
     keep = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
+    own_flags = ("tasks", "questions_per_task", "held_out", "model_config_file", "ponder_weight")
     refused = ("data_dir", "text_column", "text_pair_column", "label_column", "vocab_file")
 
     def begin(self):
