@@ -34,7 +34,9 @@ COMMAND.integer("max_seq_length", 128, "Longer texts are cut.", minimum=1)
 COMMAND.string("length_buckets", None, "Batches of texts of like length: auto, or lengths such as 32,64,128. Saves computing on padding.")  # fmt: skip
 COMMAND.integer("tokens_per_batch", None, "Batches of about so many tokens, padding included, over all devices, in place of train_batch_size: of short examples more rows than of long ones. Lengths as length_buckets says, by default auto.", minimum=1)  # fmt: skip
 COMMAND.section("Stories: files of bAbI, or its folder, by train_file, eval_file and test_file")
-COMMAND.string("tasks", None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.")
+COMMAND.string(
+    "tasks", None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there."
+)
 COMMAND.integer("questions_per_task", None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1)  # fmt: skip
 COMMAND.number("held_out", 0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9)  # fmt: skip
 COMMAND.string("model_config_file", None, "JSON with numbers of a new network, in place of those of its size.")

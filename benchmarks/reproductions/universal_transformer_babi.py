@@ -34,6 +34,7 @@ TASKS, SENTENCES, WORDS = (1, 2, 3), 130, 8
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 DEV, LOOKED_AT = 10, 200  # one part in so many of the training questions is held out; so many of them draw the curves
 STEPS, MAX_STEPS = 4, 6
+BUCKETS = "8,12,16,20,24,28,32,40,48,64,96"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,7 @@ CASES = {
     "universal": Case(f"Universal Transformer, {STEPS} steps", "story_universal_transformer", {"num_layers": STEPS}),
     "adaptive": Case(
         f"Universal Transformer, adaptive, at most {MAX_STEPS}", "story_adaptive_universal_transformer",
-        {"num_layers": STEPS, "max_steps": MAX_STEPS, "halting_output": "accumulate"},
+        {"num_layers": STEPS, "max_steps": MAX_STEPS, "force_halt": False, "freeze_halted": False},
     ),
     "wide": Case("Transformer, 1 layer (equal parameters)", "story_transformer", {"num_layers": 1}),
     "deep": Case(f"Transformer, {STEPS} layers (equal compute)", "story_transformer", {"num_layers": STEPS}),
@@ -75,11 +76,11 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--networks", default=",".join(CASES))
     parser.add_argument("--questions", type=int, default=10_000, help="of each task for training and choice")
     parser.add_argument("--hidden_dim", type=int, default=64)
-    parser.add_argument("--num_steps", type=int, default=4_000, help="updates of each network")
+    parser.add_argument("--num_steps", type=int, default=3_000, help="updates of each network")
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--halting_bias", type=float, default=1.0)
-    parser.add_argument("--ponder_weight", type=float, default=0.01)
+    parser.add_argument("--ponder_weight", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", default=common.RESULTS)
     return parser
@@ -164,7 +165,7 @@ def make(name: str, options, data: Data) -> tuple[Learner, Batches]:
         backbone = network(config).initialize()
         task, source = AnswerStory(config, data.labels, options.ponder_weight), data.source(data.train)
         lengths = source.arrays["padding_mask"].sum(axis=1)
-        grouping = buckets("auto", lengths, int(lengths.max()))
+        grouping = buckets(BUCKETS, lengths, int(lengths.max()))
         batches = Batches(source, task.transform(), options.batch_size, options.seed, KEEP, grouping)
         numbers = Optimization(
             num_steps=options.num_steps, learning_rate=options.learning_rate, num_warmup_steps=200, optimizer="adam"
@@ -279,7 +280,8 @@ def about(options, data: Data) -> str:
         "weights are tested, nothing is chosen. Sentences are places, the question is the last one; at most "
         f"{SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, {options.num_steps:,} updates of {options.batch_size} "
         f"questions, Adam with peak {options.learning_rate:g} after 200 steps, falling to 0; halting bias "
-        f"{options.halting_bias:g}, ponder weight {options.ponder_weight:g}." + made_up * data.made_up
+        f"{options.halting_bias:g}, ponder weight {options.ponder_weight:g} (tensor2tensor: 0.01), halting as in tensor2tensor."
+        + (made_up if data.made_up else "")
     )
 
 

@@ -34,7 +34,9 @@ def read_stories(path: str) -> list[tuple[tuple[str, ...], str]]:
                 sentences = [*sentences, text]
                 continue
             if not sentences:
-                raise DataError(f"{path}, line {line_number}: no sentence of a story stands before the question {text!r}.")
+                raise DataError(
+                    f"{path}, line {line_number}: no sentence of a story stands before the question {text!r}."
+                )
             found.append((tuple(sentences), text))
     if not found:
         raise DataError(f"{path}: holds no question; a line that is one ends with a question mark.")

@@ -76,7 +76,9 @@ def predict(
     check_output(output_file)
     if task_of(model_dir) == "answer_story":
         if text_column or text_pair_column:
-            raise UsageError("--text_column, --text_pair_column: stories are read from plain lines, which have no columns.")
+            raise UsageError(
+                "--text_column, --text_pair_column: stories are read from plain lines, which have no columns."
+            )
         story_predictions.predict(model_dir, text, text_pair, input_file, output_file, batch_size)
         return
     texts = _texts(text, text_pair, input_file, remembered_columns(model_dir, text_column, text_pair_column))

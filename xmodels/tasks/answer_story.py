@@ -39,7 +39,9 @@ class AnswerStory(Task):
         answer = batch["labels"], outputs["logits"], batch["example_weights"]
         losses, metrics = {"answer": weighted_cross_entropy(*answer)}, {"accuracy": weighted_accuracy(*answer)}
         if "ponder_times" in outputs:
-            counted = ops.expand_dims(batch["example_weights"], 1) * ops.cast(batch["padding_mask"], "float32")  # (B, S)
+            counted = ops.expand_dims(batch["example_weights"], 1) * ops.cast(
+                batch["padding_mask"], "float32"
+            )  # (B, S)
             cost, count = ponder_cost(outputs["ponder_times"], outputs["remainders"], counted)
             losses["ponder"] = self.ponder_weight * cost, count
             metrics["steps"] = ops.sum(outputs["ponder_times"] * counted), count

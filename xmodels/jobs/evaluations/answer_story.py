@@ -17,7 +17,12 @@ FAILED_ABOVE = 5.0  # percent of errors; so bAbI counts failed tasks (Weston et 
 
 
 def evaluate(
-    model_dir: str, test_file: str, tasks: str | None, batch_size: int | None, output_file: str | None, plots: str | None
+    model_dir: str,
+    test_file: str,
+    tasks: str | None,
+    batch_size: int | None,
+    output_file: str | None,
+    plots: str | None,
 ) -> dict:
     """Prints and returns the error of each task, the mean error, the number of failed tasks, and mean steps where the
     network decides about them; arguments as in `launch/evaluate.py`.

@@ -31,7 +31,9 @@ class Stories(Finetuning):
         options = self.options
         for name in self.refused:
             if getattr(options, name) is not None:
-                raise UsageError(f"--{name}: --task=answer_story has no such flag; it reads bAbI's files by --train_file.")
+                raise UsageError(
+                    f"--{name}: --task=answer_story has no such flag; it reads bAbI's files by --train_file."
+                )
         if not 0 <= options.held_out < 1 or (options.held_out and options.eval_file):
             raise UsageError(f"--held_out={options.held_out:g}: a share below 1, and only without --eval_file.")
         if not options.train_file:
