@@ -184,7 +184,7 @@ def test_padding_of_sentences_and_words_changes_neither_answers_nor_pondering(na
     results = []
     for given in (batch, padded):
         outputs = task.forward(backbone, given)
-        results.append((task.predict(outputs)["probabilities"], *task.score(outputs, given, backbone)))
+        results.append((task.predict(outputs)["answer_probabilities"], *task.score(outputs, given, backbone)))
     np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-5)
     for scored, again in zip(results[0][1:], results[1][1:], strict=True):
         assert scored.keys() == again.keys() and ("ponder" in results[0][1]) == name.startswith("story_adaptive")
@@ -361,6 +361,16 @@ def test_questions_without_a_story_and_without_a_mark_are_refused(street, tmp_pa
         assert message in capsys.readouterr().err
     assert invoke("predict", model_dir=run, text="Anna went to the attic.") == 2
     assert "give the question with --text_pair" in capsys.readouterr().err
+
+
+def test_what_a_run_of_stories_cannot_do_is_said_and_the_doctor_reads_its_files(street, tmp_path, capsys):
+    folder, flags = street
+    assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out") == 2
+    assert "--task=answer_story" in capsys.readouterr().err
+    assert invoke("doctor", **flags, test_file=folder, model_dir=tmp_path / "new") == 0
+    assert "96 questions to train on, 4 answers, 24 for evaluation, 40 for test" in capsys.readouterr().out
+    assert invoke("finetune", **flags, model_dir=tmp_path / "new", dry_run=True) == 0
+    assert "(label: " in capsys.readouterr().out and not (tmp_path / "new").exists()
 
 
 def test_maps_of_steps_are_those_that_the_network_used():

@@ -10,6 +10,7 @@ from data_pipelines.labelled_rows import (
     unknown_warning,
 )
 from data_pipelines.records import Manifest
+from data_pipelines.stories import answer_ids, answers_of
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.doctor.case import FINETUNE, Case
 from xmodels.doctor.records import is_labelled
@@ -23,6 +24,8 @@ def rows(case: Case) -> str | None:
     flags = case.flags
     if case.job != FINETUNE or not flags.train_file:
         return None
+    if flags.task == "answer_story":
+        return _stories(case)
     columns = Columns(flags.text_column, flags.text_pair_column, flags.label_column)
     train = read_table(flags.train_file, columns)
     labels = label_names(train)
@@ -39,6 +42,20 @@ def rows(case: Case) -> str | None:
         told.append(f"{len(held):,} {name}")
     case.labels, case.num_rows, case.texts = labels, len(train), [text for row in train[:SAMPLE] for text in row.texts]
     return ", ".join(told)
+
+
+def _stories(case: Case) -> str:
+    """Files of bAbI: readable, with no answer that training lacks."""
+    from xmodels.jobs.finetuning import finetuning
+
+    kind = finetuning(case.flags)
+    kind.begin()  # checks the flags
+    train, held = kind.questions()
+    case.labels, case.num_rows = answers_of(train), len(train)
+    for questions in held.values():
+        answer_ids(questions, case.labels)
+    told = [f"{len(train):,} questions to train on, {len(case.labels)} answers"]
+    return ", ".join(told + [f"{len(questions):,} for {name}" for name, questions in held.items()])
 
 
 def recorded(case: Case) -> str | None:

@@ -56,7 +56,7 @@ class StoryAnswerer:
         return tuple(self.task.label_names)
 
     def outputs(self, features) -> dict[str, tf.Tensor]:
-        """What the network says to a batch of features: label_ids, probabilities, and perhaps ponder_times."""
+        """What the network says to a batch of features: answer_ids, answer_probabilities, and perhaps ponder_times."""
         outputs = self.task.forward(self.backbone, features, training=False)
         told = {name: outputs[name] for name in ("ponder_times",) if name in outputs}
         return {**self.task.predict(outputs), **told}
@@ -77,8 +77,8 @@ class StoryAnswerer:
             found = {n: v.numpy() for n, v in self._answer({n: tf.constant(v) for n, v in features.items()}).items()}
             for row, place in enumerate(places):
                 steps = found["ponder_times"][row][features["padding_mask"][row]] if "ponder_times" in found else None
-                probabilities = dict(zip(self.labels, found["probabilities"][row].tolist(), strict=True))
-                answers[place] = StoryAnswer(self.labels[found["label_ids"][row]], probabilities, steps)
+                probabilities = dict(zip(self.labels, found["answer_probabilities"][row].tolist(), strict=True))
+                answers[place] = StoryAnswer(self.labels[found["answer_ids"][row]], probabilities, steps)
             progress(len(places))
         return answers
 

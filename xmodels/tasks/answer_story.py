@@ -21,7 +21,7 @@ class AnswerStory(Task):
     """
 
     reads = {"token_ids": Feature((None, None)), "segment_ids": Feature((None,)), "labels": Feature(())}
-    signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
+    signature = {"answer_ids": Feature(()), "answer_probabilities": Feature((None,), "float32")}
 
     def __init__(self, config, labels, ponder_weight: float = 0.01, **kwargs):
         super().__init__(**kwargs)
@@ -52,4 +52,5 @@ class AnswerStory(Task):
 
     def predict(self, outputs):
         probabilities = ops.softmax(outputs["logits"], axis=-1)  # (B, C)
-        return {"label_ids": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}
+        answers = ops.cast(ops.argmax(probabilities, axis=-1), "int32")  # (B,)
+        return {"answer_ids": answers, "answer_probabilities": probabilities}

@@ -62,23 +62,27 @@ class Stories(Finetuning):
         most = self.options.questions_per_task if split == "train" else None
         return read_tasks(pattern, task_numbers(self.options.tasks), split, most)
 
-    def read(self, tokenizer):
-        options, held = self.options, {}
-        train, held_out = [], []
+    def questions(self) -> tuple[list[StoryQuestion], dict[str, list[StoryQuestion]]]:
+        """What is learnt from, and what is scored, by its name."""
+        options, train, held = self.options, [], {}
         for questions in self.training.values():
             first, last = split_off(questions, options.held_out)
-            train, held_out = train + first, held_out + last
+            train.extend(first)
+            if last:
+                held.setdefault("evaluation", []).extend(last)
         if not train:
             raise UsageError(f"--held_out={options.held_out:g}: leaves no story to learn from.")
-        labels = answers_of(train)
-        if held_out:
-            held["evaluation"] = self._source(held_out, labels)
         for name, path, split in (("evaluation", options.eval_file, "valid"), ("test", options.test_file, "test")):
             if path:
-                asked = [question for each in self._tasks(path, split).values() for question in each]
-                held[name] = self._source(asked, labels)
+                held[name] = [question for each in self._tasks(path, split).values() for question in each]
+        return train, held
+
+    def read(self, tokenizer):
+        train, held = self.questions()
+        labels = answers_of(train)
+        sources = {name: self._source(questions, labels) for name, questions in held.items()}
         told = f"{', '.join(self.training)}: {len(labels)} answers"
-        return Data(self._source(train, labels), held, labels, 2, told)
+        return Data(self._source(train, labels), sources, labels, 2, told)
 
     def _source(self, questions, labels) -> ArraySource:
         stories = [(asked.sentences, asked.question) for asked in questions]
