@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from data_pipelines.corpora.compression import open_stream
-from data_pipelines.corpora.corpus import open_corpus, read_documents
+from data_pipelines.corpora.corpus import format_of, open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.labelled import first_of, read_json_lines
 from data_pipelines.corpora.reading import Reading, Watch
-from data_pipelines.errors import DataError
+from data_pipelines.corpora.tables import TEXT_NAMES
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.stages import clean
 from data_pipelines.stages.pipe import pipe
 from data_pipelines.stages.tokenize import ids_of, tokenize
@@ -34,7 +36,7 @@ class RunningText:
     """A text as pieces, and its size before it was detokenized.
 
     Attributes:
-        ids: int32 (N + 1,). The first is the token that ends documents: it is read and not scored, so N pieces are.
+        ids: int32 (N + 1,). The first, which is the token that ends documents if there is such, is read and not scored.
         words: what blanks part.
         ends: ends of lines (verbatim) or of documents (as records) that stand among the pieces.
         bytes, characters: of the text in UTF-8, ends included.
@@ -53,37 +55,31 @@ class RunningText:
     unknown: int
 
 
-def end_of_documents(tokenizer: Tokenizer) -> int:
-    """The token that ends documents in streams.
-
-    Raises:
-        DataError: the vocabulary has none.
-    """
-    vocabulary = tokenizer.vocabulary
-    if EOS not in vocabulary and SEP not in vocabulary:
-        raise DataError(f"{vocabulary.source}: has no token that ends documents, such as <|endoftext|>, </s> or [SEP].")
-    return vocabulary[EOS if EOS in vocabulary else SEP]
+def end_of_documents(tokenizer: Tokenizer) -> list[int]:
+    """The token that ends documents in streams; none where the vocabulary has no such, as that of GPT-1."""
+    roles = tokenizer.vocabulary.roles
+    return [roles[role] for role in (EOS, SEP) if role in roles][:1]
 
 
 def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> RunningText:
-    """Files as they are; several are parted by the token that ends documents.
+    """Files as they are; several are parted by the token that ends documents. Each line of JSON lines is such a file.
 
     Args:
         change: is given each file before it is tokenized, such as a detokenizer.
 
     Raises:
         DataError: a file is missing or no UTF-8, or all are empty.
+        UsageError: a file is a table.
     """
     sizes, parts = collections.Counter(), []
-    for path in expand(patterns, "--test_file"):
-        text = _contents(path)
+    for text in (text for path in expand(patterns, "--test_file") for text in _contents(path)):
         if not text.strip():
             continue
         sizes.update(_sizes(text), ends=text.count("\n") if _keeps_line_ends(tokenizer) else 0, documents=1)
         texts = list(_cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS))
         parts.append([pieces.ids for part in texts for pieces in tokenizer.encode_batch([part])])
     end = end_of_documents(tokenizer)
-    stream = [[end, *(i for ids in part for i in ids)] for part in parts]
+    stream = [[*end, *(i for ids in part for i in ids)] for part in parts]
     return _made([np.array(ids, np.int32) for ids in stream], sizes, tokenizer, patterns)
 
 
@@ -118,7 +114,7 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
         counted,
         tokenize(tokenizer, None, statistics, spaced=spaced),
     )
-    end = np.array([end_of_documents(tokenizer)], np.int32)
+    end = np.array(end_of_documents(tokenizer), np.int32)
     stream = [end] + [part for tokens in made for part in (ids_of(tokens.marked), end)]
     return _made(stream, sizes, tokenizer, patterns)
 
@@ -138,11 +134,20 @@ def _sizes(text: str) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _contents(path: str) -> str:
+def _contents(path: str) -> Iterator[str]:
+    """The text of a file, or the texts of JSON lines."""
+    kind = format_of(path, "auto:verbatim")
+    if kind == "jsonl":
+        for number, value in read_json_lines(path):
+            place = f"{path}, line {number}"
+            yield str(first_of(value, TEXT_NAMES, place) or "")
+        return
+    if kind != "verbatim":
+        raise UsageError(f"--test_file={path}: a table is not text to be read verbatim; give --input_format={kind}.")
     with open_stream(path) as (stream, _):
         data = stream.read()
     try:
-        return data.decode("utf-8-sig")
+        yield data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not valid UTF-8 at byte {error.start}; convert it with iconv.") from None
 

@@ -29,7 +29,7 @@ COMMAND.integer("batch_size", None, "Rows or windows at a time; with a memory, s
 COMMAND.section("Language models (docs/evaluation.md)")
 COMMAND.choice("form", "text", ["text", "last_word", "choice"], "text: perplexity of running text. last_word: find the last word of each passage, as in LAMBADA. choice: which candidate fits the gap XXXXX, as in the Children's Book Test.")  # fmt: skip
 COMMAND.choice("detokenize", "none", ["none", "wikitext", "ptb"], "Undo the tokenization of such a corpus before the network reads it; perplexity by word still counts its own words and line ends.")  # fmt: skip
-COMMAND.choice("input_format", "auto", ["auto", "verbatim", "sentences", "text", "documents", "jsonl"], "How to read running text. verbatim: files as they are. Others: documents, as create_pretraining_data reads them. auto: as the records of the run were made; without such, verbatim.")  # fmt: skip
+COMMAND.choice("input_format", "auto", ["auto", "verbatim", "sentences", "text", "documents", "jsonl", "tsv", "csv", "parquet"], "How to read running text. verbatim: files, or the texts of JSON lines, as they are. Others: documents, as create_pretraining_data reads them. auto: as the records of the run were made; without such, verbatim.")  # fmt: skip
 COMMAND.integer("max_seq_length", None, "Tokens that the network reads at once. Default: the length it was trained on, or all it can read.", minimum=1)  # fmt: skip
 COMMAND.integer("stride", None, "Tokens from one window to the next; only what no window before has scored is scored. Default: half a window.", minimum=1)  # fmt: skip
 COMMAND.boolean("stop_word_filter", False, "With last_word: no English stop word is an answer.")

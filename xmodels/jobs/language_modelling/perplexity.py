@@ -1,7 +1,7 @@
 """Perplexity of running text, by token and by word, and bits for each byte and character."""
 
 from data_pipelines.errors import UsageError
-from data_pipelines.running_text import RunningText, read_as_records, read_verbatim
+from data_pipelines.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
 from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.export.scorer import Scorer, remembers
 from xmodels.jobs.language_modelling import streams, windows
@@ -34,6 +34,10 @@ def evaluate_text(scorer: Scorer, options: Options) -> dict:
         print(
             f"  Note: {text.unknown:,} tokens ({text.unknown / scores['num_tokens']:.2%}) are the unknown one. Any word costs "
             "the same there, so perplexities are lower than those of a vocabulary that spells it out."
+        )
+    if not end_of_documents(scorer.tokenizer):
+        print(
+            "  Note: the vocabulary has no token that ends documents, so nothing parts them, and the first token is not scored."
         )
     if text.ideographs > text.characters / 2:
         words = 0  # blanks part no words here

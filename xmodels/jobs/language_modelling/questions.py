@@ -66,10 +66,14 @@ def _rows(question: Question, tokenizer: Tokenizer) -> list[_Row]:
     for option, pieces in zip(
         question.options, tokenizer.encode_batch([question.context + o for o in question.options]), strict=True
     ):
+        if not end and not question.context:
+            raise DataError(
+                f"{question.place}: no context, and the vocabulary has no token that ends documents to begin with."
+            )
         before = sum(last <= len(question.context) for _, last in pieces.spans)
         if before == len(pieces.ids):
             raise DataError(f"{question.place}: the tokenizer has no piece for {option.strip()!r:.40}.")
-        rows.append(_Row([end, *pieces.ids], len(pieces.ids) - before))
+        rows.append(_Row([*end, *pieces.ids], len(pieces.ids) - before))
     return rows
 
 
