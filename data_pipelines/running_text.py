@@ -71,16 +71,15 @@ def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> Runnin
         DataError: a file is missing or no UTF-8, or all are empty.
         UsageError: a file is a table.
     """
-    sizes, parts = collections.Counter(), []
+    sizes, stream = collections.Counter(), []
+    end = np.array(end_of_documents(tokenizer), np.int32)
     for text in (text for path in expand(patterns, "--test_file") for text in _contents(path)):
         if not text.strip():
             continue
         sizes.update(_sizes(text), ends=text.count("\n") if _keeps_line_ends(tokenizer) else 0, documents=1)
-        texts = list(_cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS))
-        parts.append([pieces.ids for part in texts for pieces in tokenizer.encode_batch([part])])
-    end = end_of_documents(tokenizer)
-    stream = [[*end, *(i for ids in part for i in ids)] for part in parts]
-    return _made([np.array(ids, np.int32) for ids in stream], sizes, tokenizer, patterns)
+        parts = _cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS)
+        stream += [end, *(np.array(tokenizer.encode(part).ids, np.int32) for part in parts)]
+    return _made(stream, sizes, tokenizer, patterns)
 
 
 def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, settings: Mapping) -> RunningText:

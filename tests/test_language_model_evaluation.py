@@ -137,12 +137,16 @@ def test_neither_the_batch_size_nor_logits_in_parts_change_anything(gpt2, monkey
     np.testing.assert_allclose(found, found[0], rtol=1e-6)
 
 
-def test_all_windows_share_one_compiled_function(gpt2):
+def test_all_windows_share_one_compiled_function_and_so_do_segments(gpt2, transformer_xl):
     scorer = load_scorer(gpt2)
     ids = np.arange(50, dtype=np.int32)
     compiled = windows.score(scorer, ids, 12, 5, 2)
     assert scorer.score.experimental_get_tracing_count() == 1
     assert compiled == pytest.approx(windows.score(eager(gpt2), ids, 12, 5, 2), rel=1e-6)
+    scorer = load_scorer(transformer_xl)
+    compiled = streams.score(scorer, ids, 6, 9, 2)
+    assert scorer.go_on.experimental_get_tracing_count() == 1
+    assert compiled == pytest.approx(streams.score(eager(transformer_xl), ids, 6, 9, 2), rel=1e-6)
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])

@@ -86,6 +86,7 @@ def _check_finite(loaded: Loaded, source: str) -> None:
 def window_length(model_dir: str, config: ModelConfig, asked: int | None) -> int:
     """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can."""
     trained = trained_length(model_dir) or config.max_sequence_length
+    trained += getattr(config, "memory_length", 0)  # of what a memory adds, everything may stand in one segment as well
     if asked and asked > trained:
         print(
             f"Note: --max_seq_length={asked}, but the run was trained on {trained} tokens; it knows nothing of places behind."
