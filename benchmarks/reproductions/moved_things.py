@@ -2,7 +2,7 @@
 
 People walk, take things up and put them down; a question asks where a thing was before it was somewhere. Words, sentences
 and questions are those of the task; how often each comes is set by eye after its test part, and is not the same. Stories are
-much shorter (about 20 sentences before a question, there 51), since short ones teach more in little time.
+much shorter (26 sentences before a question on average, there 51), since short ones teach more in little time.
 """
 
 import random

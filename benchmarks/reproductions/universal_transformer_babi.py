@@ -22,6 +22,8 @@ from data_pipelines.dataset import ArraySource, Batches
 from data_pipelines.errors import DataError
 from data_pipelines.grouping import buckets
 from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from xmodels.export.task_file import write_task
+from xmodels.jobs.run_folder import write_backbone
 from xmodels.models.folder import model_class
 from xmodels.tasks.answer_story import AnswerStory
 from xmodels.training import checkpoints, distribution
@@ -145,12 +147,19 @@ def trained(name: str, options, data: Data) -> dict:
         os.makedirs(folder, exist_ok=True)
         learner, batches = make(name, options, data)
         train(learner, batches, folder, options, data)
+        hand_over(learner, folder, data)
         scores = {task: score(learner, data.source(questions), batches) for task, questions in data.test.items()}
         found = {"scores": scores, "parameters": learner.backbone.count_params(), "curve": curve(folder)}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(found, file)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def hand_over(learner: Learner, folder: str, data: Data) -> None:
+    """Makes the folder one that `xmodels evaluate` and `predict` can ask."""
+    write_backbone(folder, learner.backbone, learner.objective, data.encoder.tokenizer)
+    write_task(folder, learner.objective, 2, SENTENCES + 1)
 
 
 def make(name: str, options, data: Data) -> tuple[Learner, Batches]:
@@ -278,10 +287,10 @@ def about(options, data: Data) -> str:
         "longer. So errors on task 3 are not comparable with published ones."
     )
     return (
-        f"{options.questions:,} training questions of each task, of task 3 {options.questions_3:,}, of which one in {DEV} is held out for the curves; the last "
-        "weights are tested, nothing is chosen. Sentences are places, the question is the last one; at most "
-        f"{SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, {options.num_steps:,} updates of {options.batch_size} "
-        f"questions, Adam with peak {options.learning_rate:g} after 200 steps, falling to 0; halting bias "
+        f"{options.questions:,} training questions of each task, of task 3 {options.questions_3:,}, of which one in {DEV} is "
+        "held out for the curves; the last weights are tested, nothing is chosen. Sentences are places, the "
+        f"question is the last one; at most {SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, "
+        f"{options.num_steps:,} updates of {options.batch_size} questions, Adam with peak {options.learning_rate:g} after 200 steps, falling to 0; halting bias "
         f"{options.halting_bias:g}, ponder weight {options.ponder_weight:g} (tensor2tensor: 0.01), halting as in tensor2tensor."
         + (made_up if data.made_up else "")
     )

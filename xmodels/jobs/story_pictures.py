@@ -12,7 +12,8 @@ def draw(story: Story, answer: StoryAnswer, attention: np.ndarray, truth: str | 
     """A figure of matplotlib: bars of steps, if the network decides about them, and a map for each step or layer.
 
     Args:
-        attention: float32 (T, H, S, S). Shown is the mean of the heads; rows of places that have stopped are left white.
+        attention: float32 (T, H, S, S). Shown is the mean of the heads. Rows of places that have stopped are left white,
+            and steps that no place takes are left out.
         truth: the right answer, where it is known.
     """
     from matplotlib import rc_context
@@ -21,19 +22,19 @@ def draw(story: Story, answer: StoryAnswer, attention: np.ndarray, truth: str | 
     count = min(attention.shape[-1], MOST_PLACES)
     lines = [*story[0], story[1]][-count:]
     maps = attention.mean(axis=1)[:, -count:, -count:]  # (T, S, S)
-    steps = None if answer.steps is None else answer.steps[-count:]
+    steps, most = None if answer.steps is None else answer.steps[-count:], len(maps)
+    maps = maps if steps is None else maps[: int(steps.max())]  # in later steps no place is awake
     with rc_context({"text.parse_math": False, "font.size": 8}):
         height = 0.2 * count + 1.2
         labels, square = 0.075 * max(len(line[:LONGEST]) for line in lines), max(1.2, 0.2 * count)
-        wide = square if steps is not None else 0.0
-        figure = Figure(figsize=(labels + wide + square * len(maps), height), layout="constrained")
-        ratios = [*([1.0] if steps is not None else []), *[1.0] * len(maps)]
-        axes = figure.subplots(1, len(ratios), sharey=True, squeeze=False, width_ratios=ratios)[0]
+        panels = len(maps) + (steps is not None)
+        figure = Figure(figsize=(labels + square * panels, height), layout="constrained")
+        axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
         axes[0].set_yticks(range(count), [_line(line, n) for n, line in enumerate(lines, 1)])
         axes[0].set_ylim(count - 0.5, -0.5)
         if steps is not None:
             axes[0].barh(range(count), steps, color="#1450c8")
-            axes[0].set(title="steps", xlim=(0, len(maps)))
+            axes[0].set(title="steps", xlim=(0, most), xticks=range(most + 1))
             axes[0].spines[["top", "right"]].set_visible(False)
         for step, (axis, shown) in enumerate(zip(axes[-len(maps) :], maps, strict=True)):
             if steps is not None:
