@@ -288,11 +288,11 @@ def about(options, data: Data) -> str:
     )
     return (
         f"{options.questions:,} training questions of each task, of task 3 {options.questions_3:,}, of which one in {DEV} is "
-        "held out for the curves; the last weights are tested, nothing is chosen. Sentences are places, the "
-        f"question is the last one; at most {SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, "
-        f"{options.num_steps:,} updates of {options.batch_size} questions, Adam with peak {options.learning_rate:g} after "
-        f"200 steps, falling to 0; halting bias {options.halting_bias:g}, ponder weight {options.ponder_weight:g} (tensor2tensor: 0.01), halting as in tensor2tensor."
-        + (made_up if data.made_up else "")
+        "held out for the curves; the last weights are tested, nothing is chosen. Sentences are places, the question is the "
+        f"last one; at most {SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, {options.num_steps:,} updates of "
+        f"{options.batch_size} questions, Adam with peak {options.learning_rate:g} after 200 steps, falling to 0; halting "
+        f"bias {options.halting_bias:g}, ponder weight {options.ponder_weight:g} (tensor2tensor: 0.01), halting as in "
+        "tensor2tensor." + (made_up if data.made_up else "")
     )
 
 
