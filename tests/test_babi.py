@@ -220,7 +220,7 @@ def test_learns_sixteen_stories_by_heart(name):
     questions = stories(16, seed=5)
     strategy = distribution.choose("one_device")
     with strategy.scope():
-        backbone, task = make(name)
+        backbone, task = make(name, num_layers=1)
         source = ArraySource(arrays_of(questions, ROOMS, width=10), "stories")
         batches = Batches(source, task.transform(), 16, 1)
         numbers = Optimization(num_steps=200, learning_rate=5e-3, num_warmup_steps=10, optimizer="adam")
@@ -322,10 +322,10 @@ def test_stories_that_people_write_are_answered_alike_however_they_are_given(str
 def test_training_resumes_to_the_same_weights(street, tmp_path):
     folder, flags = street
     cut = tmp_path / "cut"
-    assert invoke("finetune", **flags, test_file=folder, model_dir=cut) == 0
+    shutil.copytree(folder / "run", cut)
     last = sorted((cut / "checkpoints").iterdir())[-1]
     shutil.rmtree(last)
-    (cut / "results.json").unlink(missing_ok=True)
+    (cut / "results.json").unlink()
     assert invoke("finetune", **flags, test_file=folder, model_dir=cut) == 0
     weights = "backbone/weights.safetensors"
     assert (folder / "run" / weights).read_bytes() == (cut / weights).read_bytes()
