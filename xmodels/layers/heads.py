@@ -32,7 +32,9 @@ class MaskedLMHead(keras.layers.Layer):
     def call(self, x, positions, token_embedding):
         x = ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)  # (B, P, D)
         x = self.norm(self.activation(self.dense(x)))
-        return tied_logits(x, token_embedding) + ops.cast(self.bias, "float32")  # (B, P, V)
+        rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
+        logits = ops.add(tied_logits(rows, token_embedding), ops.cast(self.bias, "float32"))
+        return ops.reshape(logits, (*ops.shape(x)[:-1], logits.shape[-1]))  # (B, P, V)
 
 
 def tied_logits(x, token_embedding):

@@ -1,7 +1,42 @@
 """Adam's relatives as the originals wrote them, where Keras' own differ."""
 
 import keras
+import tensorflow as tf
 from keras import ops
+
+
+class FusedAdam:
+    """Adam's rule (Kingma and Ba, 2015, section 2, last form) by TensorFlow's own kernel, in front of a Keras optimizer.
+
+    Keras writes it as a chain of fourteen operations, each of which reads and writes all the numbers anew.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        step = ops.cast(self.iterations + 1, variable.dtype)
+        betas = self.beta_1, self.beta_2
+        powers = tuple(ops.power(ops.cast(beta, variable.dtype), step) for beta in betas)
+        moments = self._momentums[index], self._velocities[index]
+        fused_adam(variable, *moments, gradient, ops.cast(learning_rate, variable.dtype), betas, powers, self.epsilon)
+
+
+def fused_adam(variable, m, v, gradient, rate, betas, powers, epsilon) -> None:
+    """m and v become the moments; variable -= rate * sqrt(1 - powers[1]) / (1 - powers[0]) * m / (sqrt(v) + epsilon).
+
+    Args:
+        betas, powers: beta_1 and beta_2, and these to the power of the step; powers of 0 leave out bias correction.
+    """
+    numbers = {"beta1": betas[0], "beta2": betas[1], "beta1_power": powers[0], "beta2_power": powers[1]}
+    numbers |= {"lr": rate, "epsilon": epsilon}
+    handles = {
+        "var": variable.handle,
+        "m": m.value.handle,
+        "v": v.value.handle,
+    }  # Keras hands over TensorFlow's variable
+    tf.raw_ops.ResourceApplyAdam(
+        **handles, grad=tf.cast(gradient, variable.dtype),
+        **{name: tf.cast(number, variable.dtype) for name, number in numbers.items()},
+    )  # fmt: skip
 
 
 class BertAdam(keras.optimizers.Optimizer):
@@ -49,6 +84,17 @@ class BertAdam(keras.optimizers.Optimizer):
     def get_config(self):
         numbers = {name: getattr(self, name) for name in ("beta_1", "beta_2", "epsilon")}
         return {**super().get_config(), "weight_decay": self.decay, **numbers}
+
+
+class FusedBertAdam(BertAdam):
+    """The same by TensorFlow's own kernel: the decay first, which is independent of the rest."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        index, rate = self._get_variable_index(variable), ops.cast(learning_rate, variable.dtype)
+        if self._use_weight_decay(variable):
+            self.assign_sub(variable, variable * (rate * self.decay))
+        numbers = (self.beta_1, self.beta_2), (0.0, 0.0), self.epsilon
+        fused_adam(variable, self._m[index], self._v[index], gradient, rate, *numbers)
 
 
 class MtDnnAdamax(BertAdam):

@@ -16,12 +16,12 @@ NOT_DECAYED = ("bias", "gamma", "beta")
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class Adam(Synced, keras.optimizers.Adam):
+class Adam(Synced, adam.FusedAdam, keras.optimizers.Adam):
     """Keras' Adam (Kingma and Ba, 2015)."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class AdamW(Synced, keras.optimizers.AdamW):
+class AdamW(Synced, adam.FusedAdam, keras.optimizers.AdamW):
     """Keras' AdamW (Loshchilov and Hutter, 2019), with bias correction."""
 
 
@@ -41,7 +41,7 @@ class Adagrad(Synced, keras.optimizers.Adagrad):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class BertAdamW(Synced, adam.BertAdam):
+class BertAdamW(Synced, adam.FusedBertAdam):
     """BERT's: no bias correction."""
 
 

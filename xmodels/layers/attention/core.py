@@ -1,11 +1,13 @@
 """Scaled dot-product attention (Vaswani et al., 2017, equation 1) and the projections around it."""
 
+import math
+
 import keras
 from keras import ops
 
 from xmodels.layers.initialization import Initialization
 
-# Finite, so that a row without any visible key gives a uniform distribution and not NaN; small enough for float16.
+# Finite, so that a row without any visible key gives some distribution and not NaN; small enough for float16.
 HIDDEN = -3e4
 
 
@@ -19,11 +21,27 @@ def head_dim_of(hidden_dim: int, num_heads: int) -> int:
     return hidden_dim // num_heads
 
 
+class HeadProjection(keras.layers.EinsumDense):
+    """An EinsumDense from (B, L, ...) to (B, L, ...), computed as the product of two matrices.
+
+    As a batch of products, which Keras makes of it, the gradient of the kernel would be B kernels and their sum.
+    """
+
+    def call(self, x):
+        leading, inner = ops.shape(x)[:2], x.shape[2:]
+        width = math.prod(inner)
+        kernel = ops.reshape(self.kernel, (width, -1))  # (inner, outer)
+        y = ops.matmul(ops.reshape(x, (-1, width)), kernel)
+        if self.bias is not None:
+            y = ops.add(y, ops.reshape(self.bias, (-1,)))
+        return ops.reshape(y, (*leading, *self.kernel.shape[len(inner) :]))
+
+
 def split_heads(
     num_heads: int, head_dim: int, name: str, initialization: Initialization, use_bias: bool = True
-) -> keras.layers.EinsumDense:
+) -> HeadProjection:
     """A projection (B, L, D) -> (B, L, H, K)."""
-    return keras.layers.EinsumDense(
+    return HeadProjection(
         "bld,dhk->blhk",
         output_shape=(None, num_heads, head_dim),
         bias_axes="hk" if use_bias else None,
@@ -32,9 +50,9 @@ def split_heads(
     )
 
 
-def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool = True) -> keras.layers.EinsumDense:
+def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool = True) -> HeadProjection:
     """A projection (B, L, H, K) -> (B, L, D)."""
-    return keras.layers.EinsumDense(
+    return HeadProjection(
         "blhk,hkd->bld",
         output_shape=(None, hidden_dim),
         bias_axes="d" if use_bias else None,
@@ -57,7 +75,7 @@ def attention_probabilities(query, key, attention_mask=None):
     scale = ops.cast(query.shape[-1] ** -0.5, query.dtype)
     scores = ops.cast(ops.einsum("blhk,bshk->bhls", query * scale, key), "float32")
     if attention_mask is not None:
-        scores = ops.where(attention_mask, scores, HIDDEN)
+        scores = scores + ops.where(attention_mask, 0.0, HIDDEN)  # a choice at the size of the mask, often one row
     return ops.softmax(scores, axis=-1)
 
 

@@ -1,0 +1,27 @@
+"""Losses and metrics against their definitions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4], ids=lambda scale: f"{scale:g}")
+def test_cross_entropy_and_its_gradient_are_those_of_keras(scale):
+    rng = np.random.default_rng(0)
+    logits = tf.constant(rng.normal(size=(2, 3, 7)).astype("float32") * scale)
+    labels, weights = rng.integers(0, 7, (2, 3)).astype("int32"), rng.random((2, 3)).astype("float32")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(logits)
+        ours, weight = weighted_cross_entropy(labels, logits, weights)
+        theirs = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) * weights)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    np.testing.assert_allclose(weight, weights.sum(), rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(theirs, logits), atol=1e-6)
+
+
+def test_of_equal_logits_the_first_is_the_answer():
+    logits = tf.constant([[1.0, 3.0, 3.0], [-0.0, 0.0, -1.0], [-5.0, -7.0, -4.0], [0.0, 0.0, 0.0]])
+    for labels, right in (([1, 0, 2, 0], 4), ([2, 1, 2, 2], 1), ([0, 2, 0, 1], 0)):
+        assert float(weighted_accuracy(np.array(labels), logits, np.ones(4))[0]) == right
