@@ -4,8 +4,9 @@
 
 Pretraining: raw text (a sentence a line) -> tokenized -> masked LM steps of 32 x 128 tokens. Theirs as `run_mlm.py` does it
 (texts joined and cut into blocks, no padding); ours with create_pretraining_data (full_sentences, whole words) and
-pretrain. Fine-tuning: a file of `text, tab, label` rows, one epoch in batches of 32. Theirs as `run_glue.py` does it
-(padded to 128); ours with length buckets. Networks have the same sizes and vocabulary. Processor seconds from the first
+pretrain --pack_rows. Fine-tuning: a file of `text, tab, label` rows, one epoch in batches of 32. Theirs as `run_glue.py` does it
+(padded to 128); ours with length buckets. Networks have the same sizes and vocabulary, of at most `--vocab_size` pieces (BERT's has 30,522; a small corpus gives
+fewer). Processor seconds from the first
 byte read to the last step, without imports, on the same cores; real tokens are those that are no padding. Needs the
 packages transformers, torch, accelerate and datasets. Take it on a calm machine.
 """
@@ -27,9 +28,9 @@ def rows_of(path: str, most: int) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows if len(row) == 2][:most]
 
 
-def prepare(folder: str, size: str, corpus: str, train_file: str, most: int) -> None:
+def prepare(folder: str, size: str, corpus: str, train_file: str, most: int, vocab_size: int) -> None:
     """The network in both formats, and the labelled rows with a header."""
-    inference.make_run(size, folder, corpus)
+    inference.make_run(size, folder, corpus, vocab_size)
     with open(f"{folder}/train.tsv", "w", encoding="utf-8") as file:
         file.writelines(["text\tlabel\n", *(f"{text}\t{label}\n" for text, label in rows_of(train_file, most))])
 
@@ -44,7 +45,7 @@ def our_pretraining(folder: str, size: str, corpus: str, steps: int) -> dict:
     )
     options = Options(
         "roberta_wwm", run, size=size, data_dir=records, num_train_steps=steps, train_batch_size=BATCH, learning_rate=1e-4,
-        log_steps=steps, eval_steps=1,
+        log_steps=steps, eval_steps=1, pack_rows=True,
     )  # fmt: skip
 
     def work():
@@ -154,14 +155,15 @@ def main() -> None:
     for name in ("--corpus", "--train_file", "--output", "--folder"):
         parser.add_argument(name)
     parser.add_argument("--size", default="mini")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--vocab_size", type=int, default=30_522)
     parser.add_argument("--rows", type=int, default=1600)
     parser.add_argument("--cores", type=int, default=1)
     given = parser.parse_args()
     if not given.method:
         compare(given)
     elif given.method == "prepare":
-        prepare(given.folder, given.size, given.corpus, given.train_file, given.rows)
+        prepare(given.folder, given.size, given.corpus, given.train_file, given.rows, given.vocab_size)
         print("{}")
     elif given.method.endswith("pretraining"):
         method = our_pretraining if given.method.startswith("our") else their_pretraining
@@ -175,7 +177,7 @@ def compare(given) -> None:
     with tempfile.TemporaryDirectory() as folder:
         corpus, train_file = os.path.abspath(given.corpus), os.path.abspath(given.train_file)
         more = [f"--folder={folder}", f"--size={given.size}", f"--corpus={corpus}", f"--train_file={train_file}"]
-        more += [f"--steps={given.steps}", f"--rows={given.rows}"]
+        more += [f"--steps={given.steps}", f"--rows={given.rows}", f"--vocab_size={given.vocab_size}"]
         made = measure.alone("benchmarks.end_to_end", ["prepare", *more])
         if "error" in made:
             raise SystemExit(f"preparation: {made['error']}")
@@ -187,7 +189,8 @@ def compare(given) -> None:
             for job, name in (("pretraining", "pretraining"), ("fine-tuning", "finetuning"))
         }  # fmt: skip
     text = (
-        f"Made by `python -m benchmarks.end_to_end --size={given.size} --steps={given.steps} --rows={given.rows}`; its head says "
+        f"Made by `python -m benchmarks.end_to_end --size={given.size} --steps={given.steps} --rows={given.rows} "
+        f"--vocab_size={given.vocab_size}`; its head says "
         f"what is measured.\n\n{measure.machine(given.cores)}\n{report(given.size, jobs, given)}"
     )
     print(text)

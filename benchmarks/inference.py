@@ -34,7 +34,7 @@ def read_texts(path: str) -> list[str]:
         return [line.strip() for line in file if line.strip()][:512]
 
 
-def make_run(size: str, folder: str, texts: str) -> None:
+def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None:
     """A classifier with random weights as a run folder, its SavedModel, its graph for ONNX, and a Hugging Face folder."""
     import keras
 
@@ -49,7 +49,7 @@ def make_run(size: str, folder: str, texts: str) -> None:
     from xmodels.tasks.classify import Classify
 
     keras.utils.set_random_seed(0)
-    tokenizer = WordPieceTokenizer(train_wordpiece(open_corpus(texts, "en"), 8000))
+    tokenizer = WordPieceTokenizer(train_wordpiece(open_corpus(texts, "en"), vocab_size))
     config = BertConfig(len(tokenizer.vocabulary), activation="gelu", **SIZES[size])
     backbone, task = Bert(config).initialize(), Classify(config, ("no", "yes", "perhaps"))
     task.forward(backbone, {name: x[:1] for name, x in full_batch().items()})  # creates the head

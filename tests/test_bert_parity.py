@@ -172,6 +172,21 @@ def test_states_and_attention_are_those_of_hugging_face(hugging_face):
     assert_close(found["pooled_output"], outputs["pooled_output"])
 
 
+def test_the_summary_is_that_of_the_whole_network(hugging_face):
+    """Of the last block it computes the first token alone; dropout is off, so gradients are equal too."""
+    backbone, batch = hugging_face.backbone, hugging_face.batch
+    found = []
+    for call in (backbone, backbone.summarize):
+        with tf.GradientTape() as tape:
+            pooled = call(batch, training=False)["pooled_output"]
+            loss = tf.reduce_sum(pooled * tf.reshape(tf.range(tf.size(pooled), dtype="float32"), pooled.shape))
+        gradients = tape.gradient(loss, [v.value for v in backbone.trainable_variables])
+        found.append([pooled, *map(tf.convert_to_tensor, gradients)])
+    largest = max(float(tf.reduce_max(tf.abs(value))) for value in found[0])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6 * largest)
+
+
 def test_logits_and_losses_are_those_of_hugging_face(hugging_face):
     outputs, backbone, batch = hugging_face.case.outputs, hugging_face.backbone, hugging_face.batch
     objective = hugging_face.objective

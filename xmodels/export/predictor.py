@@ -18,6 +18,8 @@ ADVICE = {  # for inputs of another number of texts than the key
     2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
 }
 
+POOL = 32  # batches that are tokenized at once, and sorted by their number of tokens
+
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
@@ -106,18 +108,24 @@ class Predictor:
         self._check(texts)
         predictions: list[Prediction | None] = [None] * len(texts)
         order = sorted(range(len(texts)), key=lambda index: sum(map(len, texts[index])))
-        for first in range(0, len(texts), batch_size):
-            places = order[first : first + batch_size]
-            rows = [texts[place] for place in places]
-            features = self.features(rows)
-            used = features["padding_mask"].any(axis=0)  # of the columns up to a multiple of 8
-            features = {name: tf.constant(value[:, used]) for name, value in features.items()}
-            answer = {name: value.numpy() for name, value in self._answer(features).items()}
-            for place, label, row in zip(places, answer["label_ids"], answer["probabilities"], strict=True):
-                probabilities = dict(zip(self.labels, row.tolist(), strict=True))
-                predictions[place] = Prediction(self.labels[label], probabilities)
-            progress(len(rows))
+        for first in range(0, len(texts), POOL * batch_size):
+            pool = order[first : first + POOL * batch_size]
+            features = self.features([texts[place] for place in pool])
+            by_length = np.argsort(features["padding_mask"].sum(axis=1), kind="stable")
+            for start in range(0, len(pool), batch_size):
+                rows = by_length[start : start + batch_size]
+                answers = self._answer_rows({name: value[rows] for name, value in features.items()})
+                for row, answer in zip(rows, answers, strict=True):
+                    predictions[pool[row]] = answer
+                progress(len(rows))
         return predictions
+
+    def _answer_rows(self, features: dict[str, np.ndarray]) -> list[Prediction]:
+        """The answers to rows of features, without the columns that are padding in all of them."""
+        used = features["padding_mask"].any(axis=0)
+        found = self._answer({name: tf.constant(value[:, used]) for name, value in features.items()})
+        rows = zip(found["label_ids"].numpy(), found["probabilities"].numpy().tolist(), strict=True)
+        return [Prediction(self.labels[label], dict(zip(self.labels, row, strict=True))) for label, row in rows]
 
     def _check(self, texts) -> None:
         num_texts = self.num_texts or (len(texts[0]) if texts and not isinstance(texts[0], str) else 1)

@@ -25,6 +25,7 @@ class PostNormBlock(Block):
     Call arguments:
         x: (B, L, D).
         attention_mask: passed to the mixer.
+        context: (B, S, D), passed to the mixer where it is given: what the tokens at hand look at.
 
     Returns:
         (B, L, D)
@@ -38,8 +39,9 @@ class PostNormBlock(Block):
         self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
-    def call(self, x, attention_mask=None, training=None):
-        mixed = self.mixer(x, attention_mask=attention_mask, training=training)
+    def call(self, x, attention_mask=None, context=None, training=None):
+        others = {} if context is None else {"context": context}
+        mixed = self.mixer(x, attention_mask=attention_mask, training=training, **others)
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))

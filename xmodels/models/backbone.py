@@ -104,6 +104,10 @@ class Backbone(keras.Model):
         """Creates all weights before Keras loads them; the shapes that it kept do not matter."""
         self.initialize()
 
+    def summarize(self, features, training=None) -> dict:
+        """What a call returns, perhaps without what only the states of single tokens need."""
+        return self(features, training=training)
+
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""
         features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}

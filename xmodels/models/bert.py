@@ -73,6 +73,20 @@ class Bert(Backbone):
             first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
+    def summarize(self, features, training=None):
+        """`pooled_output` alone, as of a call: of the last block, nothing is computed that only other tokens need.
+
+        That is ten twelfths of the block; with four blocks, a fifth of the network.
+        """
+        if "pack_ids" in features:
+            return self(features, training=training)
+        attention_mask = masks.padding(features["padding_mask"])
+        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)
+        for block in self.blocks[:-1]:
+            x = block(x, attention_mask=attention_mask, training=training)
+        first = self.blocks[-1](x[:, :1], attention_mask=attention_mask, context=x, training=training)  # (B, 1, D)
+        return {"pooled_output": self.pooler(first[:, 0])}
+
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
         attention_mask = masks.padding(features["padding_mask"])

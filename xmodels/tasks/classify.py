@@ -31,7 +31,7 @@ class Classify(Task):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, backbone, batch, training=None):
-        outputs = backbone(batch, training=training)
+        outputs = backbone.summarize(batch, training=training)
         hidden = self.dropout(self.reading.summary(outputs, batch), training=training)  # (B, D)
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
 
