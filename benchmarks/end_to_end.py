@@ -5,8 +5,8 @@
 Pretraining: raw text (a sentence a line) -> tokenized -> masked LM steps of 32 x 128 tokens. Theirs as `run_mlm.py` does it
 (texts joined and cut into blocks, no padding); ours with create_pretraining_data (full_sentences, whole words) and
 pretrain --pack_rows. Fine-tuning: a file of `text, tab, label` rows, one epoch in batches of 32. Theirs as `run_glue.py` does it
-(padded to 128); ours with length buckets. Networks have the same sizes and vocabulary, of at most `--vocab_size` pieces (BERT's has 30,522; a small corpus gives
-fewer). Processor seconds from the first
+(padded to 128); ours with length buckets. Networks have the same sizes
+and vocabulary, of at most `--vocab_size` pieces (BERT's has 30,522; a small corpus gives fewer). Processor seconds from the first
 byte read to the last step, without imports, on the same cores; real tokens are those that are no padding. Needs the
 packages transformers, torch, accelerate and datasets. Take it on a calm machine.
 """
