@@ -37,9 +37,10 @@ def test_softmax_normalisations_and_losses_stay_in_float32(policy):
     specs = batch, tf.TensorSpec((2,)), tf.TensorSpec((2,), tf.uint32)
     graph = learner._gradients.get_concrete_function(*specs).graph
     delicate = [(name, op, attr["T"].type) for name, op, attr in operations(graph) if op in DELICATE]
-    assert {op for _, op, _ in delicate} >= {"Softmax", "Rsqrt", "SparseSoftmaxCrossEntropyWithLogits"}
+    assert {op for _, op, _ in delicate} >= {"Softmax", "Log", "Rsqrt", "SquaredDifference"}
     assert not [each for each in delicate if each[2] != tf.float32.as_datatype_enum]
-    products = {attr["T"].type for _, op, attr in operations(graph) if op == "BatchMatMulV2" or op == "Einsum"}
+    products = [(name, attr["T"].type) for name, op, attr in operations(graph) if op in ("BatchMatMulV2", "MatMul")]
+    products = {kind for name, kind in products if "bert" in name}  # the head of two classes is in float32
     assert products == {tf.as_dtype(policy).as_datatype_enum}  # while the work is done in 16 bits
     assert {v.dtype for v in learner.variables} == {"float32"}
     assert all(v.dtype == np.float32 or v.ndim == 0 for v in slots(learner))
