@@ -182,7 +182,8 @@ class Batches:
 
     Attributes:
         source: a RecordSource or ArraySource.
-        transform: the op that makes a batch ready for the network.
+        transform: the op that makes a batch ready for the network. It is traced once for all datasets that read the same
+            features, of these batches and of others that `dataclasses.replace` makes of them.
         batch_size: examples a batch, over all replicas.
         seed: shuffles and draws.
         keep: names of the features that the network may need; others are dropped. None keeps all.
@@ -196,6 +197,10 @@ class Batches:
     seed: int = 0
     keep: tuple[str, ...] | None = None
     grouping: Grouping | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
+            object.__setattr__(self, "transform", tf.function(self.transform))
 
     def training(
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,

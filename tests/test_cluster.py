@@ -101,7 +101,7 @@ def test_a_dead_worker_ends_the_others_and_the_same_command_resumes(records, sma
     options = Options(
         system="bert_wwm", model_dir=str(tmp_path / "run"), data_dir=records, model_config_file=str(config),
         num_train_steps=60, train_batch_size=8, learning_rate=1e-3, num_warmup_steps=2, optimizer="bert_adamw",
-        save_checkpoints_steps=5, log_steps=5, eval_steps=2,
+        adam_epsilon=1e-4, save_checkpoints_steps=5, log_steps=5, eval_steps=2,
     )  # fmt: skip
     flags = flags_of(options)
     processes = start(["launch", "pretrain", *flags], tmp_path)
@@ -139,7 +139,7 @@ def test_two_workers_fine_tune_evaluate_and_hand_over_the_best_epoch_of_one_devi
     options = finetuning.Options(
         init_checkpoint=str(begun), model_dir=str(tmp_path / "run"), train_file=str(ROOT / "samples/zh/train.tsv"),
         eval_file=str(tmp_path / "equal.tsv"), test_file=str(ROOT / "samples/zh/dev.tsv"), max_seq_length=32,
-        train_batch_size=16, num_train_epochs=3, learning_rate=1e-3, log_steps=5, ema_decay=0.5, log_norms_steps=6,
+        train_batch_size=16, num_train_epochs=3, learning_rate=1e-3, adam_epsilon=1e-4, log_steps=5, ema_decay=0.5, log_norms_steps=6,
     )  # fmt: skip
     codes, said = finish(start(["launch", "finetune", *flags_of(options)], tmp_path), tmp_path)
     assert codes == [0, 0], said

@@ -186,6 +186,26 @@ def test_examples_of_arrays_keep_their_columns_together():
     assert last["flag"].numpy().tolist() == [True, False, False, False] and last["pair"].shape == (4, 2)
 
 
+def test_datasets_of_equal_features_share_one_trace_of_the_transform(source):
+    """A training makes six datasets before its first step, and tracing took most of its start."""
+    traced = []
+
+    def op(features):
+        traced.append(1)
+        return features
+
+    batches = Batches(source, op, 4)
+    other = dataclasses.replace(batches, batch_size=5, seed=3)
+    for made in (batches.zeros, batches.once, lambda: other.once(2), other.zeros):
+        made()
+    assert len(traced) == 1
+    plain = [batches_of(source).training(), batches_of(source).once()]
+    for dataset_of, expected in zip((batches.training(), batches.once()), plain, strict=True):
+        for batch, same in zip(dataset_of.take(5), expected, strict=False):
+            assert all(np.array_equal(batch[name], same[name]) for name in same)
+    assert len(traced) == 1
+
+
 def test_the_transform_runs_on_batches_and_only_kept_features_leave(source):
     def double(features):
         return {**features, "double": 2 * features["number"]}
