@@ -12,6 +12,8 @@ class FusedAdam:
     """
 
     def update_step(self, gradient, variable, learning_rate):
+        if keras.backend.backend() != "tensorflow":  # for `tpu_preflight --backend=jax`
+            return super().update_step(gradient, variable, learning_rate)
         index = self._get_variable_index(variable)
         step = ops.cast(self.iterations + 1, variable.dtype)
         betas = self.beta_1, self.beta_2
@@ -90,6 +92,8 @@ class FusedBertAdam(BertAdam):
     """The same by TensorFlow's own kernel: the decay first, which is independent of the rest."""
 
     def update_step(self, gradient, variable, learning_rate):
+        if keras.backend.backend() != "tensorflow":
+            return super().update_step(gradient, variable, learning_rate)
         index, rate = self._get_variable_index(variable), ops.cast(learning_rate, variable.dtype)
         if self._use_weight_decay(variable):
             self.assign_sub(variable, variable * (rate * self.decay))
