@@ -22,7 +22,8 @@ PLACES = 16  # of a larger corpus, from which a report takes its text
 
 def train_vocabulary(
     input_file: str, output_file: str, language: str, input_format: str, tokenizer: str, vocab_size: int,
-    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None, **reading,
+    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None,
+    segmenter: str | None = None, **reading,
 ) -> None:  # fmt: skip
     """Trains and writes a vocabulary; see `launch/train_vocabulary.py` for the arguments."""
     as_folder = not os.path.splitext(output_file)[1]
@@ -30,10 +31,10 @@ def train_vocabulary(
         check_form(output_file, tokenizer, "output_file")
     elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
         as_folder = False  # a plain name is a file, as it always was
-    if tokenizer == "words" and language == "zh" and not as_folder:
+    if tokenizer == "words" and (segmenter or language == "zh") and not as_folder:
         raise UsageError(
-            f"--output_file={output_file}: Chinese words need their segmenter remembered beside them; name a folder, "
-            "without an ending."
+            f"--output_file={output_file}: {'words' if segmenter else 'Chinese words'} need their segmenter remembered beside "
+            "them; name a folder, without an ending."
         )
     places = _places(output_file, tokenizer, as_folder)
     for path in places.values():
@@ -42,7 +43,7 @@ def train_vocabulary(
     corpus = checked_language(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
-        trained = train_tokenizer(tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update)
+        trained = train_tokenizer(tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update, segmenter)
         progress.update(progress.total - progress.n)
     contents = trained.files()
     if as_folder:

@@ -22,6 +22,7 @@ COMMAND.boolean(
 COMMAND.integer(
     "min_frequency", None, "Leave out pieces that occur less often. Default 2; not for sentencepiece.", minimum=1
 )
+COMMAND.choice("segmenter", None, ["none", "jieba", "presegmented"], "What parts words, for --tokenizer=words: punctuation and blanks (none), jieba, or blanks alone (presegmented), as in WikiText. Default: jieba for Chinese, else none.")  # fmt: skip
 COMMAND.section("Output")
 COMMAND.string(
     "output_file",

@@ -1,6 +1,7 @@
 """Trains vocabularies by the name of their kind. Equal text gives equal files, on any number of cores."""
 
 import collections
+import functools
 import io
 from collections.abc import Callable
 
@@ -88,11 +89,14 @@ def characters(corpus: Corpus, size: int, lower: bool, min_frequency: int, progr
     return CharacterTokenizer(_most_frequent(counts, [*SPECIAL_TOKENS, SPACE], size, min_frequency), lower)
 
 
-def whole_words(corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress) -> WordTokenizer:
-    """The special tokens, then the words, the most frequent first; jieba finds the Chinese ones."""
-    segmenter = "jieba" if corpus.language == "zh" else "none"
+def whole_words(
+    corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress, segmenter: str | None = None
+) -> WordTokenizer:
+    """The special tokens, then the words, the most frequent first; jieba finds the Chinese ones unless told otherwise."""
+    segmenter = segmenter or ("jieba" if corpus.language == "zh" else "none")
     split = WordSplitter(lower, segmenter)
     counts = _count(corpus, lambda text: [word for word, _ in split(text)], progress)
+    counts.pop("<unk>", None)  # prepared corpora, such as WikiText, write it for what is unknown, and so it shall be read
     return WordTokenizer(_most_frequent(counts, list(SPECIAL_TOKENS), size, min_frequency), lower, segmenter)
 
 
@@ -128,6 +132,7 @@ def train_tokenizer(
     do_lower_case: bool | None = None,
     min_frequency: int | None = None,
     progress: Progress = lambda num_bytes: None,
+    segmenter: str | None = None,
 ) -> Tokenizer:
     """Learns a vocabulary of `kind`.
 
@@ -135,6 +140,7 @@ def train_tokenizer(
         size: entries, special tokens included; fewer where the corpus does not yield as many.
         do_lower_case: None as is usual for the kind.
         min_frequency: leave out what occurs less often; None is 2.
+        segmenter: what parts `words`, of those that a vocabulary folder may name; None is jieba for Chinese, else "none".
 
     Raises:
         UsageError: the kind is unknown, or a number does not fit the kind or the text.
@@ -143,6 +149,10 @@ def train_tokenizer(
         raise UsageError(f"--tokenizer={kind}: unknown. Known: {', '.join(TRAINERS)}.")
     if kind == "sentencepiece" and min_frequency is not None:
         raise UsageError("--min_frequency: SentencePiece chooses its pieces by their likelihood. Leave the flag out.")
+    if segmenter and kind != "words":
+        raise UsageError(f"--segmenter={segmenter}: parts the words of --tokenizer=words only. Leave the flag out.")
     train, _, lower = TRAINERS[kind]
+    if segmenter:
+        train = functools.partial(train, segmenter=segmenter)
     lower = lower if do_lower_case is None else do_lower_case
     return train(corpus, size, lower, 2 if min_frequency is None else min_frequency, progress)

@@ -1,0 +1,110 @@
+"""How well networks predict a stream: with a memory of some length, in segments, and in windows that slide."""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.ops.runs import frame_run
+from xmodels.models import folder
+from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.objectives.causal_lm import CausalLM
+
+
+def load(run: str, **changes):
+    """The network of a run, with other settings than it was trained with, and its objective."""
+    path = os.path.join(run, "backbone")
+    config, network = folder.read_config(path)
+    source = os.path.join(path, folder.WEIGHTS)
+    values = folder.read_weights(source)
+    backbone = network(dataclasses.replace(config, **changes)).initialize()
+    folder.assign("backbone", backbone, values, source)
+    objective = AdaptiveLM(config) if hasattr(backbone, "remember_nothing") else CausalLM()
+    folder.assign(objective.prefix, objective, values, source)
+    return backbone, objective
+
+
+def losses(objective, backbone, states, labels):
+    """Nats of each label: float32 (B, N)."""
+    logs = ops.log_softmax(objective.logits(states, backbone), axis=-1)
+    return -ops.take_along_axis(logs, ops.expand_dims(labels, -1), axis=-1)[..., 0]
+
+
+def with_memory(run: str, records: str, memory_length: int, clamp_length: int | None = None, rows: int = 8):
+    """Mean nats at each place of a segment, float64 (N,), of a stream that is read in `rows` parts.
+
+    The segments are as long as those that the network has learnt from; the memory need not be.
+    """
+    backbone, objective = load(run, clamp_length=clamp_length)
+
+    @tf.function
+    def step(batch, past):
+        outputs = backbone({**batch, **past})
+        found = losses(objective, backbone, outputs["sequence_output"], batch["labels"])
+        return found * batch["label_weights"], {name: outputs[name] for name in past}
+
+    past = backbone.remember_nothing(rows, memory_length) if memory_length else {}
+    sums, weights = 0.0, 0.0
+    for batch in _batches(records, rows):
+        found, past = step(batch, past)
+        sums, weights = sums + found.numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
+    return sums / weights, weights
+
+
+def in_segments(run: str, records: str, rows: int = 8):
+    """The same of a network without memory: every segment begins anew."""
+    backbone, objective = load(run)
+
+    @tf.function
+    def step(batch):
+        found = losses(objective, backbone, backbone(batch)["sequence_output"], batch["labels"])
+        return found * batch["label_weights"]
+
+    sums, weights = 0.0, 0.0
+    for batch in _batches(records, rows):
+        sums, weights = sums + step(batch).numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
+    return sums / weights, weights
+
+
+def in_windows(run: str, records: str, stride: int, rows: int = 64) -> float:
+    """Mean nats where a window moves on by `stride` tokens and only its last `stride` places count.
+
+    So each token sees at least length - `stride` tokens before it.
+    """
+    backbone, objective = load(run)
+    ids, labels = _stream(records)
+    length = backbone.config.max_sequence_length
+
+    @tf.function(reduce_retracing=True)
+    def step(token_ids, labels):
+        batch = {"token_ids": token_ids, "padding_mask": tf.ones_like(token_ids, tf.bool)}
+        states = backbone(batch)["sequence_output"][:, -stride:]
+        return losses(objective, backbone, states, labels[:, -stride:])
+
+    ends = np.arange(length, len(ids) + 1, stride)
+    index = ends[:, None] + np.arange(-length, 0)  # (W, length)
+    total = 0.0
+    for first in range(0, len(index), rows):
+        part = index[first : first + rows]
+        total += float(tf.reduce_sum(step(ids[part], labels[part])))
+    return total / (len(index) * stride)
+
+
+def _batches(records: str, rows: int) -> Batches:
+    source = RecordSource(records)
+    return Batches(source, frame_run(source.manifest.settings["max_sequence_length"]), rows).once()
+
+
+def _stream(records: str) -> tuple[np.ndarray, np.ndarray]:
+    """All inputs of a stream, and what follows each: int32 (T,)."""
+    found = [(b["token_ids"][0], b["labels"][0], b["label_weights"][0] > 0) for b in _batches(records, 1)]
+    ids, labels = (np.concatenate([row[i][row[2]] for row in found]) for i in (0, 1))
+    return ids.astype(np.int32), labels.astype(np.int32)
+
+
+def parameters(run: str) -> int:
+    """How many numbers a run has learnt, those of its objective included."""
+    return sum(v.size for v in folder.read_weights(os.path.join(run, "backbone", folder.WEIGHTS)).values())
