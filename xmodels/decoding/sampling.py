@@ -36,7 +36,7 @@ def sample(seed):
 
 def generate(
     decode: Callable, logits: Callable, past, prompt_ids, prompt_lengths, max_length: int,
-    end_id: int | None = None, pad_id: int = 0, pick: Callable = greedy, filters: Sequence[Callable] = (),
+    end_id: int | None = None, pad_id: int = 0, pick: Callable = greedy, filters: Sequence[Callable] = (), read=None,
 ):  # fmt: skip
     """Continues each prompt until its end token, or until `max_length` tokens in all.
 
@@ -48,6 +48,8 @@ def generate(
         pad_id: stands behind the end of a text.
         pick: (logits (B, V), position) -> the next token, int (B,).
         filters: of `decoding.filters`, applied before `pick`.
+        read: (number, state (B, D)) where `past` has read so many tokens of all prompts, at least 1, and the last left this
+            state. Networks whose past cannot go back need it: what is left of the prompts is then read token by token.
 
     Returns:
         int (B, max_length) texts with their prompts, and int (B,) their lengths, with the end token.
@@ -56,11 +58,14 @@ def generate(
     token_ids = ops.pad(prompt_ids, ((0, 0), (0, max_length - prompt_ids.shape[1])), constant_values=pad_id)
     real = ops.arange(max_length) < ops.expand_dims(prompt_lengths, 1)
     token_ids = ops.where(real, token_ids, pad_id)
-    # All prompts are read at once, up to the longest. Where one is shorter, what follows it is read again, position by
-    # position, and replaces the keys and values of its padding, at which no position before has looked.
-    states, past = decode(prompt_ids, past, 0)  # (B, P, D)
-    first = ops.min(prompt_lengths)
-    state = ops.take(states, first - 1, axis=1)  # (B, D)
+    if read is None:
+        # All prompts are read at once, up to the longest. Where one is shorter, what follows it is read again, position by
+        # position, and replaces the keys and values of its padding, at which no position before has looked.
+        states, past = decode(prompt_ids, past, 0)  # (B, P, D)
+        first = ops.min(prompt_lengths)
+        state = ops.take(states, first - 1, axis=1)  # (B, D)
+    else:
+        first, state = read
     ended = ops.zeros_like(prompt_lengths, dtype="bool")
 
     def going_on(position, token_ids, state, ended, lengths, past):

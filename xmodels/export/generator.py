@@ -16,9 +16,12 @@ from xmodels.decoding.sampling import generate
 from xmodels.export.task_file import BACKBONE_FOLDER, read_tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
+from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.objectives.base import Objective
 from xmodels.objectives.causal_lm import CausalLM
 
 GREEDY = Decoding(temperature=0.0)
+SEGMENTS = (256, 16, 1)  # tokens of a prompt that are read at once where a memory goes on; few shapes, so few functions
 
 
 class Generator:
@@ -26,11 +29,13 @@ class Generator:
 
     Args:
         max_length: tokens of a text with its prompt; a longer prompt loses its beginning.
+        objective: gives the logits of states; by default those of `CausalLM`.
     """
 
-    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int):
+    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int, objective: Objective | None = None):
         self.backbone, self.tokenizer, self.max_length = backbone, tokenizer, max_length
-        self.objective = CausalLM()
+        self.objective = objective or CausalLM()
+        self.remembers = hasattr(backbone, "remember_nothing")
         vocabulary = tokenizer.vocabulary
         self.end_id = vocabulary[EOS if EOS in vocabulary else SEP]  # as streams of records end their documents
         # The others never stood in the text that it learnt from.
@@ -55,8 +60,12 @@ class Generator:
         longest = config.max_sequence_length
         if max_length is not None and max_length > longest:
             raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
-        backbone, _ = folder.read_model(path)
-        return cls(backbone, read_tokenizer(path), max_length or longest)
+        backbone, heads = folder.read_model(path)
+        objective = CausalLM()
+        if hasattr(backbone.embedding, "tables"):  # cluster by cluster, with biases of its own
+            objective = AdaptiveLM(config)
+            folder.assign(objective.prefix, objective, heads, os.path.join(path, folder.WEIGHTS))
+        return cls(backbone, read_tokenizer(path), max_length or longest, objective)
 
     def logits(self, states):
         """(..., D) -> (..., V)"""
@@ -93,19 +102,37 @@ class Generator:
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in prompts], np.int32)
         function = self._function((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
-        texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32)))
+        read = self._read(token_ids[:, : lengths.min()], length) if self.remembers else None
+        texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32), read))
         stops = np.minimum(ends, lengths + max_new_tokens)
         return [row[a:b].tolist() for row, a, b in zip(texts, lengths, stops, strict=True)]
 
     def _sampler(self, decoding: Decoding, length: int):
         filters = [*Decoding(0.0, forbidden=self.forbidden).filters(), *decoding.filters()]
 
-        def function(token_ids, lengths, seed):
-            past = self.backbone.start(token_ids.shape[0], length)
+        def function(token_ids, lengths, seed, read):
+            *read, past = read or (self.backbone.start(token_ids.shape[0], length),)
             return generate(
                 self.backbone.decode, self.logits, past, token_ids, lengths, length, self.end_id,
-                pick=decoding.pick(seed), filters=filters,
+                pick=decoding.pick(seed), filters=filters, read=read or None,
             )  # fmt: skip
+
+        return function
+
+    def _read(self, token_ids: np.ndarray, length: int):
+        """How many tokens (B, R) were read, in segments; the state (B, D) of the last; and the past that they leave."""
+        rows, count = token_ids.shape
+        past, states, place = self._function(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
+        while place < count:
+            size = next(size for size in SEGMENTS if size <= count - place)
+            read = self._function(("read", rows, size, length), lambda: self.backbone.decode)
+            states, past = read(tf.constant(token_ids[:, place : place + size]), past, 0)
+            place += size
+        return tf.constant(count), None if states is None else states[:, -1], past
+
+    def _starter(self, rows: int, length: int):
+        def function():
+            return self.backbone.start(rows, length)
 
         return function
 
@@ -114,14 +141,19 @@ class Generator:
         steps = min(max_new_tokens, self.max_length - len(prompt))
         if steps < 1:
             return []
-        function = self._function((decoding, len(prompt), steps), lambda: self._searcher(decoding, len(prompt), steps))
-        return function(np.array([prompt], np.int32)).numpy()[0, 0, 1:].tolist()
+        past, ids = None, np.array([prompt], np.int32)
+        if self.remembers:
+            ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
+        width = ids.shape[1]
+        function = self._function((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
+        return function(ids, past).numpy()[0, 0, 1:].tolist()
 
     def _searcher(self, decoding: Decoding, length: int, steps: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
 
-        def function(prompt):
-            past = self.backbone.start(1, length + steps)
+        def function(prompt, past):
+            if past is None:
+                past = self.backbone.start(1, length + steps)
             if length > 1:
                 _, past = self.backbone.decode(prompt[:, :-1], past, 0)
 

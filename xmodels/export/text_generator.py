@@ -11,6 +11,7 @@ from xmodels.decoding.sampling import generate, greedy, sample
 from xmodels.export.generator import GREEDY, Generator
 from xmodels.export.saved_model import NOTES, README, TITLES, VERSION, Export, check_free, check_serving_ops, new_folder
 
+LONGEST = 1024  # tokens of a text with its prompt, where the network sets no bound
 CHECKED = ("The", "今天天气", "", "A somewhat longer beginning of a text, which")
 
 
@@ -22,7 +23,7 @@ class ServedGenerator(tf.Module):
         self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
         self.backbone, self.objective = generator.backbone, generator.objective
         self.end_id, self.max_length = generator.end_id, generator.max_length
-        self.forbidden = generator.forbidden
+        self.forbidden, self.remembers = generator.forbidden, generator.remembers
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
 
@@ -35,10 +36,13 @@ class ServedGenerator(tf.Module):
         token_ids = tf.where(lengths[:, None] == 0, start, token_ids)
         lengths = tf.maximum(lengths, 1)
         changes = [*([filters.never(self.forbidden)] if self.forbidden else []), *more_filters]
-        past = self.backbone.start(tf.shape(token_ids)[0], self.max_length)
+        past, read = self.backbone.start(tf.shape(token_ids)[0], self.max_length), None
+        if self.remembers:  # then prompts are read token by token, as the past cannot go back from the longest
+            states, past = self.backbone.decode(token_ids[:, :1], past, 0)
+            read = tf.constant(1), states[:, 0]
         texts, ends = generate(
             self.backbone.decode, lambda states: self.objective.logits(states, self.backbone), past, token_ids, lengths,
-            self.max_length, self.end_id, pick=pick, filters=changes,
+            self.max_length, self.end_id, pick=pick, filters=changes, read=read,
         )  # fmt: skip
         new = tf.RaggedTensor.from_tensor(texts, lengths=ends)
         place = tf.ragged.range(tf.cast(new.row_lengths(), tf.int32))
@@ -72,6 +76,8 @@ def export(
     export_dir = os.path.realpath(export_dir)
     check_free(export_dir, overwrite)
     generator = Generator.load(run, max_length)
+    if generator.remembers and max_length is None:  # such a network reads texts of any length, a graph does not
+        generator.max_length = LONGEST
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
         save(ServedGenerator(generator, serving_ops), model)

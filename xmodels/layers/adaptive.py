@@ -42,6 +42,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return [getattr(self, f"projection_{i}", None) for i in range(len(self.widths))]
 
     def call(self, token_ids):
+        token_ids = ops.cast(token_ids, "int32")  # as `Embedding` does: a SavedModel of Keras traces with floats
         if len(self.widths) == 1:
             x = ops.take(ops.cast(self.tables[0], self.compute_dtype), token_ids, axis=0)
             return self._projected(x, self.projections[0]) * self.scale

@@ -84,13 +84,26 @@ class RecurrentBlock(Block):
             self.content_bias, self.position_bias = biases(self, config)
 
     def call(self, x, memory, signal, content_bias=None, position_bias=None, attention_mask=None, training=None):
-        if content_bias is None:
-            content_bias, position_bias = self.content_bias, self.position_bias
+        content_bias, position_bias = self._biases(content_bias, position_bias)
         states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
         if self.pre_norm:
             states = self.mixer_norm(states)
         query = states[:, -x.shape[1] :] if self.pre_norm else x
         mixed = self.mixer(query, states, signal, content_bias, position_bias, attention_mask, training=training)
+        return self._finish(x, mixed, training)
+
+    def step(self, x, past, place, content_bias=None, position_bias=None, attention_mask=None):
+        """The same with keys and values in place of the memory; see `RelativeAttention.step`."""
+        content_bias, position_bias = self._biases(content_bias, position_bias)
+        query = self.mixer_norm(x) if self.pre_norm else x
+        mixed, past = self.mixer.step(query, past, place, content_bias, position_bias, attention_mask)
+        return self._finish(x, mixed, False), past
+
+    def _biases(self, content_bias, position_bias):
+        return (self.content_bias, self.position_bias) if content_bias is None else (content_bias, position_bias)
+
+    def _finish(self, x, mixed, training):
+        """What follows the attention."""
         x = x + self.dropout(mixed, training=training)
         if self.pre_norm:
             changed = self.feedforward(self.feedforward_norm(x), training=training)
@@ -159,6 +172,47 @@ class TransformerXL(Backbone):
             outputs["memory_filled"] = ops.minimum(filled + length, slots)
         return outputs, states
 
+    def start(self, batch_size: int, length: int):
+        """The memory of texts that begin, as `decode` takes it: for each block keys and values, and what its distances look
+        like, which are the same at every token; and how much of that counts, int (B,).
+
+        Args:
+            length: most tokens of a text, so that no more is kept than it can fill.
+        """
+        config = self.config
+        slots = min(config.memory_length, length)
+        shape = (batch_size, slots, config.num_heads, config.head_dim)
+        signal = self.signal(slots + 1)
+        memory = []
+        for block in self.blocks:
+            place = ops.expand_dims(block.mixer.position(signal), 0)  # (1, M + 1, H, K')
+            place = ops.broadcast_to(place, (batch_size, *place.shape[1:]))
+            memory.append((ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype), place))
+        return tuple(memory), ops.zeros((batch_size,), "int32")
+
+    def decode(self, token_ids, past, position):
+        """The next L tokens of texts, of which each sees the last M states before it: as read token by token with a memory.
+
+        Args:
+            token_ids: int (B, L).
+            past: of `start`, or of the call before.
+            position: of no importance, as positions are distances.
+
+        Returns:
+            Their states (B, L, D), and `past` with these tokens.
+        """
+        memory, filled = past
+        length, slots = token_ids.shape[1], memory[0][0].shape[1]
+        attention_mask = within(length, slots, filled, self.config.same_length)
+        shared = {} if self.biases is None else self.biases.both()
+        signal = self.signal(slots + length) if length > 1 else None
+        x, present = self.embedding(token_ids), []
+        for block, (key, value, place) in zip(self.blocks, memory, strict=True):
+            here = place if signal is None else block.mixer.position(signal)
+            x, states = block.step(x, (key, value), here, attention_mask=attention_mask, **shared)
+            present.append((*states, place))
+        return x, (tuple(present), ops.minimum(filled + length, slots))
+
     def signal(self, keys: int):
         """(K, D): what distances K - 1, ..., 0 look like."""
         distances = ops.arange(keys - 1, -1, -1, dtype="float32")
@@ -197,6 +251,21 @@ def visible(length: int, slots: int, filled, same_length: bool):
     seen = key <= query + slots  # (N, K)
     if same_length and slots:
         seen = ops.logical_and(seen, key > query)
+    return _filled(seen, slots, filled)
+
+
+def within(length: int, slots: int, filled, same_length: bool):
+    """bool (B, 1, L, M + L): what tokens see that are read one by one with a memory: the query and M keys before it, or with
+    `same_length` one less."""
+    query, key = ops.expand_dims(ops.arange(length), 1), ops.expand_dims(ops.arange(slots + length), 0)
+    behind = query + slots - key  # (L, K)
+    seen = ops.logical_and(behind >= 0, behind < slots if same_length and slots else behind <= slots)
+    return _filled(seen, slots, filled)
+
+
+def _filled(seen, slots: int, filled):
+    """bool (N, K) -> (B, 1, N, K), less what was never filled."""
+    length = seen.shape[0]
     if not slots:
         return ops.reshape(seen, (1, 1, length, length))
     real = ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1)  # (B, K)

@@ -43,20 +43,40 @@ class RelativeAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout)
 
     def call(self, x, states, signal, content_bias, position_bias, attention_mask=None, training=None):
-        scores = self.scores(x, states, signal, content_bias, position_bias)
+        place = self.position(signal)  # (K, H, K')
+        query, key, value = self.query(x), self.key(states), self.value(states)
+        return self.attend(query, key, value, place, content_bias, position_bias, attention_mask, training)
+
+    def step(self, x, past, place, content_bias, position_bias, attention_mask):
+        """The same without training, where keys and values of the memory are kept instead of its states.
+
+        Args:
+            past: keys and values of M states, (B, M, H, K') each.
+            place: what `position` makes of the distances M + N - 1, ..., 0: (M + N, H, K'), or (B, M + N, H, K').
+
+        Returns:
+            (B, N, D), and `past` moved on by N.
+        """
+        parts = zip(past, (self.key(x), self.value(x)), strict=True)
+        key, value = (ops.concatenate(part, axis=1) for part in parts)
+        mixed = self.attend(self.query(x), key, value, place, content_bias, position_bias, attention_mask)
+        return mixed, (key[:, x.shape[1] :], value[:, x.shape[1] :])
+
+    def attend(self, query, key, value, place, content_bias, position_bias, attention_mask=None, training=None):
+        """(B, N, H, K') of queries and (B, K, H, K') of keys and values -> (B, N, D)"""
+        scores = self.scores(query, key, place, content_bias, position_bias)
         if attention_mask is not None:
             scores = ops.where(attention_mask, scores, HIDDEN)
-        value = self.value(states)
         probabilities = self.dropout(ops.cast(ops.softmax(scores, axis=-1), value.dtype), training=training)
         return self.merge(ops.einsum("bhls,bshk->blhk", probabilities, value))
 
-    def scores(self, x, states, signal, content_bias, position_bias):
+    def scores(self, query, key, place, content_bias, position_bias):
         """float32 (B, H, N, K), before the mask. Those of keys behind their query mean nothing."""
-        query, key, position = self.query(x), self.key(states), self.position(signal)
         content_bias, position_bias = (ops.cast(bias, query.dtype) for bias in (content_bias, position_bias))
         content = ops.einsum("blhk,bshk->bhls", query + content_bias, key)
-        place = shifted(ops.einsum("blhk,shk->bhls", query + position_bias, position))
-        return ops.cast((content + place) * self.scale, "float32")
+        rows = "bshk" if len(place.shape) == 4 else "shk"
+        distant = shifted(ops.einsum(f"blhk,{rows}->bhls", query + position_bias, place))
+        return ops.cast((content + distant) * self.scale, "float32")
 
 
 def shifted(x):
