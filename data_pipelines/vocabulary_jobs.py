@@ -43,7 +43,9 @@ def train_vocabulary(
     corpus = checked_language(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
-        trained = train_tokenizer(tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update, segmenter)
+        trained = train_tokenizer(
+            tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update, segmenter
+        )
         progress.update(progress.total - progress.n)
     contents = trained.files()
     if as_folder:

@@ -104,7 +104,8 @@ def train(system: str, config, records: str, held_out: str, steps: int, rows: in
     pretrain(
         Options(
             system, run, data_dir=records, eval_data_dir=held_out, model_config_file=path, num_train_steps=steps,
-            num_warmup_steps=steps // 20, train_batch_size=rows, seed=seed, log_steps=200, eval_every=steps, eval_steps=20, save_checkpoints_steps=500,
+            num_warmup_steps=steps // 20, train_batch_size=rows, seed=seed, log_steps=200,
+            eval_every=steps, eval_steps=20, save_checkpoints_steps=500,
             distribution_strategy="one_device", **TRAINING,
         )
     )  # fmt: skip

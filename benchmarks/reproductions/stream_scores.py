@@ -1,7 +1,9 @@
 """How well networks predict a stream: with a memory of some length, in segments, and in windows that slide."""
 
 import dataclasses
+import json
 import os
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -33,8 +35,18 @@ def losses(objective, backbone, states, labels):
     return -ops.take_along_axis(logs, ops.expand_dims(labels, -1), axis=-1)[..., 0]
 
 
-def with_memory(run: str, records: str, memory_length: int, clamp_length: int | None = None, rows: int = 8):
-    """Mean nats at each place of a segment, float64 (N,), of a stream that is read in `rows` parts.
+def kept(path: str, score: Callable, *arguments) -> dict:
+    """What `score` gives for the arguments; in a file beside the run, so that it is not computed twice."""
+    if not os.path.isfile(path):
+        found = score(*arguments)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(found, file)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def with_memory(run: str, records: str, memory_length: int, clamp_length: int | None = None, rows: int = 8) -> dict:
+    """Mean nats of a token (`nats`), and at each place of a segment (`places`), of a stream that is read in `rows` parts.
 
     The segments are as long as those that the network has learnt from; the memory need not be.
     """
@@ -46,15 +58,14 @@ def with_memory(run: str, records: str, memory_length: int, clamp_length: int | 
         found = losses(objective, backbone, outputs["sequence_output"], batch["labels"])
         return found * batch["label_weights"], {name: outputs[name] for name in past}
 
-    past = backbone.remember_nothing(rows, memory_length) if memory_length else {}
-    sums, weights = 0.0, 0.0
+    past, sums, weights = backbone.remember_nothing(rows, memory_length) if memory_length else {}, 0.0, 0.0
     for batch in _batches(records, rows):
         found, past = step(batch, past)
         sums, weights = sums + found.numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
-    return sums / weights, weights
+    return _means(sums, weights)
 
 
-def in_segments(run: str, records: str, rows: int = 8):
+def in_segments(run: str, records: str, rows: int = 8) -> dict:
     """The same of a network without memory: every segment begins anew."""
     backbone, objective = load(run)
 
@@ -66,11 +77,15 @@ def in_segments(run: str, records: str, rows: int = 8):
     sums, weights = 0.0, 0.0
     for batch in _batches(records, rows):
         sums, weights = sums + step(batch).numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
-    return sums / weights, weights
+    return _means(sums, weights)
 
 
-def in_windows(run: str, records: str, stride: int, rows: int = 64) -> float:
-    """Mean nats where a window moves on by `stride` tokens and only its last `stride` places count.
+def _means(sums: np.ndarray, weights: np.ndarray) -> dict:
+    return {"nats": float(sums.sum() / weights.sum()), "places": (sums / weights).tolist()}
+
+
+def in_windows(run: str, records: str, stride: int, rows: int = 64) -> dict:
+    """Mean nats of a token where a window moves on by `stride` tokens and only its last `stride` places count.
 
     So each token sees at least length - `stride` tokens before it.
     """
@@ -90,7 +105,7 @@ def in_windows(run: str, records: str, stride: int, rows: int = 64) -> float:
     for first in range(0, len(index), rows):
         part = index[first : first + rows]
         total += float(tf.reduce_sum(step(ids[part], labels[part])))
-    return total / (len(index) * stride)
+    return {"nats": total / (len(index) * stride)}
 
 
 def _batches(records: str, rows: int) -> Batches:

@@ -1,20 +1,17 @@
 """Transformer-XL against a vanilla Transformer: what a memory is worth, and what it saves (Dai et al., 2019).
 
-    python -m benchmarks.reproductions.transformer_xl --workdir=/tmp/xl          # about 45 minutes on one core
-    python -m benchmarks.reproductions.transformer_xl --workdir=/tmp/mine --text=mine:words:train.txt:test.txt
+    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about 45 minutes on one free core
+    python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --steps=3000
 
-Both networks have equally many parameters, read the same tokens in the same order and number, and are trained by `xmodels
-pretrain`. Finished runs in --workdir are taken as they are. Writes benchmarks/results/reproductions/transformer_xl.md and .png.
+Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`.
+What is finished in --workdir is taken as it is. Writes benchmarks/results/reproductions/transformer_xl.md and .png.
 """
 
 import argparse
 import dataclasses
-import importlib.metadata
 import json
-import math
 import os
 import pathlib
-import platform
 
 from xmodels.jobs.quiet import quiet_start
 
@@ -22,61 +19,65 @@ with quiet_start():
     import tensorflow as tf
 
     from benchmarks.reproductions import stream_models, stream_scores, window_speed
-    from benchmarks.reproductions.xl_report import Found, draw, report
+    from benchmarks.reproductions.common import RESULTS
+    from benchmarks.reproductions.stream_scores import kept
+    from benchmarks.reproductions.xl_report import Found, report
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 TIMES = (0, 1, 2, 4, 8)  # lengths of the memory at evaluation, in segments
 ATTENTION = (128, 200, 400, 800, 1600)  # keys that a token sees, where speed is measured
+STEPS = {"words": 1300, "characters": 1600}
+VANILLA = {"words": (1,), "characters": (1, 2)}  # lengths of its segments, in those of the Transformer-XL
 
 
-def texts(options) -> list[tuple[stream_models.Text, int]]:
-    """What to learn from, with the number of steps."""
+def texts(options) -> list[stream_models.Text]:
+    """What to learn from."""
     if options.text:
-        return [(stream_models.Text(*t.split(":"), segmenter=options.segmenter), options.steps) for t in options.text]
+        return [stream_models.Text(*text.split(":"), segmenter=options.segmenter) for text in options.text]
     folder = pathlib.Path(options.data)
     words = [str(folder / "wikitext-2" / f"{part}.txt.gz") for part in ("valid", "test")]
-    characters = str(folder / "tinyshakespeare/input.txt.gz")
     return [
-        (stream_models.Text("WikiText-2", "words", *words, segmenter="presegmented"), options.steps * 13 // 30),
-        (stream_models.Text("tinyshakespeare", "characters", characters), options.steps),
+        stream_models.Text("WikiText-2", "words", *words, segmenter="presegmented"),
+        stream_models.Text("tinyshakespeare", "characters", str(folder / "tinyshakespeare/input.txt.gz")),
     ]
 
 
-def compare(text: stream_models.Text, steps: int, options) -> Found:
+def compare(text: stream_models.Text, options) -> Found:
     """Trains on a text, or takes what was trained before, and scores."""
-    n, rows, seed = options.length, options.rows, options.seed
+    n, rows, steps = options.length, options.rows, options.steps or STEPS[text.units]
     folder = os.path.join(options.workdir, text.name)
     train, test = stream_models.make_records(text, n, folder)
-    settings = json.loads(pathlib.Path(train, "manifest.json").read_text())
-    size = settings["settings"]["vocabulary_size"]
+    held, tested = (json.loads(pathlib.Path(path, "manifest.json").read_text()) for path in (train, test))
+    size = held["settings"]["vocabulary_size"]
     both = stream_models.configs(size, n)
-    xl = stream_models.train("transformer_xl", both["transformer_xl"], train, test, steps, rows, seed, f"{folder}/xl")
+    xl = stream_models.train(
+        "transformer_xl", both["transformer_xl"], train, test, steps, rows, options.seed, f"{folder}/xl"
+    )
     memory = {}
     for times in TIMES:
         for clamp in (None, 2 * n) if times > 1 else (None,):
-            memory[times, clamp is not None] = stream_scores.with_memory(xl, test, times * n, clamp)
-            print(f"{text.name}: memory {times} x {n}, clamp {clamp}: {total(memory[times, clamp is not None]):.4f} nats")
+            path = f"{xl}/memory_{times}{'_clamped' if clamp else ''}.json"
+            scored = kept(path, stream_scores.with_memory, xl, test, times * n, clamp)
+            memory[times, clamp is not None] = scored
+            print(f"{text.name}: memory of {times} segments, clamp {clamp}: {scored['nats']:.4f} nats", flush=True)
     vanilla = {}
-    for times in (1, 2):
-        held = stream_models.make_records(text, times * n, folder)
+    for times in VANILLA[text.units]:
+        records = stream_models.make_records(text, times * n, folder)
         config = dataclasses.replace(both["gpt"], max_sequence_length=times * n)
-        run = stream_models.train("gpt", config, *held, steps, rows // times, seed, f"{folder}/vanilla_{times}")
-        segments = stream_scores.in_segments(run, held[1])
-        vanilla[times] = segments, stream_scores.in_windows(run, held[1], times * n // 4)
-        print(f"{text.name}: vanilla {times} x {n}: {total(segments):.4f} nats, sliding {vanilla[times][1]:.4f}")
-    counts = json.loads(pathlib.Path(test, "manifest.json").read_text())["statistics"]
+        run = f"{folder}/vanilla_{times}"
+        stream_models.train("gpt", config, *records, steps, rows // times, options.seed, run)
+        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, records[1])
+        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, records[1], times * n // 4)
+        vanilla[times] = segments, windows
+        print(
+            f"{text.name}: vanilla, {times} x {n}: {segments['nats']:.4f} nats, in windows {windows['nats']:.4f}",
+            flush=True,
+        )
     return Found(
-        text, size, steps, int(settings["statistics"]["tokens"]), int(counts["tokens"]),
-        counts["unknown_tokens"] / counts["tokens"], [stream_scores.parameters(r) for r in (xl, f"{folder}/vanilla_1")],
-        {key: total(value) for key, value in memory.items()}, memory[1, False][0],
-        {times: (total(segments), sliding) for times, (segments, sliding) in vanilla.items()}, vanilla[1][0][0],
+        text, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
+        tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
+        [stream_scores.parameters(run) for run in (xl, f"{folder}/vanilla_1")], memory, vanilla,
     )  # fmt: skip
-
-
-def total(scored) -> float:
-    """The mean over all places of a segment."""
-    means, weights = scored
-    return float((means * weights).sum() / weights.sum())
 
 
 def speeds(options) -> dict[int, dict[str, float]]:
@@ -91,37 +92,26 @@ def speeds(options) -> dict[int, dict[str, float]]:
     return {int(length): ways for length, ways in json.loads(path.read_text()).items()}
 
 
-def environment(options) -> str:
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("tensorflow", "keras", "numpy"))
-    return (
-        f"Python {platform.python_version()}, {versions}; {platform.machine()}, one core, no accelerator. Seed {options.seed}."
-    )
-
-
 def main(options) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     os.makedirs(options.workdir, exist_ok=True)
     fast = speeds(options)
-    found = [compare(text, steps, options) for text, steps in texts(options)]
-    output = pathlib.Path(options.output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    draw(found, fast, options.length, str(output.with_suffix(".png")))
-    output.write_text(report(found, fast, options, environment(options), output.with_suffix(".png").name), "utf-8")
-    print(output.read_text("utf-8"))
-    assert all(math.isfinite(value) for one in found for value in one.memory.values())
+    found = [compare(text, options) for text in texts(options)]
+    print(report(found, fast, options, options.output))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--workdir", required=True, help="Records, runs and timings; kept.")
-    parser.add_argument("--data", default=str(ROOT.parent / "shared/data/lm"), help="Folder of wikitext-2 and tinyshakespeare.")
-    parser.add_argument("--text", action="append", help="NAME:words|characters:TRAIN[:TEST] in place of these; may be repeated.")
-    parser.add_argument("--segmenter", default=None, help="Of the words of --text: none, jieba or presegmented.")
-    parser.add_argument("--length", type=int, default=32, help="Tokens of a segment, and of the memory in training.")
-    parser.add_argument("--rows", type=int, default=32, help="Segments of a batch; even.")
-    parser.add_argument("--steps", type=int, default=3000, help="Of characters and of --text; words get 13/30 of them.")
-    parser.add_argument("--rounds", type=int, default=7, help="Of the timings.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", default=str(ROOT / "benchmarks/results/reproductions/transformer_xl.md"))
+    add = parser.add_argument
+    add("--workdir", required=True, help="Records, runs, scores and timings; kept.")
+    add("--data", default=str(ROOT.parent / "shared/data/lm"), help="Folder that holds wikitext-2 and tinyshakespeare.")
+    add("--text", action="append", help="NAME:words|characters:TRAIN[:TEST] in place of these; may be repeated.")
+    add("--segmenter", help="Of the words of --text: none, jieba or presegmented.")
+    add("--length", type=int, default=32, help="Tokens of a segment, and of the memory in training.")
+    add("--rows", type=int, default=32, help="Segments of a batch; even.")
+    add("--steps", type=int, help="Of training. Default: 1,300 on words, 1,600 on characters.")
+    add("--rounds", type=int, default=7, help="Of the timings.")
+    add("--seed", type=int, default=1)
+    add("--output", default=RESULTS, help="Folder of the page.")
     main(parser.parse_args())
