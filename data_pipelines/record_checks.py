@@ -23,7 +23,7 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
     seen = 0
     for shard in range(min(SHARDS, len(source.paths))):
         try:
-            records = list(itertools.islice(tf.data.TFRecordDataset(source.paths[shard]).as_numpy_iterator(), SAMPLE))
+            records = _first_of(source, shard)
             if records:
                 values = {name: np.asarray(value) for name, value in source.parse(tf.constant(records)).items()}
                 _check(values, source, shard, vocabulary_size)
@@ -38,6 +38,20 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
             ) from None
         seen += len(records)
     return seen
+
+
+def count_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
+    """How often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for shard in range(min(SHARDS, len(source.paths))):
+        if records := _first_of(source, shard):
+            ids = np.asarray(source.parse(tf.constant(records))["token_ids"])
+            counts += np.bincount(ids.ravel(), minlength=vocabulary_size)
+    return counts
+
+
+def _first_of(source: RecordSource, shard: int) -> list[bytes]:
+    return list(itertools.islice(tf.data.TFRecordDataset(source.paths[shard]).as_numpy_iterator(), SAMPLE))
 
 
 def _check(values: Mapping[str, np.ndarray], source: RecordSource, shard: int, vocabulary_size: int) -> None:

@@ -252,6 +252,60 @@ def test_the_past_gets_no_gradient_and_the_future_is_invisible():
     np.testing.assert_allclose(one[:, :4], other[:, :4], atol=1e-6)
 
 
+def test_with_gradients_through_the_memory_the_past_would_get_some(monkeypatch):
+    monkeypatch.setattr(ops, "stop_gradient", lambda x: x)
+    backbone = tiny()
+    first, second = np.array([[1, 2, 3]], "int32"), np.array([[4, 5, 6]], "int32")
+    with tf.GradientTape() as tape:
+        past = backbone(features(first, backbone.remember_nothing(1)))
+        past = {name: past[name] for name in ("memory", "memory_filled")}
+        loss = tf.reduce_sum(backbone(features(second, past))["sequence_output"] ** 2)
+    gradient = np.array(tf.convert_to_tensor(tape.gradient(loss, backbone.embedding.table_0.value)))
+    assert np.abs(gradient[1:4]).min(axis=0).max() > 0
+
+
+def test_slots_that_were_never_filled_and_their_number_do_not_matter():
+    """So only distances count: before the same tokens stand 0, 3 or 8 places that hold anything."""
+    backbone = tiny()
+    token_ids = np.random.default_rng(0).integers(20, size=(2, 5)).astype("int32")
+    expected = backbone(features(token_ids))["sequence_output"]
+    for slots in (0, 3, 8):
+        past = backbone.remember_nothing(2, slots)
+        past["memory"] = past["memory"] + 9.0
+        np.testing.assert_allclose(backbone(features(token_ids, past))["sequence_output"], expected, atol=2e-5)
+    ends = {"memory": np.ones((2, 2, 3, 16), "float32"), "memory_filled": np.array([3, 1], "int32")}
+    partly = np.array(backbone(features(token_ids, ends))["sequence_output"])
+    assert np.abs(partly - np.array(expected)).max() > 1e-3  # what is filled does
+
+
+def test_without_the_terms_of_positions_the_order_of_the_memory_does_not_matter():
+    backbone = tiny(memory_length=6)
+    past = {
+        "memory": np.random.default_rng(1).normal(size=(1, 2, 6, 16)).astype("float32"),
+        "memory_filled": np.array([6], "int32"),
+    }
+    turned = {**past, "memory": past["memory"][:, :, ::-1]}
+    token_ids = np.array([[3, 1, 4]], "int32")
+
+    def difference():
+        one, other = (np.array(backbone(features(token_ids, p))["sequence_output"]) for p in (past, turned))
+        return np.abs(one - other).max()
+
+    assert difference() > 1e-2
+    for variable in [*backbone.biases.weights, *(block.mixer.position.kernel for block in backbone.blocks)]:
+        variable.assign(ops.zeros_like(variable))
+    assert difference() < 1e-5
+
+
+def test_one_cluster_is_the_plain_softmax():
+    backbone = tiny()
+    objective = AdaptiveLM(backbone.config)
+    objective.head.bias_0.assign(np.random.default_rng(2).normal(size=20))
+    states = np.random.default_rng(0).normal(size=(3, 16)).astype("float32")
+    plain = states @ np.array(backbone.embedding.table_0).T + np.array(objective.head.bias_0)
+    np.testing.assert_allclose(objective.logits(states, backbone), ops.log_softmax(plain), atol=1e-5)
+
+
 def test_the_signal_is_that_of_the_paper():
     backbone = tiny(clamp_length=5)
     rates = 10_000.0 ** (-np.arange(0, 16, 2) / 16)

@@ -11,9 +11,8 @@ from keras import ops
 
 from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.ops.runs import frame_run
+from xmodels.export.causal import objective_of
 from xmodels.models import folder
-from xmodels.objectives.adaptive_lm import AdaptiveLM
-from xmodels.objectives.causal_lm import CausalLM
 
 
 def load(run: str, **changes):
@@ -24,9 +23,7 @@ def load(run: str, **changes):
     values = folder.read_weights(source)
     backbone = network(dataclasses.replace(config, **changes)).initialize()
     folder.assign("backbone", backbone, values, source)
-    objective = AdaptiveLM(config) if hasattr(backbone, "remember_nothing") else CausalLM()
-    folder.assign(objective.prefix, objective, values, source)
-    return backbone, objective
+    return backbone, objective_of(backbone, values, source)
 
 
 def losses(objective, backbone, states, labels):

@@ -32,6 +32,7 @@ def system(case: Case) -> str | None:
     if not case.records.static:
         check_features(flags, case.source, case.recipe.objective(), case.recipe.packings)
     backbone = case.recipe.backbone()
+    network.warn_of_order(backbone.config, case.source)
     network.check_positions(backbone.config, case.records.sequence_length, flags.data_dir or flags.input_file)
     case.num_parameters = num_parameters(type(backbone), backbone.config)
     case.config = backbone.config
@@ -44,6 +45,9 @@ def num_parameters(model: type, config) -> int:
     Told from two networks with hardly any layers and pieces, so that a large one is never built: every further layer and
     every further piece add the same number. The heads are taken for those of BERT.
     """
+    if getattr(config, "cutoffs", ()):  # pieces of several widths
+        plain = dataclasses.replace(config, cutoffs=())
+        return num_parameters(model, plain) + config.table_weights - plain.table_weights
     one, two = (_shapes(model, dataclasses.replace(config, num_layers=n, vocabulary_size=FEW)) for n in (1, 2))
     least = sum(map(math.prod, one))
     layer = sum(map(math.prod, two)) - least

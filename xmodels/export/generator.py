@@ -13,12 +13,11 @@ from data_pipelines.text.vocabulary import EOS, SEP
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
+from xmodels.export.causal import generates, objective_of, remembers
 from xmodels.export.task_file import BACKBONE_FOLDER, read_tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
-from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.objectives.base import Objective
-from xmodels.objectives.causal_lm import CausalLM
 
 GREEDY = Decoding(temperature=0.0)
 SEGMENTS = (256, 16, 1)  # tokens of a prompt that are read at once where a memory goes on; few shapes, so few functions
@@ -29,13 +28,13 @@ class Generator:
 
     Args:
         max_length: tokens of a text with its prompt; a longer prompt loses its beginning.
-        objective: gives the logits of states; by default those of `CausalLM`.
+        objective: gives the logits of states.
     """
 
-    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int, objective: Objective | None = None):
+    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int, objective: Objective):
         self.backbone, self.tokenizer, self.max_length = backbone, tokenizer, max_length
-        self.objective = objective or CausalLM()
-        self.remembers = hasattr(backbone, "remember_nothing")
+        self.objective = objective
+        self.remembers = remembers(type(backbone))
         vocabulary = tokenizer.vocabulary
         self.end_id = vocabulary[EOS if EOS in vocabulary else SEP]  # as streams of records end their documents
         # The others never stood in the text that it learnt from.
@@ -61,10 +60,7 @@ class Generator:
         if max_length is not None and max_length > longest:
             raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
         backbone, heads = folder.read_model(path)
-        objective = CausalLM()
-        if hasattr(backbone.embedding, "tables"):  # cluster by cluster, with biases of its own
-            objective = AdaptiveLM(config)
-            folder.assign(objective.prefix, objective, heads, os.path.join(path, folder.WEIGHTS))
+        objective = objective_of(backbone, heads, os.path.join(path, folder.WEIGHTS))
         return cls(backbone, read_tokenizer(path), max_length or longest, objective)
 
     def logits(self, states):
@@ -184,11 +180,6 @@ def continues_texts(path: str) -> bool:
 def _model_folder(path: str) -> str:
     inner = os.path.join(path, BACKBONE_FOLDER)
     return inner if os.path.isdir(inner) else path
-
-
-def generates(network: type[Backbone]) -> bool:
-    """Whether a network can continue texts by itself."""
-    return hasattr(network, "decode") and hasattr(network, "start")
 
 
 def _round_up(length: int, most: int, step: int = 16) -> int:

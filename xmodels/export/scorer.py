@@ -1,18 +1,13 @@
 """A causal network that says how likely texts are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.export.generator import generates
-from xmodels.models import folder
 from xmodels.models.backbone import Backbone
-from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.objectives.base import Objective
-from xmodels.objectives.causal_lm import CausalLM
 
 LOGITS_TOGETHER = 1 << 24  # floats of a table of positions by vocabulary; 64 MB
 
@@ -87,22 +82,3 @@ class Scorer:
         parts = cut(states, width), cut(labels), cut(restricted)
         losses, first = tf.map_fn(some, parts, fn_output_signature=(tf.float32, tf.bool), parallel_iterations=1)
         return tuple(tf.reshape(tf.reshape(x, [-1])[:rows], labels.shape) for x in (losses, first))
-
-
-def objective_of(backbone: Backbone, values: Mapping[str, np.ndarray], source: str) -> Objective:
-    """The objective that a causal network was trained with, with its weights: tied logits where it has none."""
-    adaptive = any(name.startswith("objective.adaptive_lm.") for name in values)
-    objective = AdaptiveLM(backbone.config) if adaptive else CausalLM()
-    objective.logits(ops.zeros((1, backbone.config.hidden_dim)), backbone)  # creates what is not there yet
-    folder.assign(objective.prefix, objective, values, source)
-    return objective
-
-
-def names_next_tokens(network: type[Backbone]) -> bool:
-    """Whether a network names the token that follows, from those before it alone."""
-    return "target_ids" not in network.reads and (generates(network) or remembers(network))
-
-
-def remembers(network: type[Backbone]) -> bool:
-    """Whether a network carries a memory from segment to segment."""
-    return hasattr(network, "remember_nothing")

@@ -135,6 +135,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     pretraining_network.check_sizes(options, recipe, replicas)
     learner, batches = _learner(options, strategy, recipe, source, records)
     backbone, objective = learner.backbone, learner.objective
+    pretraining_network.warn_of_order(backbone.config, source)
     evaluated = _evaluated_on(options, batches)
     evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
     count = backbone.count_params() + objective.count_params()

@@ -5,9 +5,13 @@
 
 import difflib
 
+import numpy as np
+
+from data_pipelines.dataset import RecordSource
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.record_checks import count_ids
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.conversion.formats import Loaded, config_from, table_of
+from xmodels.conversion.formats import Loaded, config_from, has_table, table_of
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
@@ -16,6 +20,7 @@ from xmodels.training.optimization import NUMBERS
 from xmodels.training.progress import say
 from xmodels.training.recipe import Recipe, Records
 
+SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
 SAME_NAMES = (
     "learning_rate", "num_warmup_steps", "optimizer", *NUMBERS, "min_lr_ratio", "lr_power", "layerwise_lr_decay",
 )  # fmt: skip
@@ -42,6 +47,8 @@ def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
     config_class = system.MODEL.config_class
     if "config" in values:  # a config.json of ours
         config = config_class.from_json(values["config"], options.model_config_file)
+    elif not has_table(_module_name(system.MODEL)):  # then nobody else's config.json says the same
+        config = config_class.from_json(values, options.model_config_file)
     else:
         table = table_of(_module_name(system.MODEL))
         form = getattr(table, "TENSORFLOW1", table.HUGGING_FACE)
@@ -89,6 +96,20 @@ def check_positions(config: ModelConfig, sequence_length: int, source: str) -> N
             f"{source}: examples of {sequence_length} tokens, but the network has {config.max_sequence_length} positions. "
             f"Make records with --max_seq_length={config.max_sequence_length} or less, or give the network more: "
             "max_position_embeddings in --model_config_file."
+        )
+
+
+def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
+    """Says so where the first cluster of an adaptive softmax is not made of the commonest tokens."""
+    if not getattr(config, "cutoffs", ()):
+        return
+    counts, size = count_ids(source, config.vocabulary_size)[1:], config.cutoffs[0]  # but for padding
+    first, best = counts[: size - 1].sum(), np.sort(counts)[::-1][: size - 1].sum()
+    if first < SORTED * best:
+        say(
+            f"Warning: the vocabulary is not sorted by frequency: of the first {size:,} tokens, the first cluster of the adaptive "
+            f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; of the commonest ones {best / counts.sum():.0%}. "
+            "Take a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in --model_config_file."
         )
 
 

@@ -9,6 +9,9 @@ from keras import ops
 
 from xmodels.layers.initialization import Initialization
 
+LEAST = 20_000  # tokens of a vocabulary that is worth clusters
+WORDS, WORD_CUTOFFS = 267_735, (20_000, 40_000, 200_000)  # of WikiText-103
+
 
 class AdaptiveEmbedding(keras.layers.Layer):
     """int (B, L) -> (B, L, D), times sqrt(D).
@@ -117,6 +120,14 @@ class AdaptiveSoftmax(keras.layers.Layer):
             table = ops.convert_to_tensor(embedding.tables[0])[start : start + self.sizes[i]]
         logits = ops.matmul(self._narrowed(x, embedding, i), ops.transpose(ops.cast(table, x.dtype)))
         return ops.cast(logits, "float32") + ops.cast(getattr(self, f"bias_{i}"), "float32")
+
+
+def cutoffs_of(vocabulary_size: int) -> tuple[int, ...]:
+    """Where clusters of a vocabulary end that is sorted by frequency: those of WikiText-103 (Dai et al., 2019), in
+    proportion. None for small vocabularies, of which a plain softmax costs little."""
+    if vocabulary_size < LEAST:
+        return ()
+    return tuple(round(end * vocabulary_size / WORDS / 1000) * 1000 for end in WORD_CUTOFFS)
 
 
 def cluster_sizes(config) -> list[int]:

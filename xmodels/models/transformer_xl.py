@@ -1,12 +1,14 @@
 """Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context (Dai et al., 2019, arXiv 1901.02860)."""
 
 import dataclasses
+import itertools
 
 import keras
 from keras import ops
 
+from data_pipelines.errors import CheckpointError
 from xmodels.layers import initialization as initializations
-from xmodels.layers.adaptive import AdaptiveEmbedding
+from xmodels.layers.adaptive import AdaptiveEmbedding, cluster_sizes, widths_of
 from xmodels.layers.attention.relative import RelativeAttention
 from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
@@ -24,7 +26,8 @@ class TransformerXLConfig(ModelConfig):
         head_dim: width of a head; by default `hidden_dim` / `num_heads`.
         embedding_dim, cutoffs, embedding_division, tied_projections: see `layers.adaptive`; by default one table as wide as
             the network.
-        clamp_length: distances beyond it count as it; for evaluation with long memories.
+        clamp_length: distances beyond it count as it; for evaluation with long memories. Trained with it, the network learns
+            another term for far positions, so leave it out there.
         same_length: every query sees M keys, however far into a segment it stands; for evaluation.
         pre_norm: norms inside the residual branches.
         untied_biases: u and v of each layer are its own.
@@ -45,6 +48,33 @@ class TransformerXLConfig(ModelConfig):
     activation: str = "relu"
     layer_norm_epsilon: float = 1e-5
     initializer_stddev: float = 0.02
+
+    @classmethod
+    def from_json(cls, values, source="config.json"):
+        """See `ModelConfig`. Cutoffs must rise within the vocabulary, and `hidden_dim` must hold pairs of sine and cosine."""
+        config = super().from_json(values, source)
+        ends = (0, *config.cutoffs, config.vocabulary_size)
+        if any(a >= b for a, b in itertools.pairwise(ends)):
+            raise CheckpointError(
+                f"{source}: `cutoffs` must rise, and end below the vocabulary of {config.vocabulary_size}. Found: "
+                f"{list(config.cutoffs)}."
+            )
+        if set(config.tied_projections) - {"T", "F"} or len(config.tied_projections) > len(ends) - 1:
+            raise CheckpointError(
+                f"{source}: `tied_projections` must hold a T or an F for each of the {len(ends) - 1} clusters. Found: "
+                f"{config.tied_projections!r}."
+            )
+        if config.hidden_dim % 2:
+            raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")
+        return config
+
+    @property
+    def table_weights(self) -> int:
+        """How many numbers the tables of tokens and their projections hold."""
+        widths = widths_of(self)
+        rows = cluster_sizes(self) if len(widths) > 1 else [self.vocabulary_size]
+        projected = [width for width in widths if len(widths) > 1 or width != self.hidden_dim]
+        return sum(r * w for r, w in zip(rows, widths, strict=True)) + self.hidden_dim * sum(projected)
 
     def __post_init__(self):
         if self.embedding_dim is None:
@@ -279,9 +309,8 @@ def _size(num_layers, hidden_dim, num_heads, head_dim, intermediate_dim, memory_
     }  # fmt: skip
 
 
-# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8. Cutoffs are those
-# of a vocabulary of 267,735 words in the order of their frequency and must be left out for others.
-WORDS = (20_000, 40_000, 200_000)
+# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8. Their cutoffs depend
+# on the vocabulary: `layers.adaptive.cutoffs_of`.
 SIZES = {
     "tiny": _size(2, 128, 4, 32, 256, 64),
     "mini": _size(4, 256, 4, 64, 1024, 128),

@@ -2,6 +2,7 @@
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.layers.adaptive import cutoffs_of
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.training.recipe import Recipe, Records
@@ -13,8 +14,10 @@ def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerXLConfig | None = None
 ) -> Recipe:
     """The script of the authors for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up, cosine to
-    0 over 200,000 steps, norm of gradients at most 0.25. The sizes have one table; cutoffs are set in a config file."""
-    config = config or TransformerXLConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in proportion;
+    a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
+    size_of_all = len(vocabulary)
+    config = config or TransformerXLConfig(size_of_all, cutoffs=cutoffs_of(size_of_all), **SIZES[size])
     return Recipe(
         backbone=lambda: TransformerXL(config),
         objective=lambda: AdaptiveLM(config),

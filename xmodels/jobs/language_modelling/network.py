@@ -9,7 +9,8 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Loaded, table_for
-from xmodels.export.scorer import Scorer, names_next_tokens, objective_of
+from xmodels.export.causal import names_next_tokens, objective_of
+from xmodels.export.scorer import Scorer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone, ModelConfig
 

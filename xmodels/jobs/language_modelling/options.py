@@ -3,7 +3,7 @@
 import dataclasses
 
 from data_pipelines.errors import UsageError
-from xmodels.export.scorer import remembers
+from xmodels.export.causal import remembers
 from xmodels.models.backbone import Backbone, ModelConfig
 
 

@@ -3,7 +3,8 @@
 from data_pipelines.errors import UsageError
 from data_pipelines.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
 from data_pipelines.text.detokenize import DETOKENIZERS
-from xmodels.export.scorer import Scorer, remembers
+from xmodels.export.causal import remembers
+from xmodels.export.scorer import Scorer
 from xmodels.jobs.language_modelling import streams, windows
 from xmodels.jobs.language_modelling.measures import of_text
 from xmodels.jobs.language_modelling.network import records_settings, trained_length, window_length
