@@ -8,10 +8,10 @@ What is finished in --workdir is taken as it is. Writes benchmarks/results/repro
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
+import sys
 
 from xmodels.jobs.quiet import quiet_start
 
@@ -26,8 +26,9 @@ with quiet_start():
 ROOT = pathlib.Path(__file__).parent.parent.parent
 TIMES = (0, 1, 2, 4, 8)  # lengths of the memory at evaluation, in segments
 ATTENTION = (128, 200, 400, 800, 1600)  # keys that a token sees, where speed is measured
+PRIVATE = ("--workdir", "--output", "--data", "--text")  # folders of a machine, which the page does not name
 STEPS = {"words": 1300, "characters": 1600}
-VANILLA = {"words": (1,), "characters": (1, 2)}  # lengths of its segments, in those of the Transformer-XL
+LENGTHS = {"words": (32,), "characters": (32, 128)}  # of segments; of the first a vanilla Transformer is trained too
 
 
 def texts(options) -> list[stream_models.Text]:
@@ -42,41 +43,35 @@ def texts(options) -> list[stream_models.Text]:
     ]
 
 
-def compare(text: stream_models.Text, options) -> Found:
+def compare(text: stream_models.Text, length: int, with_vanilla: bool, options) -> Found:
     """Trains on a text, or takes what was trained before, and scores."""
-    n, rows, steps = options.length, options.rows, options.steps or STEPS[text.units]
+    rows, steps = options.tokens // length, options.steps or STEPS[text.units]
     folder = os.path.join(options.workdir, text.name)
-    train, test = stream_models.make_records(text, n, folder)
+    train, test = stream_models.make_records(text, length, folder)
     held, tested = (json.loads(pathlib.Path(path, "manifest.json").read_text()) for path in (train, test))
     size = held["settings"]["vocabulary_size"]
-    both = stream_models.configs(size, n)
-    xl = stream_models.train(
-        "transformer_xl", both["transformer_xl"], train, test, steps, rows, options.seed, f"{folder}/xl"
-    )
-    memory = {}
+    runs = {}
+    for system, config in stream_models.configs(size, length).items():
+        if system == "transformer_xl" or with_vanilla:
+            runs[system] = f"{folder}/{system}_{length}"
+            stream_models.train(system, config, train, test, steps, rows, options.seed, runs[system])
+    xl, vanilla, memory = runs["transformer_xl"], None, {}
     for times in TIMES:
-        for clamp in (None, 2 * n) if times > 1 else (None,):
+        for clamp in (None, 2 * length) if times > 1 else (None,):
             path = f"{xl}/memory_{times}{'_clamped' if clamp else ''}.json"
-            scored = kept(path, stream_scores.with_memory, xl, test, times * n, clamp)
+            scored = kept(path, stream_scores.with_memory, xl, test, times * length, clamp)
             memory[times, clamp is not None] = scored
             print(f"{text.name}: memory of {times} segments, clamp {clamp}: {scored['nats']:.4f} nats", flush=True)
-    vanilla = {}
-    for times in VANILLA[text.units]:
-        records = stream_models.make_records(text, times * n, folder)
-        config = dataclasses.replace(both["gpt"], max_sequence_length=times * n)
-        run = f"{folder}/vanilla_{times}"
-        stream_models.train("gpt", config, *records, steps, rows // times, options.seed, run)
-        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, records[1])
-        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, records[1], times * n // 4)
-        vanilla[times] = segments, windows
-        print(
-            f"{text.name}: vanilla, {times} x {n}: {segments['nats']:.4f} nats, in windows {windows['nats']:.4f}",
-            flush=True,
-        )
+    if with_vanilla:
+        run = runs["gpt"]
+        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, test)
+        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, test, length // 4)
+        vanilla = segments, windows
+        print(f"{text.name}: vanilla: {segments['nats']:.4f} nats, in windows {windows['nats']:.4f}", flush=True)
     return Found(
-        text, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
+        text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
         tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
-        [stream_scores.parameters(run) for run in (xl, f"{folder}/vanilla_1")], memory, vanilla,
+        [stream_scores.parameters(run) for run in runs.values()], memory, vanilla,
     )  # fmt: skip
 
 
@@ -97,8 +92,12 @@ def main(options) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     os.makedirs(options.workdir, exist_ok=True)
     fast = speeds(options)
-    found = [compare(text, options) for text in texts(options)]
-    print(report(found, fast, options, options.output))
+    found = [
+        compare(text, length, number == 0, options)
+        for text in texts(options)
+        for number, length in enumerate(options.lengths or LENGTHS[text.units])
+    ]
+    print(report(found, fast, options))
 
 
 if __name__ == "__main__":
@@ -108,10 +107,17 @@ if __name__ == "__main__":
     add("--data", default=str(ROOT.parent / "shared/data/lm"), help="Folder that holds wikitext-2 and tinyshakespeare.")
     add("--text", action="append", help="NAME:words|characters:TRAIN[:TEST] in place of these; may be repeated.")
     add("--segmenter", help="Of the words of --text: none, jieba or presegmented.")
-    add("--length", type=int, default=32, help="Tokens of a segment, and of the memory in training.")
-    add("--rows", type=int, default=32, help="Segments of a batch; even.")
+    add(
+        "--lengths",
+        type=int,
+        nargs="+",
+        help="Of segments, and of the memory in training. Default: 32, of characters 32 and 128.",
+    )
+    add("--tokens", type=int, default=1024, help="Of a batch.")
     add("--steps", type=int, help="Of training. Default: 1,300 on words, 1,600 on characters.")
     add("--rounds", type=int, default=7, help="Of the timings.")
     add("--seed", type=int, default=1)
     add("--output", default=RESULTS, help="Folder of the page.")
-    main(parser.parse_args())
+    given = parser.parse_args()
+    given.flags = "--workdir=WORKDIR" + "".join(f" {arg}" for arg in sys.argv[1:] if not arg.startswith(PRIVATE))
+    main(given)
