@@ -59,10 +59,9 @@ class TransformerXLConfig(ModelConfig):
                 f"{source}: `cutoffs` must rise, and end below the vocabulary of {config.vocabulary_size}. Found: "
                 f"{list(config.cutoffs)}."
             )
-        if set(config.tied_projections) - {"T", "F"} or len(config.tied_projections) > len(ends) - 1:
+        if set(config.tied_projections) - {"T", "F"}:  # there may be more of them than clusters, as in the size `large`
             raise CheckpointError(
-                f"{source}: `tied_projections` must hold a T or an F for each of the {len(ends) - 1} clusters. Found: "
-                f"{config.tied_projections!r}."
+                f"{source}: `tied_projections` must hold a T or an F for each cluster. Found: {config.tied_projections!r}."
             )
         if config.hidden_dim % 2:
             raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")
