@@ -135,7 +135,9 @@ def test_the_command_spells_with_blanks(kind, tmp_path, capsys):
     path = write_run(tmp_path, kind, cutoffs=(), embedding_division=1)
     assert invoke("generate", model_dir=path, prompt="the cat", max_new_tokens=30, top_p=0.99) == 0
     more = capsys.readouterr().out.split("▸")[1].strip("\n")
-    assert " " in more and "▁" not in more and "[" not in more
+    assert more and "▁" not in more and "[" not in more
+    generator = Generator.load(path)
+    assert spell_out(generator.prompt_ids("the cat sat, a dog"), generator.spelling) == "the cat sat, a dog"
     assert invoke("generate", model_dir=path, prompt="the cat", max_new_tokens=5, num_beams=2) == 0
 
 
