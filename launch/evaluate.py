@@ -14,7 +14,7 @@ COMMAND = Command(
     "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512",
 )
 COMMAND.section("Model and data")
-COMMAND.choice("task", "auto", ["auto", "classify", "answer_story", "language_model"], "What to score; auto: what the run was trained for.")  # fmt: skip
+COMMAND.choice("task", "auto", ["auto", "classify", "similarity", "choose", "answer_story", "language_model"], "What to score; auto: what the run was trained for.")  # fmt: skip
 COMMAND.string(
     "model_dir",
     None,

@@ -15,7 +15,7 @@ COMMAND = Command(
     "    --test_file=test.tsv --model_dir=classifier",
 )
 COMMAND.section("Model")
-COMMAND.choice("task", "classify", ["classify", "answer_story"], "What to learn. answer_story: questions about stories, as bAbI asks them.")  # fmt: skip
+COMMAND.choice("task", "classify", ["classify", "similarity", "choose", "answer_story"], "What to learn. classify: labels of texts or pairs; similarity: labels of pairs, read in both orders; choose: the right one of several answers (multiple choice); answer_story: questions about stories, as bAbI asks them.")  # fmt: skip
 COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", required=True)  # fmt: skip
 COMMAND.boolean("random_init", False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.")
 COMMAND.string("vocab_file", None, "Vocabulary, where the checkpoint has none.")
@@ -44,9 +44,10 @@ COMMAND.number("ponder_weight", 0.01, "What a step more costs a network that dec
 COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)
-COMMAND.number("learning_rate", 5e-5, "Peak of the schedule; for BERT-base 2e-5 to 5e-5, for small networks more.")
-COMMAND.number("warmup_proportion", 0.1, "Share of the steps in which the learning rate rises.", maximum=1.0)
-optimization_flags.define(COMMAND, "bert_adamw", "bert_linear", unset=False)
+COMMAND.number("auxiliary_lm_weight", None, "Weight of going on as a language model beside the task (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.")  # fmt: skip
+COMMAND.number("learning_rate", None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5; small networks want more.")
+COMMAND.number("warmup_proportion", None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002.", maximum=1.0)  # fmt: skip
+optimization_flags.define(COMMAND, unset=False)
 COMMAND.number("gradual_unfreezing", 0.0, "Epochs between two layers that begin to learn, from the top down; 1 is ULMFiT's way. 0: all learn from the start.")  # fmt: skip
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip
 COMMAND.integer("seed", 12345, "Seed of the head, the order of rows, and dropout.")

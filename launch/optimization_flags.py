@@ -13,16 +13,15 @@ SCHEDULES = [
 ]  # fmt: skip
 
 
-def define(command: Command, optimizer: str | None = None, schedule: str | None = None, unset: bool = True) -> None:
+def define(command: Command, unset: bool = True) -> None:
     """Defines the flags on a command.
 
     Args:
-        optimizer, schedule: their defaults; None where a system tells.
-        unset: whether a system tells the other numbers too.
+        unset: whether a system tells the numbers that are not given; else the network tells some of them.
     """
-    system = " Default: the system's." if unset else ""
-    command.choice("optimizer", optimizer, OPTIMIZERS, f"bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands.{system}")  # fmt: skip
-    command.choice("lr_schedule", schedule, SCHEDULES, f"How the learning rate rises and falls.{system}")
+    system = " Default: the system's." if unset else " Default: bert_{0}, for GPT {1}."
+    command.choice("optimizer", None, OPTIMIZERS, f"bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands.{system.format('adamw', 'adamw')}")  # fmt: skip
+    command.choice("lr_schedule", None, SCHEDULES, f"How the learning rate rises and falls.{system.format('linear', 'gpt_linear')}")  # fmt: skip
     command.number("weight_decay", None, "Default: 0.01 for the relatives of AdamW and for LAMB, else 0. Biases and normalisations do not decay.")  # fmt: skip
     command.number("adam_beta1", None, "Of Adam and its relatives. Default: 0.9.", maximum=1.0)
     command.number("adam_beta2", None, "Likewise. Default: 0.999; adam: 0.98.", maximum=1.0)

@@ -26,7 +26,9 @@ def with_tokens(tokenizer: Tokenizer, tokens: Iterable[str]) -> Tokenizer:
         for name, contents in tokenizer.files().items():
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(_extended(name, contents, missing, tokenizer))
-        return read_tokenizer(folder, tokenizer.describe())
+        extended = read_tokenizer(folder, tokenizer.describe())
+    extended.extends, extended.vocabulary.source = tokenizer.sha256, tokenizer.vocabulary.source
+    return extended
 
 
 def _extended(name: str, contents: bytes, tokens: list[str], tokenizer: Tokenizer) -> bytes:

@@ -35,14 +35,16 @@ class Frame:
         parts: from left to right.
         pads_left: whether padding stands before the first part.
         pad_segment: what `segment_ids` says of padding.
+        once: a special token that may stand in no text, as it tells where to read the answer; None if there is none.
     """
 
     parts: tuple[Part, ...]
     pads_left: bool = False
     pad_segment: int = 0
+    once: str | None = None
 
     @classmethod
-    def of(cls, template: str, pads_left: bool = False, pad_segment: int = 0) -> "Frame":
+    def of(cls, template: str, pads_left: bool = False, pad_segment: int = 0, once: str | None = None) -> "Frame":
         """Reads a frame as it is written in this module."""
         parts: list[Part] = []
         for group in template.replace("(", "|(").replace(")", ")|").split("|"):
@@ -52,7 +54,7 @@ class Frame:
             for name, _, segment in words:
                 text = ord(name) - ord("A") if len(name) == 1 else None
                 parts.append(Part(text, name if text is None else None, int(segment or 0), needs))
-        return cls(tuple(parts), pads_left, pad_segment)
+        return cls(tuple(parts), pads_left, pad_segment, once)
 
     def of_texts(self, num_texts: int) -> list[Part]:
         """The parts that are there with so many texts."""
@@ -81,6 +83,6 @@ XLNET_STREAM = Frame.of(f"A B {SEP} C:1 {SEP}:1 {CLS}:2")
 T5 = Frame.of(f"A {EOS} (B {EOS})")
 # Radford et al., 2018, figure 1. These tokens are none of the vocabulary's roles: fine-tuning adds them to it.
 GPT_TOKENS = START, DELIMITER, EXTRACT = "_start_", "_delimiter_", "_classify_"
-GPT = Frame.of(f"{START} A ({DELIMITER} B) {EXTRACT}")
+GPT = Frame.of(f"{START} A ({DELIMITER} B) {EXTRACT}", once=EXTRACT)
 # Records of `--packing=dialogue`: turns of two speakers in turn (Sun et al., 2019, section 3.3.2).
 DIALOGUE = Frame.of(f"{CLS} A {SEP} B:1 {SEP}:1 (C {SEP})")

@@ -5,10 +5,12 @@
 
 import numpy as np
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
+
+Orders = tuple[tuple[int, ...], ...]
 
 
 def pack(
@@ -39,6 +41,15 @@ def pack(
     return token_ids, segment_ids
 
 
+def _check_once(token: str, identity: int, packed: list[tuple[list[int], list[int]]]) -> None:
+    for row, (ids, _) in enumerate(packed):
+        if (count := ids.count(identity)) != 1:
+            raise DataError(
+                f"Text {row + 1}: holds the special token {token} itself, so that it would stand {count} times; expected "
+                "once, behind the text. Take it out of the text."
+            )
+
+
 def shorten(first: int, second: int, room: int) -> tuple[int, int]:
     """The lengths of two texts after pieces went from the longer, and from the second where both are equally long."""
     if first + second <= room:
@@ -62,28 +73,48 @@ def room_for_text(num_texts: int, max_sequence_length: int, frame: Frame = BERT)
     return max_sequence_length - special
 
 
-def pack_texts(texts, tokenizer: Tokenizer, max_sequence_length: int, frame: Frame = BERT) -> dict[str, np.ndarray]:
+def pack_texts(
+    texts, tokenizer: Tokenizer, max_sequence_length: int, frame: Frame = BERT, orders: Orders | None = None
+) -> dict[str, np.ndarray]:
     """Many framed texts, padded to the longest of them, rounded up to a multiple of 8.
 
     Args:
         texts: N tuples of one or two strings.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
+        orders: in which texts are read, such as ((0, 1), (1, 0)); None reads them once, as they stand.
 
     Returns:
-        token_ids and segment_ids int32, padding_mask bool, all (N, L).
+        token_ids and segment_ids int32, padding_mask bool, all (N, L), or with C `orders` (N, C, L).
     """
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*texts, strict=True)]
-    seconds = columns[1] if len(columns) > 1 else None
-    return pack_ids(columns[0], seconds, tokenizer.vocabulary, max_sequence_length, frame)
+    return pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders)
+
+
+def pack_columns(
+    columns: list[list[list[int]]], vocabulary: Vocabulary, max_sequence_length: int, frame: Frame = BERT,
+    orders: Orders | None = None,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """As `pack_texts`, of one or two columns of texts that are ids already."""
+    if orders is None:
+        seconds = columns[1] if len(columns) > 1 else None
+        return pack_ids(columns[0], seconds, vocabulary, max_sequence_length, frame)
+    packed = [pack_ids(*(columns[text] for text in order), vocabulary, max_sequence_length, frame) for order in orders]
+    return {name: np.stack([arrays[name] for arrays in packed], axis=1) for name in packed[0]}
 
 
 def pack_ids(
     firsts: list[list[int]], seconds: list[list[int]] | None, vocabulary: Vocabulary, max_sequence_length: int,
     frame: Frame = BERT,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """As `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row."""
+    """As `pack_texts`, of texts that are ids already; `seconds` is None where there is one text in a row.
+
+    Raises:
+        DataError: a text holds the special token that may stand once only.
+    """
     seconds_or_none = [None] * len(firsts) if seconds is None else seconds
     packed = [pack(a, b, vocabulary, max_sequence_length, frame) for a, b in zip(firsts, seconds_or_none, strict=True)]
+    if frame.once:
+        _check_once(frame.once, vocabulary[frame.once], packed)
     longest = max(len(ids) for ids, _ in packed)
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary.padding_id, np.int32)

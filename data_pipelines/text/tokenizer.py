@@ -39,6 +39,8 @@ class Tokenizer:
         chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
             what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
         parts_at_blanks: whether the pieces of a text are those of its words, each with the one blank before it.
+        extends: the `sha256` of the tokenizer to which special tokens were added at the end to make this one; their ids of a
+            text are equal.
         longest_pieces: gives the ids of words of ASCII letters and digits, where that is faster than `encode_batch`.
     """
 
@@ -48,6 +50,7 @@ class Tokenizer:
     keeps_blanks: bool = False
     chunks: re.Pattern | None = None
     parts_at_blanks: bool = False
+    extends: str | None = None
     longest_pieces: LongestPieces | None = None
 
     def encode(self, text: str) -> Pieces:

@@ -1,6 +1,7 @@
 """Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, or a model folder of ours."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 
@@ -15,6 +16,7 @@ from xmodels.objectives.causal_lm import CausalLM
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.classify import Classify
+from xmodels.tasks.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
@@ -48,6 +50,14 @@ def save(loaded: Loaded, target: str) -> None:
         CheckpointError: the format cannot express the checkpoint.
     """
     kind, path = _split(target)
+    unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
+    if kind and formats.has_table(loaded.model):
+        unknown -= {name.split(".")[1] for name in formats.table_of(loaded.model).AXES if name.startswith("objective.")}
+        if unknown:
+            raise CheckpointError(
+                f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
+                "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
+            )
     write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
     with _new_folder(path) as unfinished:
         write(unfinished, loaded)
@@ -139,15 +149,27 @@ def _read_ours(path: str) -> Loaded:
         values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         return Loaded(model, config, values, vocabularies.read_ours(path), heads, folder.read_labels(path))
-    return formats.loaded(
-        folder.read_weights(source),
-        {name: (name, axes) for name, axes in formats.table_of(model).AXES.items()},
+    axes, values = formats.table_of(model).AXES, folder.read_weights(source)
+    further = {name: value for name, value in values.items() if name not in axes and _is_task(name)}
+    loaded = formats.loaded(
+        {name: value for name, value in values.items() if name not in further},
+        {name: (name, of_name) for name, of_name in axes.items()},
         model,
         config,
         source,
         tokenizer=vocabularies.read_ours(path),
         labels=folder.read_labels(path),
     )
+    if not further:
+        return loaded
+    heads = loaded.heads | {name.split(".")[1] for name in further}
+    return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
+
+
+def _is_task(name: str) -> bool:
+    """Whether a weight belongs to a task of ours, which other formats may have no place for."""
+    prefix, _, rest = name.partition(".")
+    return prefix == "objective" and task_class(rest.partition(".")[0]) is not None
 
 
 def _write_ours(path: str, loaded: Loaded) -> None:

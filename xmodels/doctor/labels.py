@@ -1,5 +1,6 @@
 """Labelled files: readable, with the same labels, and of text that the vocabulary knows."""
 
+from data_pipelines.corpora.choices import read_choices
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.labelled_rows import (
     check_labels,
@@ -26,6 +27,8 @@ def rows(case: Case) -> str | None:
         return None
     if flags.task == "answer_story":
         return _stories(case)
+    if flags.task == "choose":
+        return _choices(case)
     columns = Columns(flags.text_column, flags.text_pair_column, flags.label_column)
     train = read_table(flags.train_file, columns)
     labels = label_names(train)
@@ -56,6 +59,21 @@ def _stories(case: Case) -> str:
         answer_ids(questions, case.labels)
     told = [f"{len(train):,} questions to train on, {len(case.labels)} answers"]
     return ", ".join(told + [f"{len(questions):,} for {name}" for name, questions in held.items()])
+
+
+def _choices(case: Case) -> str:
+    """Questions with choices, of which one is right."""
+    from xmodels.jobs.choices import right_choice
+
+    told = []
+    for name, path in (
+        ("train", case.flags.train_file),
+        ("evaluate", case.flags.eval_file),
+        ("test", case.flags.test_file),
+    ):
+        if path:
+            told.append(f"{len([right_choice(asked) for asked in read_choices(path)]):,} questions to {name} on")
+    return ", ".join(told)
 
 
 def recorded(case: Case) -> str | None:

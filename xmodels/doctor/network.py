@@ -73,8 +73,10 @@ def checkpoint(case: Case) -> str | None:
             raise UsageError("--init_checkpoint is missing: name the run, model folder or hf:FOLDER to fine-tune.")
         return None
     if case.job == FINETUNE:
-        loaded, case.tokenizer = finetune.opened(flags, finetuning(flags))
+        kind = finetuning(flags)
+        loaded, case.tokenizer = finetune.opened(flags, kind)
         case.loaded = loaded
+        vars(flags).update(kind.defaults())
         finetune.check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())

@@ -55,8 +55,11 @@ class Predictor:
         found = read_run(run)
         description = found.description
         task = found.make_task()
-        if "probabilities" not in task.signature:
-            raise UsageError(f"{run}: a run of --task={description.task} does not label texts.")
+        if "label_ids" not in task.signature:
+            raise UsageError(
+                f"{run}: was fine-tuned with --task={description.task}, which does not label texts, so it can be neither asked "
+                "by `xmodels predict` nor exported yet. `xmodels evaluate` scores it."
+            )
         predictor = cls(found.backbone, task, found.tokenizer, description.num_texts, description.max_sequence_length)
         predictor.answer(predictor.features([("",) * (predictor.num_texts or 1)]))  # builds the head
         found.assign(task)
@@ -74,13 +77,13 @@ class Predictor:
 
         Returns:
             token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), L the longest of the batch, rounded up to a
-            multiple of 8.
+            multiple of 8; of a task that reads pairs in both orders (B, 2, L).
 
         Raises:
             DataError: a tuple has another number of texts.
         """
         self._check(texts)
-        return pack_texts(texts, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
+        return pack_texts(texts, self.tokenizer, self.max_sequence_length, self.task.reading.frame, self.task.orders)
 
     def answer(self, features) -> dict[str, tf.Tensor]:
         """label_ids int32 (B,) and probabilities float32 (B, C) of one batch of features."""
@@ -111,7 +114,8 @@ class Predictor:
         for first in range(0, len(texts), POOL * batch_size):
             pool = order[first : first + POOL * batch_size]
             features = self.features([texts[place] for place in pool])
-            by_length = np.argsort(features["padding_mask"].sum(axis=1), kind="stable")
+            lengths = features["padding_mask"].sum(axis=-1).reshape(len(pool), -1).max(axis=1)
+            by_length = np.argsort(lengths, kind="stable")
             for start in range(0, len(pool), batch_size):
                 rows = by_length[start : start + batch_size]
                 answers = self._answer_rows({name: value[rows] for name, value in features.items()})
@@ -122,8 +126,9 @@ class Predictor:
 
     def _answer_rows(self, features: dict[str, np.ndarray]) -> list[Prediction]:
         """The answers to rows of features, without the columns that are padding in all of them."""
-        used = features["padding_mask"].any(axis=0)
-        found = self._answer({name: tf.constant(value[:, used]) for name, value in features.items()})
+        mask = features["padding_mask"]
+        used = mask.any(axis=tuple(range(mask.ndim - 1)))  # (L,)
+        found = self._answer({name: tf.constant(value[..., used]) for name, value in features.items()})
         rows = zip(found["label_ids"].numpy(), found["probabilities"].numpy().tolist(), strict=True)
         return [Prediction(self.labels[label], dict(zip(self.labels, row, strict=True))) for label, row in rows]
 

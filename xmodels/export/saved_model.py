@@ -52,11 +52,18 @@ class Served(tf.Module):
         self.max_sequence_length = predictor.max_sequence_length
 
     def tokens(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
-        """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty."""
+        """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty.
+
+        Of a task that reads pairs in both orders (B, 2, L).
+        """
         texts = [text] if text_pair is None else [text, text_pair]
-        features = self.tokenizer.features(texts, self.max_sequence_length)
-        missing = tf.cast(tf.shape(features["token_ids"])[1] == 0, tf.int32)
-        return {name: tf.pad(value, [[0, 0], [0, missing]]) for name, value in features.items()}
+        if (orders := self.task.orders) is None:
+            features = self.tokenizer.features(texts, self.max_sequence_length)
+        else:
+            read = [self.tokenizer.features([texts[i] for i in order], self.max_sequence_length) for order in orders]
+            features = {name: tf.stack([each[name] for each in read], axis=1) for name in read[0]}  # (B, 2, L)
+        missing = tf.cast(tf.shape(features["token_ids"])[-1] == 0, tf.int32)
+        return {n: tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, missing]]) for n, x in features.items()}
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
@@ -161,8 +168,8 @@ def compare(predictor: Predictor, path: str) -> float:
     answer, tokens = model.signatures["serving_default"], model.signatures["tokens"]
     rows = [(text, other)[: predictor.num_texts] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
     expected, found = predictor.features(rows), ask(tokens, rows)
-    longest = expected["padding_mask"].sum(axis=1).max()
-    if not all(np.array_equal(found[name], expected[name][:, :longest]) for name in expected):
+    longest = expected["padding_mask"].sum(axis=-1).max()
+    if not all(np.array_equal(found[name], expected[name][..., :longest]) for name in expected):
         raise RuntimeError("The exported model cuts texts into other pieces than the run. Please report this.")
     answers = [ask(answer, [row]) for row in rows]  # one by one, so that each has a length of its own
     found = np.concatenate([x["probabilities"] for x in answers])  # (B, C)
@@ -245,7 +252,7 @@ Labels:
 
 An input longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
 A second signature, `tokens`, takes the same inputs and shows what the network reads: `token_ids`, `segment_ids` and
-`padding_mask`, (B, L).
+`padding_mask`, (B, L), or (B, 2, L) where a pair is read in both orders.
 
 ## Python
 

@@ -41,6 +41,7 @@ STRUCTURAL = (
     "max_seq_length",
     "seed",
     "optimizer",
+    "auxiliary_lm_weight",
     "length_buckets",
     "tokens_per_batch",
     "layerwise_lr_decay",
@@ -56,7 +57,7 @@ ORIGINS = {
 
 @dataclasses.dataclass(frozen=True)
 class Options(StepOptions):
-    """The flags of `xmodels finetune`. Defaults: Devlin et al., 2018, appendix A.3."""
+    """The flags of `xmodels finetune`. What None stands for depends on the network (`Finetuning.defaults`)."""
 
     init_checkpoint: str
     model_dir: str
@@ -81,10 +82,11 @@ class Options(StepOptions):
     tokens_per_batch: int | None = None
     num_train_epochs: float = 3.0
     train_batch_size: int = 32
-    learning_rate: float = 5e-5
-    warmup_proportion: float = 0.1
-    optimizer: str = "bert_adamw"
-    lr_schedule: str = "bert_linear"
+    auxiliary_lm_weight: float | None = None
+    learning_rate: float | None = None
+    warmup_proportion: float | None = None
+    optimizer: str | None = None
+    lr_schedule: str | None = None
     weight_decay: float | None = None
     adam_beta1: float | None = None
     adam_beta2: float | None = None
@@ -128,6 +130,8 @@ def finetune(options: Options) -> dict[str, float]:
 def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     kind = finetuning(options)
     loaded, tokenizer = opened(options, kind)
+    defaults = kind.defaults()
+    options = kind.options = dataclasses.replace(options, **defaults)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = kind.read(tokenizer)
     source, labels, held = data.source, data.labels, data.held
@@ -136,12 +140,16 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     optimization = optimization_of(options, num_steps, per_epoch)
     learner, task, batches = _learner(options, strategy, loaded, kind, data, optimization, rows, grouping)
     backbone = learner.backbone
-    check_room(options, learner, rows, options.max_seq_length)
+    mask = source.arrays["padding_mask"]
+    sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
+    check_room(options, learner, rows * sequences, options.max_seq_length)
     run = _run(options, loaded, labels, optimization, tokenizer, source.sha256)
     if options.dry_run:
         settings = _settings(optimization, tokenizer)
         filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
-        dry_run.show(options, filled, learner, batches, tokenizer, num_steps, labels)
+        filled |= {name: (value, f"{loaded.model}, fine-tuned") for name, value in defaults.items()}
+        given = dataclasses.replace(options, **dict.fromkeys(defaults))
+        dry_run.show(given, filled, learner, batches, tokenizer, num_steps, labels)
         return {}
     state, results = devices.start(workers, learner, lambda: _start(options, learner, run, num_steps))
     if results is not None:

@@ -14,6 +14,7 @@ from xmodels.conversion.formats import Loaded
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import Task
+from xmodels.tasks.readings.pooled import NUMBERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +57,14 @@ class Finetuning:
         keep: the features that the network and its objective read.
         own_flags: the flags that only this task has a use for, of those in `OWN_FLAGS`.
         chosen_by: the metric by which the best epoch is chosen; it stands in the results beside the loss.
+        numbers: what holds where flags say nothing.
     """
 
     title: str
     keep: tuple[str, ...]
     own_flags: tuple[str, ...] = ()
     chosen_by = "accuracy"
+    numbers = NUMBERS
 
     def __init__(self, options):
         self.options = options
@@ -77,6 +80,22 @@ class Finetuning:
             UsageError: the task cannot be done with this network, or a flag does not suit it.
         """
         return loaded, tokenizer
+
+    def defaults(self) -> dict:
+        """The flags that were not given, and what holds for them; known after `prepare`.
+
+        Raises:
+            UsageError: a flag was given that this network has no use for.
+        """
+        options, numbers = self.options, dict(self.numbers)
+        if options.auxiliary_lm_weight is not None and "auxiliary_lm_weight" not in numbers:
+            raise UsageError(
+                f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
+                f"{options.init_checkpoint} does not model language from left to right, as GPT does. Leave it out."
+            )
+        if options.optimizer not in (None, numbers["optimizer"]):
+            numbers.pop("adam_epsilon", None)  # another optimizer has its own
+        return {name: value for name, value in numbers.items() if getattr(options, name) is None}
 
     def read(self, tokenizer: Tokenizer) -> Data:
         """The files that the flags name."""

@@ -12,7 +12,7 @@ from data_pipelines.grouping import Grouping, buckets, padding_share
 from data_pipelines.labelled_rows import label_ids, label_names
 from data_pipelines.records import Manifest, verify
 from data_pipelines.text.frames import BERT, Frame
-from data_pipelines.text.framing import pack_ids, pack_texts
+from data_pipelines.text.framing import Orders, pack_columns, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.token_buckets import token_buckets
 from xmodels.training.progress import say
@@ -25,19 +25,31 @@ def labelled_source(
     max_sequence_length: int,
     labels: list[str] | None = None,
     frame: Frame = BERT,
+    orders: Orders | None = None,
 ) -> tuple[ArraySource, list[str], int]:
     """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 
     Args:
         labels: the known ones; None takes those of the table.
         frame: where the special tokens of the network stand.
+        orders: in which it reads the texts of a row; see `pack_texts`.
     """
     if os.path.isdir(path):
-        return recorded_source(path, tokenizer, max_sequence_length, labels, frame)
+        return recorded_source(path, tokenizer, max_sequence_length, labels, frame, orders)
     rows = read_table(path, columns)
+    check_pairs(path, len(rows[0].texts), orders)
     labels = labels or label_names(rows)
-    arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length, frame)
+    arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length, frame, orders)
     return ArraySource({**arrays, "labels": label_ids(path, rows, labels)}, path), labels, len(rows[0].texts)
+
+
+def check_pairs(path: str, num_texts: int, orders: Orders | None) -> None:
+    """Raises a UsageError where texts are to be read in several orders, but there is one in a row only."""
+    if orders and num_texts < 2:
+        raise UsageError(
+            f"{path}: has one text in a row, but --task=similarity compares two. Name the column of the second with "
+            "--text_pair_column, or take --task=classify."
+        )
 
 
 def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels: list[str] | None) -> list[str]:
@@ -52,7 +64,10 @@ def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels
             f"{folder}: holds records for {settings.get('task', 'pretraining')}, expected those of "
             "`xmodels create_finetuning_data --task=classify`."
         )
-    if settings["tokenizer"] != tokenizer.describe() or settings["vocabulary_sha256"] != tokenizer.sha256:
+    if settings["tokenizer"] != tokenizer.describe() or settings["vocabulary_sha256"] not in (
+        tokenizer.sha256,
+        tokenizer.extends,
+    ):
         raise DataError(
             f"{folder}: was tokenized otherwise than the network reads: {settings['tokenizer']} with vocabulary "
             f"{settings['vocabulary_sha256'][:8]}, the network {tokenizer.describe()} with {tokenizer.sha256[:8]}. Make the "
@@ -68,7 +83,12 @@ def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels
 
 
 def recorded_source(
-    folder: str, tokenizer: Tokenizer, max_sequence_length: int, labels: list[str] | None = None, frame: Frame = BERT
+    folder: str,
+    tokenizer: Tokenizer,
+    max_sequence_length: int,
+    labels: list[str] | None = None,
+    frame: Frame = BERT,
+    orders: Orders | None = None,
 ) -> tuple[ArraySource, list[str], int]:
     """Records of `create_finetuning_data --task=classify` as `labelled_source` gives the table they were made of.
 
@@ -79,6 +99,7 @@ def recorded_source(
     manifest = Manifest.read(folder)
     names = check_recorded(folder, manifest, tokenizer, labels)
     num_texts = manifest.settings["texts_per_record"]
+    check_pairs(folder, num_texts, orders)
     verify(folder, manifest, deep=True)
     source = RecordSource(folder, manifest)
     firsts, seconds, answers = [], [], []
@@ -88,8 +109,8 @@ def recorded_source(
             firsts.append(ids[:a].tolist())
             seconds.append(ids[a : a + b].tolist())
         answers.append(parsed["labels"])
-    seconds = seconds if num_texts > 1 else None
-    arrays = pack_ids(firsts, seconds, tokenizer.vocabulary, max_sequence_length, frame)
+    columns = [firsts, seconds][:num_texts]
+    arrays = pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders)
     arrays["labels"] = np.concatenate(answers).astype(np.int32)
     return ArraySource(arrays, folder), names, num_texts
 
@@ -101,6 +122,12 @@ def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Groupin
     """
     if not options.length_buckets and not options.tokens_per_batch:
         return None, options.train_batch_size, source.num_examples / options.train_batch_size
+    if source.arrays["padding_mask"].ndim > 2:
+        flag = "tokens_per_batch" if options.tokens_per_batch else "length_buckets"
+        raise UsageError(
+            f"--{flag}: an example of --task={options.task} is several sequences, which share a batch whatever their lengths. "
+            "Leave it out."
+        )
     lengths, width = source.arrays["padding_mask"].sum(axis=1), source.arrays["padding_mask"].shape[1]
     grouping, rows = buckets(options.length_buckets or "auto", lengths, width), options.train_batch_size
     if options.tokens_per_batch:

@@ -58,7 +58,7 @@ def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str]
 
 
 def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None) -> dict:
-    ids = values["token_ids"][: int(values["padding_mask"].sum())]
+    ids = values["token_ids"][values["padding_mask"].astype(bool)]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
     slots = _slots(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}

@@ -39,6 +39,7 @@ class Gpt(Backbone):
 
     config_class = GptConfig
     packs = True
+    reading = "extract"
 
     def __init__(self, config: GptConfig, **kwargs):
         super().__init__(config, **kwargs)

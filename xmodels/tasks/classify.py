@@ -19,6 +19,7 @@ class Classify(Task):
         reading: how the network reads texts; by default as BERT does.
     """
 
+    orders = None  # in which the texts of an example are read; None: once, as they stand
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 

@@ -1,0 +1,73 @@
+"""What the tasks share that ask a network about texts: how it reads them, new special tokens, and going on as a language model."""
+
+import dataclasses
+
+import numpy as np
+
+from data_pipelines.errors import UsageError
+from data_pipelines.labelled_rows import unknown_warning
+from data_pipelines.text.added_tokens import with_tokens
+from data_pipelines.text.letter_case import case_warning
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import UNKNOWN
+from xmodels.conversion.formats import Loaded
+from xmodels.jobs.finetuning import Finetuning
+from xmodels.models.folder import model_class
+from xmodels.tasks.auxiliary_lm import WithLanguageModel
+from xmodels.tasks.find import reading_class
+from xmodels.training.progress import say
+
+TOKEN_TABLE = "backbone.embedding.token.embeddings"
+
+
+class TextFinetuning(Finetuning):
+    """Asks about texts in the way that the network names; see `xmodels/tasks/readings`."""
+
+    reading = None
+
+    def prepare(self, loaded, tokenizer):
+        found = reading_class(model_class(loaded.model))
+        if found is None:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: --task={self.options.task} asks about texts, which a network "
+                f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2."
+            )
+        self.numbers = found.numbers
+        extended = with_tokens(tokenizer, found.tokens)
+        if len(extended.vocabulary) > len(tokenizer.vocabulary):
+            loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
+        self.reading = found(extended.vocabulary)
+        return loaded, extended
+
+    def objective(self, task):
+        weight = self.options.auxiliary_lm_weight
+        return WithLanguageModel(task, weight) if weight else task
+
+
+def with_rows(loaded: Loaded, vocabulary_size: int, seed: int) -> Loaded:
+    """A checkpoint with rows for new tokens, drawn from a normal distribution as the others once were."""
+    config, table = loaded.config, loaded.values[TOKEN_TABLE]
+    shape = (vocabulary_size - len(table), table.shape[1])
+    rows = np.random.default_rng(seed).normal(0.0, config.initializer_stddev, shape).astype(table.dtype)
+    values = {**loaded.values, TOKEN_TABLE: np.concatenate([table, rows])}
+    return dataclasses.replace(
+        loaded, config=dataclasses.replace(config, vocabulary_size=vocabulary_size), values=values
+    )
+
+
+def token_rows(source) -> list[bytes]:
+    """The real tokens of each example."""
+    arrays = source.arrays
+    return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
+
+
+def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
+    """Says where much of the text has no piece, or where the case of letters contradicts the vocabulary."""
+    real = source.arrays["token_ids"][source.arrays["padding_mask"]]
+    unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
+    for warning in (
+        case_warning(tokenizer, "the vocabulary"),
+        unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
+    ):
+        if warning:
+            say(warning)

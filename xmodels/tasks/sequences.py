@@ -1,0 +1,27 @@
+"""Examples of several sequences, (B, C, L), as rows of a network, (B C, L), and back."""
+
+from keras import ops
+
+FEATURES = ("token_ids", "segment_ids", "padding_mask")
+
+
+def rows(batch):
+    """What the network reads, each sequence as a row. Examples of one sequence, (B, L), are rows already."""
+    shape = batch["token_ids"].shape
+    read = {name: batch[name] for name in FEATURES if name in batch}
+    return read if len(shape) == 2 else {n: ops.reshape(x, (-1, ops.shape(x)[-1])) for n, x in read.items()}
+
+
+def parted(x, count: int):
+    """(B C, ...) -> (B, C, ...)"""
+    return ops.reshape(x, (-1, count, *x.shape[1:]))
+
+
+def row_weights(batch):
+    """The weight of each row, float32 (B C,): that of its example, and 0 for the choices that an example lacks."""
+    weights = ops.cast(batch["example_weights"], "float32")  # (B,)
+    if len(batch["token_ids"].shape) == 2:
+        return weights
+    count = batch["token_ids"].shape[1]
+    each = ops.cast(batch.get("choice_weights", ops.ones((1, count))), "float32")  # (B or 1, C)
+    return ops.reshape(ops.expand_dims(weights, 1) * each, (-1,))
