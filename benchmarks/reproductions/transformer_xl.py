@@ -1,13 +1,14 @@
 """Transformer-XL against a vanilla Transformer: what a memory is worth, and what it saves (Dai et al., 2019).
 
     python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about 45 minutes on one free core
-    python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --steps=3000
+    python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --run=32,3000
 
 Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`.
 What is finished in --workdir is taken as it is. Writes benchmarks/results/reproductions/transformer_xl.md and .png.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -27,8 +28,8 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 TIMES = (0, 1, 2, 4, 8)  # lengths of the memory at evaluation, in segments
 ATTENTION = (128, 200, 400, 800, 1600)  # keys that a token sees, where speed is measured
 PRIVATE = ("--workdir", "--output", "--data", "--text")  # folders of a machine, which the page does not name
-STEPS = {"words": 1300, "characters": 1600}
-LENGTHS = {"words": (32,), "characters": (32, 128)}  # of segments; of the first a vanilla Transformer is trained too
+RUNS = {"words": ((32, 1300),), "characters": ((32, 1600), (128, 1600))}  # lengths of segments, and steps
+VANILLA = {"words": (1,), "characters": (1, 2)}  # lengths of vanilla segments, in that of the first of these runs
 
 
 def texts(options) -> list[stream_models.Text]:
@@ -43,35 +44,43 @@ def texts(options) -> list[stream_models.Text]:
     ]
 
 
-def compare(text: stream_models.Text, length: int, with_vanilla: bool, options) -> Found:
-    """Trains on a text, or takes what was trained before, and scores."""
-    rows, steps = options.tokens // length, options.steps or STEPS[text.units]
+def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[int, ...], options) -> Found:
+    """Trains on a text, or takes what was trained before, and scores.
+
+    Args:
+        vanilla: the lengths of the segments of vanilla networks, in `length`.
+    """
     folder = os.path.join(options.workdir, text.name)
-    train, test = stream_models.make_records(text, length, folder)
-    held, tested = (json.loads(pathlib.Path(path, "manifest.json").read_text()) for path in (train, test))
+    records = stream_models.make_records(text, length, folder)
+    held, tested = (json.loads(pathlib.Path(path, "manifest.json").read_text()) for path in records)
     size = held["settings"]["vocabulary_size"]
-    runs = {}
-    for system, config in stream_models.configs(size, length).items():
-        if system == "transformer_xl" or with_vanilla:
-            runs[system] = f"{folder}/{system}_{length}"
-            stream_models.train(system, config, train, test, steps, rows, options.seed, runs[system])
-    xl, vanilla, memory = runs["transformer_xl"], None, {}
+    both, runs = stream_models.configs(size, length), []
+
+    def trained(system: str, config, records: tuple[str, str], length: int) -> str:
+        runs.append(f"{folder}/{system}_{length}_{steps}")
+        stream_models.train(system, config, *records, steps, options.tokens // length, options.seed, runs[-1])
+        return runs[-1]
+
+    memory, others = {}, {}
+    run = trained("transformer_xl", both["transformer_xl"], records, length)
     for times in TIMES:
         for clamp in (None, 2 * length) if times > 1 else (None,):
-            path = f"{xl}/memory_{times}{'_clamped' if clamp else ''}.json"
-            scored = kept(path, stream_scores.with_memory, xl, test, times * length, clamp)
+            path = f"{run}/memory_{times}{'_clamped' if clamp else ''}.json"
+            scored = kept(path, stream_scores.with_memory, run, records[1], times * length, clamp)
             memory[times, clamp is not None] = scored
             print(f"{text.name}: memory of {times} segments, clamp {clamp}: {scored['nats']:.4f} nats", flush=True)
-    if with_vanilla:
-        run = runs["gpt"]
-        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, test)
-        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, test, length // 4)
-        vanilla = segments, windows
+    for times in vanilla:
+        longer = stream_models.make_records(text, times * length, folder)
+        config = dataclasses.replace(both["gpt"], max_sequence_length=times * length)
+        run = trained("gpt", config, longer, times * length)
+        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, longer[1])
+        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, longer[1], times * length // 4)
+        others[times] = segments, windows
         print(f"{text.name}: vanilla: {segments['nats']:.4f} nats, in windows {windows['nats']:.4f}", flush=True)
     return Found(
         text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
         tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
-        [stream_scores.parameters(run) for run in runs.values()], memory, vanilla,
+        [stream_scores.parameters(run) for run in runs], memory, others,
     )  # fmt: skip
 
 
@@ -93,11 +102,16 @@ def main(options) -> None:
     os.makedirs(options.workdir, exist_ok=True)
     fast = speeds(options)
     found = [
-        compare(text, length, number == 0, options)
+        compare(text, *run, () if number else VANILLA[text.units], options)
         for text in texts(options)
-        for number, length in enumerate(options.lengths or LENGTHS[text.units])
+        for number, run in enumerate(options.run or RUNS[text.units])
     ]
     print(report(found, fast, options))
+
+
+def pair(text: str) -> tuple[int, int]:
+    length, steps = text.split(",")
+    return int(length), int(steps)
 
 
 if __name__ == "__main__":
@@ -108,13 +122,12 @@ if __name__ == "__main__":
     add("--text", action="append", help="NAME:words|characters:TRAIN[:TEST] in place of these; may be repeated.")
     add("--segmenter", help="Of the words of --text: none, jieba or presegmented.")
     add(
-        "--lengths",
-        type=int,
-        nargs="+",
-        help="Of segments, and of the memory in training. Default: 32, of characters 32 and 128.",
+        "--run",
+        action="append",
+        type=pair,
+        help="LENGTH,STEPS: segments of this length, so many steps; may be repeated.",
     )
     add("--tokens", type=int, default=1024, help="Of a batch.")
-    add("--steps", type=int, help="Of training. Default: 1,300 on words, 1,600 on characters.")
     add("--rounds", type=int, default=7, help="Of the timings.")
     add("--seed", type=int, default=1)
     add("--output", default=RESULTS, help="Folder of the page.")
