@@ -45,8 +45,12 @@ COMMAND.section("Training")
 COMMAND.number("num_train_epochs", 3.0, "Passes over the training rows.")
 COMMAND.integer("train_batch_size", 32, "Rows a step, over all devices.", minimum=1)
 COMMAND.number("auxiliary_lm_weight", None, "Weight of going on as a language model beside the task (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.")  # fmt: skip
-COMMAND.number("learning_rate", None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5; small networks want more.")
-COMMAND.number("warmup_proportion", None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002.", maximum=1.0)  # fmt: skip
+COMMAND.number(
+    "learning_rate",
+    None,
+    "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5, for stories 1e-3; small networks want more.",
+)
+COMMAND.number("warmup_proportion", None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip
 optimization_flags.define(COMMAND, unset=False)
 COMMAND.number("gradual_unfreezing", 0.0, "Epochs between two layers that begin to learn, from the top down; 1 is ULMFiT's way. 0: all learn from the start.")  # fmt: skip
 COMMAND.boolean("dry_run", False, "Show what would be trained, from which numbers and at what cost, with the first batch, and write nothing.")  # fmt: skip

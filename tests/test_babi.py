@@ -271,7 +271,7 @@ def street(tmp_path_factory):
     flags = {
         "task": "answer_story", "init_checkpoint": "new:story_adaptive_universal_transformer", "train_file": folder,
         "model_config_file": folder / "numbers.json", "max_seq_length": 12, "num_train_epochs": 4, "train_batch_size": 8,
-        "learning_rate": 1e-3, "held_out": 0.2, "save_checkpoints_steps": 10,
+        "held_out": 0.2, "save_checkpoints_steps": 10,
     }  # fmt: skip
     assert invoke("finetune", **flags, test_file=folder, model_dir=folder / "run") == 0
     return folder, flags

@@ -137,6 +137,10 @@ def export_model(model_dir: str, export_dir: str, serving_ops: str, overwrite: b
             f"{export_dir}: SavedModel that continues prompts ({serving_ops} ops); README.md there says how to serve it."
         )
         return
+    if task_of(model_dir) == "answer_story":
+        raise UsageError(
+            f"--model_dir={model_dir}: a run of --task=answer_story cannot be exported yet; `xmodels predict` asks it."
+        )
     done = saved_model.export(model_dir, export_dir, serving_ops, overwrite)
     print(f"{done.path}: SavedModel of raw strings ({serving_ops} ops); README.md there says how to serve it.")
     print(f"  largest difference from the run's own answers: {done.largest_difference:.2g}")

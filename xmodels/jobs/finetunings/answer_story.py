@@ -4,6 +4,7 @@ import collections
 import difflib
 import functools
 import importlib
+from typing import ClassVar
 
 from data_pipelines.array_source import ArraySource
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
@@ -23,6 +24,9 @@ class Stories(Finetuning):
 
     title = "Answers to questions about stories"
     keep = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
+    numbers: ClassVar[dict] = {
+        "learning_rate": 1e-3, "warmup_proportion": 0.05, "optimizer": "adam", "lr_schedule": "bert_linear",
+    }  # fmt: skip
     own_flags = ("tasks", "questions_per_task", "held_out", "model_config_file", "ponder_weight")
     refused = ("data_dir", "text_column", "text_pair_column", "label_column", "vocab_file")
 
