@@ -327,7 +327,7 @@ def draw(figure, found: dict) -> None:
         places, label = [i + 0.4 * place for i in range(len(scores))], f"ponder weight {CASES[name].ponder_weight:g}"
         axes[2].bar(places, means, 0.35, yerr=deviations, capsize=4, label=label)
     axes[2].set_xticks([i + 0.2 for i in range(len(scores))], list(scores))
-    axes[2].set(title="adaptive: steps of a place, mean ± deviation")
+    axes[2].set(title="adaptive: steps of a place")
     axes[2].legend(fontsize=7)
 
 
