@@ -318,9 +318,12 @@ def draw(figure, found: dict) -> None:
     for axis, task in zip(axes, ("qa2", "qa3"), strict=False):
         for name, case in CASES.items():
             points = [(line["step"], line[f"{task} error"]) for line in found[name]["curve"]]
-            axis.plot(*zip(*points, strict=True), label=case.title)
+            axis.plot(
+                *zip(*points, strict=True),
+                label=case.title.replace("Universal Transformer", "UT").replace(", at most", ","),
+            )
         axis.set(title=f"{task}: error on held-out questions, %", xlabel="updates", ylim=(0, 90))
-    axes[0].legend(fontsize=7)
+    axes[1].legend(loc="lower center", fontsize=7)
     for place, name in enumerate(("adaptive", "frugal")):
         scores = found[name]["scores"]
         means, deviations = ([each[part] for each in scores.values()] for part in ("steps", "deviation"))
