@@ -34,6 +34,7 @@ setup(
         "rbloom>=1.5.2",
         "rensa>=0.5",
         "rjieba>=0.2",
+        "sacrebleu>=2.4",
         "tensorboard>=2.20",
         "tqdm>=4.66",
     ],

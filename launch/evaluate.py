@@ -9,12 +9,13 @@ from xmodels.jobs.quiet import quiet_start
 COMMAND = Command(
     "evaluate",
     "Scores a fine-tuned network on labelled rows (accuracy, F1 of each label, confusions), or a causal one on text "
-    "(perplexity, bits per byte, last words, words for gaps).",
+    "(perplexity, bits per byte, last words, words for gaps), or translations (BLEU, chrF).",
     "xmodels evaluate --model_dir=classifier --test_file=test.tsv\n"
-    "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512",
+    "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512\n"
+    "xmodels evaluate --model_dir=run --test_file=test.de --target_file=test.en --num_beams=4",
 )
 COMMAND.section("Model and data")
-COMMAND.choice("task", "auto", ["auto", "classify", "similarity", "choose", "answer_story", "language_model"], "What to score; auto: what the run was trained for.")  # fmt: skip
+COMMAND.choice("task", "auto", ["auto", "classify", "similarity", "choose", "answer_story", "language_model", "translate"], "What to score; auto: what the run was trained for.")  # fmt: skip
 COMMAND.string(
     "model_dir",
     None,
@@ -39,6 +40,15 @@ COMMAND.integer("clamp_length", None, "Transformer-XL: distances beyond it count
 COMMAND.section("Stories (docs/universal_transformer.md)")
 COMMAND.string("tasks", None, "Numbers of the tasks, such as 1,2,3. Default: all that are there.")
 COMMAND.string("plots", None, "Folder for pictures of steps and attention, one of the first question of each task.")
+COMMAND.section("Translations (docs/translation.md)")
+COMMAND.string("target_file", None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.")  # fmt: skip
+COMMAND.string("target_column", None, "Column of the reference: its name, or its position from 0 in a file without header.")  # fmt: skip
+COMMAND.integer("num_beams", 1, "Above 1: beam search; 4 in the paper. 1: the likeliest token each time.", minimum=1)
+COMMAND.number("length_penalty", 0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha.")
+COMMAND.integer("max_new_tokens", None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)
+COMMAND.choice("bleu_tokenize", "auto", ["auto", "13a", "intl", "zh", "char", "none"], "How sacreBLEU cuts texts into words. auto: zh for Chinese references, else 13a.")  # fmt: skip
+COMMAND.boolean("lowercase", False, "Compare without regard to case.")
+COMMAND.string("translations_file", None, "Also write the translations, one a line.")
 COMMAND.section("Output")
 COMMAND.string("output_file", None, "Also write the scores as JSON.")
 

@@ -1,4 +1,4 @@
-"""Continues texts with a causal network."""
+"""Continues texts with a causal network; translates with an encoder-decoder."""
 
 import sys
 
@@ -7,20 +7,21 @@ from xmodels.jobs.quiet import quiet_start
 
 COMMAND = Command(
     "generate",
-    "Continues texts with a causal network, such as a GPT-2.",
+    "Continues texts with a causal network, such as a GPT-2. An encoder-decoder, such as a Transformer, translates (see also "
+    "`xmodels translate`).",
     "xmodels generate --model_dir=run --prompt='Once upon a time' --num_samples=3\n"
     "xmodels generate --model_dir=run --input_file=prompts.txt --num_beams=4 --output_file=texts.jsonl",
 )
 COMMAND.section("Model")
-COMMAND.string("model_dir", None, "Run folder of pretrain with a causal system, or a model folder.", required=True)
+COMMAND.string("model_dir", None, "Run folder of pretrain, or a model folder.", required=True)
 COMMAND.section("Prompts: one of these")
 COMMAND.string("prompt", None, "The beginning of a text; may be empty.")
 COMMAND.string("input_file", None, "Plain text with a prompt a line.")
 COMMAND.section("How to go on")
-COMMAND.integer("max_new_tokens", 64, "Most tokens behind a prompt.", minimum=1)
-COMMAND.number("temperature", 1.0, "0 takes the likeliest token; below 1 likely tokens grow likelier.")
-COMMAND.integer("top_k", 40, "Draw from the k likeliest tokens; 0 for all.")
-COMMAND.number("top_p", 1.0, "Draw from the likeliest tokens that have this probability together.", maximum=1.0)
+COMMAND.integer("max_new_tokens", None, "Most tokens behind a prompt. Default: 64; of a translation 50 more than of its source.", minimum=1)  # fmt: skip
+COMMAND.number("temperature", None, "0 takes the likeliest token; below 1 likely tokens grow likelier. Default: 1; translating 0, unless top_k or top_p is given.")  # fmt: skip
+COMMAND.integer("top_k", None, "Draw from the k likeliest tokens; 0 for all. Default: 40; translating 0.")
+COMMAND.number("top_p", None, "Draw from the likeliest tokens that have this probability together.", maximum=1.0)
 COMMAND.number("repetition_penalty", 1.0, "Above 1, tokens of the text so far get less likely.")
 COMMAND.integer("no_repeat_ngram_size", 0, "No run of so many tokens comes twice; 0 for no such rule.")
 COMMAND.integer("num_beams", 1, "Above 1: the best text that a beam search finds, in place of draws.", minimum=1)

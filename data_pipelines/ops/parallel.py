@@ -6,6 +6,11 @@ from data_pipelines.ops.compose import Op
 from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
 
 
+def end_of(vocabulary: Vocabulary) -> int:
+    """The token that ends a source and a target."""
+    return vocabulary[EOS if EOS in vocabulary else SEP]
+
+
 def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
     """Source and target, each with an end token; the decoder reads the target moved on by one place.
 
@@ -14,7 +19,7 @@ def frame_parallel(vocabulary: Vocabulary, sequence_length: int) -> Op:
     Reads:  token_ids (B, N) both sides side by side, segment_lengths (B, 2), each less than `sequence_length`.
     Writes: token_ids, padding_mask (B, L) of the source; target_ids, labels, label_weights (B, L).
     """
-    end, pad = vocabulary[EOS if EOS in vocabulary else SEP], vocabulary[PAD]
+    end, pad = end_of(vocabulary), vocabulary[PAD]
 
     def op(features):
         features = dict(features)

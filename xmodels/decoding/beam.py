@@ -24,7 +24,7 @@ def mean_penalty(power: float) -> Callable:
 
 def beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int,
-    penalty: Callable | None = None, stop_early: bool = True,
+    penalty: Callable | None = None, stop_early: bool = True, limits=None,
 ):  # fmt: skip
     """The most probable continuations.
 
@@ -36,6 +36,7 @@ def beam_search(
         max_length: most tokens behind the first, with the end token.
         penalty: (length) -> the divisor of a score; by default 1.
         stop_early: end when no alive text can beat the best finished one of its row; else the worst finished one.
+        limits: int (B,), most tokens of each row, at most `max_length`, which they are by default.
 
     Returns:
         int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
@@ -45,13 +46,14 @@ def beam_search(
     batch, beams = start_ids.shape[0], num_beams
     if batch is None:
         batch = ops.shape(start_ids)[0]
+    limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
 
     def flat(x):
-        return ops.reshape(x, (batch * beams, *x.shape[2:]))
+        return ops.reshape(x, (batch * beams, *ops.shape(x)[2:]))
 
     def choose(x, index):
         """Rows (B, K, ...) by index (B, N)."""
-        index = ops.reshape(index, (*index.shape, *(1 for _ in x.shape[2:]))) if len(x.shape) > 2 else index
+        index = ops.reshape(index, (*ops.shape(index), *(1 for _ in x.shape[2:]))) if len(x.shape) > 2 else index
         shape = (*ops.shape(index)[:2], *ops.shape(x)[2:])
         return ops.take_along_axis(x, ops.broadcast_to(index, shape), axis=1)
 
@@ -59,13 +61,19 @@ def beam_search(
         return ops.take(x, parents, axis=0)
 
     def going_on(position, alive_ids, alive, ended_ids, ended, has_ended, state):
-        best = alive[:, 0] / penalty(ops.convert_to_tensor(max_length))  # the most that an alive text can reach
+        best = alive[:, 0] / penalty(limits)  # the most that an alive text can reach
         # Rows that are not full count with the value of an empty place.
         bound = ops.max(ended, axis=1) if stop_early else ops.min(ops.where(has_ended, ended, NEVER), axis=1)
         bound = ops.where(ops.any(has_ended, axis=1), bound, NEVER)
-        return ops.logical_and(position < max_length, ops.any(best > bound))
+        return ops.any(ops.logical_and(position < limits, best > bound))
 
-    def extend(position, alive_ids, alive, ended_ids, ended, has_ended, state):
+    def within(position, new, old):
+        """`new` in rows that may still grow, elsewhere `old`."""
+        return ops.where(ops.reshape(position < limits, (-1, *(1 for _ in new.shape[1:]))), new, old)
+
+    def extend(position, *old_and_state):
+        *old, state = old_and_state
+        alive_ids, alive, ended_ids, ended, has_ended = old
         logits, state = step(flat(alive_ids), position, state)
         size = logits.shape[-1]
         following = ops.reshape(ops.log_softmax(ops.cast(logits, "float32"), axis=-1), (batch, beams, size))
@@ -85,11 +93,9 @@ def beam_search(
         all_ids = ops.concatenate([ended_ids, texts], axis=1)  # (B, 3 K, T)
         all_scores = ops.concatenate([ended, ops.where(ends, scores, scores + NEVER)], axis=1)
         all_ended = ops.concatenate([has_ended, ends], axis=1)
-        ended, best = ops.top_k(all_scores, beams)
-        return (
-            position + 1, alive_ids, alive, choose(all_ids, best), ended,
-            ops.take_along_axis(all_ended, best, axis=1), state,
-        )  # fmt: skip
+        best_scores, best = ops.top_k(all_scores, beams)
+        new = alive_ids, alive, choose(all_ids, best), best_scores, ops.take_along_axis(all_ended, best, axis=1)
+        return position + 1, *(within(position, *pair) for pair in zip(new, old, strict=True)), state
 
     start = ops.reshape(ops.cast(start_ids, "int32"), (-1, 1, 1))
     first = ops.equal(ops.arange(max_length + 1), 0)
@@ -104,4 +110,4 @@ def beam_search(
     position, alive_ids, alive, ended_ids, ended, has_ended, _ = found
     some = ops.any(has_ended, axis=1, keepdims=True)  # (B, 1)
     ids = ops.where(ops.expand_dims(some, 2), ended_ids, alive_ids)
-    return ids, ops.where(some, ended, alive / penalty(position))
+    return ids, ops.where(some, ended, alive / penalty(ops.expand_dims(ops.minimum(position, limits), 1)))

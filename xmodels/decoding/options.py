@@ -43,6 +43,10 @@ class Decoding:
         if self.num_beams > 1 and (self.repetition_penalty != 1 or self.no_repeat_ngram_size):
             raise ValueError("Beam search takes no repetition_penalty and no no_repeat_ngram_size.")
 
+    def forbidding(self, token_ids: tuple[int, ...]) -> "Decoding":
+        """The same, where these ids are never taken either."""
+        return dataclasses.replace(self, forbidden=(*self.forbidden, *token_ids))
+
     def filters(self) -> list[Callable]:
         """Control of repetition first, then temperature, then what is left to draw from (as Hugging Face orders them)."""
         found = [filters.never(self.forbidden)] if self.forbidden else []

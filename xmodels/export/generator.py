@@ -50,7 +50,7 @@ class Generator:
             CheckpointError: the folder is not whole, or its network does not generate.
             UsageError: `max_length` is more than the network reads.
         """
-        path = _model_folder(path)
+        path = model_folder(path)
         config, network = folder.read_config(path)
         if not generates(network):
             raise CheckpointError(
@@ -91,7 +91,7 @@ class Generator:
         return found
 
     def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
-        width = _round_up(max(map(len, prompts)), self.max_length)
+        width = round_up(max(map(len, prompts)), self.max_length)
         length = min(width + max_new_tokens, self.max_length)
         token_ids = np.zeros((len(prompts), width), np.int32)
         for row, ids in zip(token_ids, prompts, strict=True):
@@ -173,15 +173,16 @@ class Generator:
 
 def continues_texts(path: str) -> bool:
     """Whether a run or model folder holds a network that can continue texts."""
-    path = _model_folder(path)
+    path = model_folder(path)
     return os.path.isfile(os.path.join(path, folder.CONFIG)) and generates(folder.read_config(path)[1])
 
 
-def _model_folder(path: str) -> str:
+def model_folder(path: str) -> str:
+    """Where the network of a run lies; of a model folder the folder itself."""
     inner = os.path.join(path, BACKBONE_FOLDER)
     return inner if os.path.isdir(inner) else path
 
 
-def _round_up(length: int, most: int, step: int = 16) -> int:
+def round_up(length: int, most: int, step: int = 16) -> int:
     """So that prompts of many lengths share few compiled functions."""
     return min(-(-length // step) * step, most)

@@ -20,7 +20,11 @@ from xmodels.export.predictor import Predictor
 
 README = "README.md"
 TITLE = "# A text classifier exported by xmodels"
-TITLES = (TITLE, "# A text generator exported by xmodels")  # of all that this room exports
+TITLES = (
+    TITLE,
+    "# A text generator exported by xmodels",
+    "# A translator exported by xmodels",
+)  # of all that this room exports
 VERSION = "1"  # TensorFlow Serving serves the highest number
 INPUTS = ("text", "text_pair")
 TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)

@@ -47,14 +47,7 @@ class ServedGenerator(tf.Module):
         new = tf.RaggedTensor.from_tensor(texts, lengths=ends)
         place = tf.ragged.range(tf.cast(new.row_lengths(), tf.int32))
         continuation = tf.ragged.boolean_mask(new, place >= lengths[:, None])
-        return {"continuation": self.spell(continuation), "num_tokens": ends - lengths}
-
-    def spell(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Ragged ids (B, None) -> string (B,)."""
-        with tf.device("CPU:0"):
-            text = tf.strings.reduce_join(tf.gather(self.spelling, ids), axis=-1)
-            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
-            return tf.strings.regex_replace(text, "^ +| +$", "")
+        return {"continuation": spelled(continuation, self.spelling), "num_tokens": ends - lengths}
 
     def greedy(self, prompt: tf.Tensor) -> dict[str, tf.Tensor]:
         """The likeliest continuation of each prompt, string (B,)."""
@@ -63,6 +56,14 @@ class ServedGenerator(tf.Module):
     def sample(self, prompt, temperature, top_p, seed) -> dict[str, tf.Tensor]:
         """A continuation drawn from the network."""
         return self.continued(prompt, sample(seed), [filters.temperature(temperature), filters.top_p(top_p)])
+
+
+def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
+    """Ragged ids (B, None) -> string (B,), as `text.spelling.spell_out` has it."""
+    with tf.device("CPU:0"):
+        text = tf.strings.reduce_join(tf.gather(spelling, ids), axis=-1)
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+        return tf.strings.regex_replace(text, "^ +| +$", "")
 
 
 def export(

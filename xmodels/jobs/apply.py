@@ -10,10 +10,11 @@ from tqdm import tqdm
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from xmodels.conversion import convert
-from xmodels.export import saved_model, text_generator
+from xmodels.export import saved_model, text_generator, text_translator
 from xmodels.export.generator import continues_texts
 from xmodels.export.predictor import Predictor
 from xmodels.export.task_file import TASK_FILE
+from xmodels.export.translator import is_translator
 from xmodels.jobs import run_folder, story_predictions
 from xmodels.jobs.evaluate import task_of
 from xmodels.models.folder import read_json
@@ -49,11 +50,11 @@ def remembered_columns(model_dir: str, text: str | None, text_pair: str | None, 
     return Columns(text or remembered.text, text_pair or remembered.text_pair, label or remembered.label)
 
 
-def check_output(path: str | None) -> None:
+def check_output(path: str | None, flag: str = "output_file") -> None:
     """Refuses a file that could not be written, before the work."""
     folder = os.path.dirname(os.path.abspath(path)) if path else "."
     if not os.path.isdir(folder):
-        raise UsageError(f"--output_file={path}: there is no folder {folder}. Make it, or choose another name.")
+        raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")
 
 
 def ask(predictor: Predictor, texts, batch_size: int):
@@ -129,8 +130,17 @@ def _texts(text, text_pair, input_file, columns: Columns) -> list[tuple[str, ...
     return [(line,) if line else None for line in lines]
 
 
-def export_model(model_dir: str, export_dir: str, serving_ops: str, overwrite: bool) -> None:
+def export_model(
+    model_dir: str, export_dir: str, serving_ops: str, overwrite: bool, num_beams: int | None, length_penalty: float | None
+) -> None:  # fmt: skip
     """Exports a run; arguments as in `launch/export_model.py`."""
+    if is_translator(model_dir):
+        beam = {"num_beams": num_beams or 4, "length_penalty": 0.6 if length_penalty is None else length_penalty}
+        text_translator.export(model_dir, export_dir, serving_ops, overwrite, **beam)
+        print(f"{export_dir}: SavedModel that translates ({serving_ops} ops); README.md there says how to serve it.")
+        return
+    if num_beams is not None or length_penalty is not None:
+        raise UsageError(f"--num_beams, --length_penalty: {model_dir} does not translate.")
     if not os.path.isfile(os.path.join(model_dir, TASK_FILE)) and continues_texts(model_dir):
         text_generator.export(model_dir, export_dir, serving_ops, overwrite)
         print(

@@ -6,6 +6,7 @@ import os
 
 from data_pipelines.errors import UsageError
 from xmodels.export.task_file import TASK_FILE
+from xmodels.export.translator import is_translator
 from xmodels.jobs.language_modelling.network import is_causal
 from xmodels.models.folder import read_json
 
@@ -32,4 +33,6 @@ def task_of(model_dir: str) -> str:
     path = os.path.join(model_dir, TASK_FILE)
     if os.path.isfile(path):
         return read_json(path).get("task", "classify")
+    if is_translator(model_dir):
+        return "translate"
     return "language_model" if is_causal(model_dir) else "classify"

@@ -1,4 +1,4 @@
-"""Continues prompts with the network of a run."""
+"""Continues prompts with the network of a run, or translates them where that is what it learnt."""
 
 import json
 import os
@@ -8,10 +8,13 @@ from tqdm import tqdm
 from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
 from xmodels.export.generator import Generator
+from xmodels.export.translator import Translator, is_translator
+
+DRAWS, GREEDY = {"temperature": 1.0, "top_k": 40}, {"temperature": 0.0, "top_k": 0}  # where nothing else is said
 
 
 def generate(
-    model_dir: str, prompt: str | None, input_file: str | None, max_new_tokens: int, num_samples: int, seed: int,
+    model_dir: str, prompt: str | None, input_file: str | None, max_new_tokens: int | None, num_samples: int, seed: int,
     output_file: str | None, overwrite: bool, batch_size: int, **settings,
 ) -> None:  # fmt: skip
     """Prints or writes continuations; arguments as in `launch/generate.py`, `settings` those of `Decoding`."""
@@ -19,17 +22,16 @@ def generate(
         raise UsageError("Give either --prompt or --input_file.")
     if output_file and os.path.exists(output_file) and not overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    try:
-        decoding = Decoding(**settings)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    kind = Translator if is_translator(model_dir) else Generator
+    decoding = decoding_of(settings, DRAWS if kind is Generator else GREEDY)
     if num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
         raise UsageError(f"--num_samples={num_samples}: beam search and --temperature=0 find the same text every time.")
-    prompts = [prompt] if input_file is None else _lines(input_file)
-    generator = Generator.load(model_dir)
+    prompts = [prompt] if input_file is None else lines_of(input_file)
+    generator = kind.load(model_dir)
     asked = [each for each in prompts for _ in range(num_samples)]
     with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:
-        found = generator.generate(asked, decoding, max_new_tokens, seed, batch_size, progress.update)
+        limit = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+        found = generator.generate(asked, decoding, seed=seed, batch_size=batch_size, progress=progress.update, **limit)
     if output_file:
         with open(f"{output_file}.partial", "w", encoding="utf-8") as file:
             for text, more in zip(asked, found, strict=True):
@@ -41,7 +43,21 @@ def generate(
         print(f"{'-' * 20}\n" * bool(number) + f"{text}▸{more}")
 
 
-def _lines(path: str) -> list[str]:
+def decoding_of(settings: dict, defaults: dict) -> Decoding:
+    """The settings of flags, those that were not given by `defaults`; raises a UsageError where they contradict each other.
+
+    Who gives `top_k` or `top_p` alone wants draws.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    drawn = {"temperature": 1.0} if given.keys() & {"top_k", "top_p"} else {}
+    try:
+        return Decoding(**{**defaults, **drawn, **given})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def lines_of(path: str) -> list[str]:
+    """The lines of a plain text file. Raises a DataError where there is none, or it is not UTF-8."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [line.rstrip("\r\n") for line in file]

@@ -115,7 +115,7 @@ class Transformer(Backbone):
             Their states (B, T, D), and `past` with these tokens.
         """
         positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
-        attention_mask = masks.upto(positions, past["past"][0][0].shape[1])
+        attention_mask = masks.upto(positions, ops.shape(past["past"][0][0])[1])
         x, present = self.embedding.target(target_ids, positions), []
         rows = zip(self.decoder_blocks, past["past"], past["source"], strict=True)
         for block, of_block, source in rows:

@@ -130,7 +130,7 @@ class UniversalTransformer(Backbone):
     def decode(self, target_ids, past, position):
         """The next tokens of targets, at the cost of these alone; arguments and results as of `Transformer.decode`."""
         positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
-        attention_mask, present = masks.upto(positions, past["past"][0][0].shape[1]), []
+        attention_mask, present = masks.upto(positions, ops.shape(past["past"][0][0])[1]), []
 
         def advance(x, step):
             of_step = past["past"][step]
