@@ -131,15 +131,17 @@ def test_the_command_searches_as_the_library_does(run, translator, tmp_path):
     assert invoke("translate", model_dir=run, input_file=source, output_file=found) == 2
 
 
-def test_generate_translates_greedily_unless_told_otherwise(run, translator, tmp_path, capsys):
+def test_generate_translates_too_greedily_unless_told_otherwise(run, translator, tmp_path, capsys):
     assert invoke("translate", model_dir=run, text=TEXTS[0]) == 0
     greedy = translator.generate(TEXTS[:1])[0]
     assert capsys.readouterr().out.splitlines()[-1] == greedy
     found = tmp_path / "found.jsonl"
-    assert invoke("generate", model_dir=run, prompt=TEXTS[0], output_file=found) == 0
-    assert json.loads(found.read_text()) == {"prompt": TEXTS[0], "continuation": greedy}
-    assert invoke("generate", model_dir=run, prompt=TEXTS[0], top_k=20, num_samples=2) == 0
-    assert invoke("generate", model_dir=run, prompt=TEXTS[0], num_samples=2) == 2
+    assert (
+        invoke("generate", model_dir=run, prompt=TEXTS[0], num_samples=2, output_file=found) == 2
+    )  # both would be equal
+    assert invoke("generate", model_dir=run, prompt=TEXTS[0], num_samples=2, top_k=1, output_file=found) == 0
+    told = {"prompt": TEXTS[0], "continuation": greedy}
+    assert [json.loads(line) for line in found.read_text().splitlines()] == [told, told]
 
 
 def test_limits_and_long_sources(translator):
