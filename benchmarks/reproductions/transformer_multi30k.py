@@ -17,7 +17,9 @@ import os
 from benchmarks.reproductions import common
 from data_pipelines.text.kinds import open_tokenizer
 
-LENGTH, TOKENS, BUCKETS = 64, 2048, "16,20,24,32,64"
+LENGTH = 64
+MAIN = {"tokens_per_batch": 2048, "length_buckets": "16,20,24,32,64"}
+BRIEF = {"tokens_per_batch": 1024, "length_buckets": "16,24,64"}
 AVERAGED = 5
 DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 256, "max_sequence_length": LENGTH,
         "dropout": 0.1, "attention_dropout": 0.0, "intermediate_dropout": 0.0}  # fmt: skip
@@ -25,11 +27,11 @@ DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 2
 DEEP_RATE = 64**-0.5 * 1000**-0.5
 # name -> system, steps of warm-up, what the configuration changes
 SHORT = {
-    "post-norm, warm-up": ("transformer", 100, {}),
     "post-norm, no warm-up": ("transformer", 0, {}),
-    "pre-norm, warm-up": ("transformer_pre_norm", 100, {}),
     "pre-norm, no warm-up": ("transformer_pre_norm", 0, {}),
+    "post-norm, warm-up": ("transformer", 100, {}),
     "post-norm, warm-up, learned positions": ("transformer", 100, {"position": "learned"}),
+    "pre-norm, warm-up": ("transformer_pre_norm", 100, {}),
 }
 
 
@@ -56,28 +58,27 @@ def train(folder: str, name: str, steps: int, args, **flags) -> str:
     if not common.is_finished(path):
         common.run(
             "pretrain", data_dir=f"{folder}/train", eval_data_dir=f"{folder}/valid", model_dir=path, num_train_steps=steps,
-            tokens_per_batch=TOKENS, length_buckets=BUCKETS, log_steps=20, seed=args.seed, **flags,
+            log_steps=20, seed=args.seed, **flags,
         )  # fmt: skip
     return path
 
 
 def train_all(args, folder: str) -> dict[str, str]:
     """name -> run folder."""
-    size = prepare(args, folder)
-    runs = {
-        "main": train(
+    size, runs = prepare(args, folder), {}
+    if "main" in args.only:
+        runs["main"] = train(
             folder, "main", args.num_steps, args, system="transformer", size="tiny", learning_rate=2e-3,
             num_warmup_steps=args.num_steps // 5, save_checkpoints_steps=max(1, args.num_steps // 20),
-            keep_checkpoint_max=AVERAGED, eval_every=max(1, args.num_steps // 4),
-        )
-    }  # fmt: skip
-    for name, (system, warmup, changes) in SHORT.items():
+            keep_checkpoint_max=AVERAGED, eval_every=max(1, args.num_steps // 4), **MAIN,
+        )  # fmt: skip
+    for name, (system, warmup, changes) in SHORT.items() if "short" in args.only else ():
         config = f"{folder}/{name.replace(', ', '_').replace(' ', '_')}.json"
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"model": system, "config": {"vocabulary_size": size, **DEEP, **changes}}, file)
         runs[name] = train(
             folder, name, args.num_short_steps, args, system=system, model_config_file=config, learning_rate=DEEP_RATE,
-            num_warmup_steps=warmup, lr_schedule="constant", eval_every=args.num_short_steps,
+            num_warmup_steps=warmup, lr_schedule="constant", eval_every=args.num_short_steps, **BRIEF,
         )  # fmt: skip
     return runs
 
@@ -174,8 +175,8 @@ def report(runs: dict[str, str], args, folder: str) -> None:
     held_out = common.results_of(runs["main"])["negative_log_likelihood"]
     command = "python -m benchmarks.reproductions.transformer_multi30k --train=… --valid=… --test=… --work_dir=work"
     parts = [
-        INTRODUCTION.format(vocabulary=args.vocab_size, tokens=TOKENS, steps=args.num_steps, short=args.num_short_steps,
-                            rate=DEEP_RATE),
+        INTRODUCTION.format(vocabulary=args.vocab_size, tokens=MAIN["tokens_per_batch"], steps=args.num_steps, short=args.num_short_steps,
+                            rate=DEEP_RATE, brief=BRIEF["tokens_per_batch"]),
         common.verdict(claims_of(long, short)),
         f"## BLEU\n\n{main}",
         f"{count['num_translations']:,} sentences; held out, the main run's last state has {held_out:.3f} nats a token. "
@@ -194,7 +195,7 @@ size nor the steps of the papers, and one seed, so small differences mean little
 
 The main run is `--system=transformer --size=tiny` (2 + 2 layers, width 128), {steps:,} batches of {tokens:,} tokens a side, a
 joint SentencePiece vocabulary of {vocabulary:,}, rate 2e-3 after a fifth of the steps as warm-up, then as in the paper. The
-short rows have 6 + 6 layers of width 64 and {short:,} such batches at a constant rate of {rate:.2g} (the paper's peak for this width
+short rows have 6 + 6 layers of width 64 and {short:,} batches of {brief:,} at a constant rate of {rate:.2g} (the paper's peak for this width
 and 1,000 steps of warm-up), reached at once or after 100 steps."""
 
 
@@ -205,12 +206,15 @@ def main() -> None:
     parser.add_argument("--work_dir", required=True)
     parser.add_argument("--vocab_size", type=int, default=4000)
     parser.add_argument("--num_steps", type=int, default=2000)
-    parser.add_argument("--num_short_steps", type=int, default=300)
+    parser.add_argument("--num_short_steps", type=int, default=200)
+    parser.add_argument("--only", nargs="+", choices=["main", "short"], default=["main", "short"], help="Train a part only, as when two processes share the work; the page needs both.")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output_dir", default=common.RESULTS, help="For the page and the picture.")
     args = parser.parse_args()
     os.makedirs(args.work_dir, exist_ok=True)
-    report(train_all(args, args.work_dir), args, args.work_dir)
+    runs = train_all(args, args.work_dir)
+    if args.only == ["main", "short"]:
+        report(runs, args, args.work_dir)
 
 
 if __name__ == "__main__":
