@@ -14,13 +14,12 @@ import argparse
 import json
 import os
 
-from benchmarks.reproductions import common
+from benchmarks.reproductions import common, transformer_report
 from data_pipelines.text.kinds import open_tokenizer
 
 LENGTH = 64
 MAIN = {"tokens_per_batch": 2048, "length_buckets": "16,20,24,32,64"}
 BRIEF = {"tokens_per_batch": 1024, "length_buckets": "16,24,64"}
-AVERAGED = 5
 DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 256, "max_sequence_length": LENGTH,
         "dropout": 0.1, "attention_dropout": 0.0, "intermediate_dropout": 0.0}  # fmt: skip
 # The peak is that of section 5.3 for this width and 1,000 steps of warm-up; the rate stays there.
@@ -70,7 +69,7 @@ def train_all(args, folder: str) -> dict[str, str]:
         runs["main"] = train(
             folder, "main", args.num_steps, args, system="transformer", size="tiny", learning_rate=2e-3,
             num_warmup_steps=args.num_steps // 5, save_checkpoints_steps=max(1, args.num_steps // 20),
-            keep_checkpoint_max=AVERAGED, eval_every=max(1, args.num_steps // 4), **MAIN,
+            keep_checkpoint_max=transformer_report.AVERAGED, eval_every=max(1, args.num_steps // 4), **MAIN,
         )  # fmt: skip
     for name, (system, warmup, changes) in SHORT.items() if "short" in args.only else ():
         config = f"{folder}/{name.replace(', ', '_').replace(' ', '_')}.json"
@@ -83,120 +82,15 @@ def train_all(args, folder: str) -> dict[str, str]:
     return runs
 
 
-def evaluate(folder: str, model_dir: str, name: str, args, **flags) -> dict:
-    """Scores of a model on the test set, kept in the work folder."""
-    path, (source, target) = f"{folder}/scores_{name}.json", args.test.split(",")
-    if not os.path.exists(path):
-        files = {"test_file": source, "target_file": target, "output_file": path}
-        common.run("evaluate", task="translate", model_dir=model_dir, **files, **flags)
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def score_all(runs: dict[str, str], args, folder: str) -> tuple[dict, dict]:
-    """Of the main run (weights, search) -> scores; of the short ones name -> scores and losses."""
-    averaged = f"{folder}/averaged"
-    if not os.path.exists(averaged):
-        common.run("average_checkpoints", model_dir=runs["main"], last=AVERAGED, output_dir=averaged)
-    long = {}
-    for weights, model_dir in (("last", runs["main"]), (f"mean of {AVERAGED}", averaged)):
-        for search, flags in (("greedy", {}), ("beam", {"num_beams": 4, "length_penalty": 0.6})):
-            long[weights, search] = evaluate(
-                folder, model_dir, f"{os.path.basename(model_dir)}_{search}", args, **flags
-            )
-    short = {}
-    for name in SHORT:
-        scores = evaluate(folder, runs[name], os.path.basename(runs[name]), args)
-        losses = [entry["loss"] for entry in entries(runs[name], "train")]
-        negative = common.results_of(runs[name])["negative_log_likelihood"]
-        short[name] = {"bleu": scores["bleu"], "loss": sum(losses[-3:]) / len(losses[-3:]), "nll": negative}
-    return long, short
-
-
-def entries(run: str, kind: str) -> list[dict]:
-    with open(f"{run}/log.jsonl", encoding="utf-8") as file:
-        return [entry for entry in map(json.loads, file) if entry["kind"] == kind]
-
-
-def claims_of(long: dict, short: dict) -> dict[str, bool]:
-    """What the papers say, and whether it came out. The margins were set before the runs."""
-    nll = {name: values["nll"] for name, values in short.items()}
-    last, mean = "last", f"mean of {AVERAGED}"
-    return {
-        "beam search (4, length penalty 0.6) scores higher than greedy decoding": (
-            long[last, "beam"]["bleu"] > long[last, "greedy"]["bleu"]
-        ),
-        f"the mean of {AVERAGED} states scores at least as high as the last state, with beam search": (
-            long[mean, "beam"]["bleu"] >= long[last, "beam"]["bleu"]
-        ),
-        "learned positions do as well as sinusoids, within 0.1 nats a token": (
-            abs(nll["post-norm, warm-up, learned positions"] - nll["post-norm, warm-up"]) < 0.1
-        ),
-        "without warm-up post-norm is worse than with it, by more than 0.1 nats": (
-            nll["post-norm, no warm-up"] - nll["post-norm, warm-up"] > 0.1
-        ),
-        "without warm-up pre-norm is no worse than with it, within 0.1 nats": (
-            nll["pre-norm, no warm-up"] - nll["pre-norm, warm-up"] < 0.1
-        ),
-        "without warm-up pre-norm is better than post-norm": nll["pre-norm, no warm-up"] < nll["post-norm, no warm-up"],
-    }  # fmt: skip
-
-
-def draw(runs: dict[str, str], figure) -> None:
-    """Training loss of the short runs; loss and held-out perplexity of the main one."""
-    left, right = figure.subplots(1, 2)
-    for name in SHORT:
-        points = entries(runs[name], "train")
-        left.plot([p["step"] for p in points], [p["loss"] for p in points], label=name, linewidth=1)
-    left.set(xlabel="step", ylabel="training loss (smoothed labels)", title="6 + 6 layers")
-    left.legend(fontsize=6, frameon=False)
-    for kind, label in (("train", "training"), ("evaluation", "held out")):
-        points = entries(runs["main"], kind)
-        numbers = [p["negative_log_likelihood"] for p in points]
-        right.plot(
-            [p["step"] for p in points], numbers, "o-" if kind == "evaluation" else "-", label=label, linewidth=1
-        )
-    right.set(xlabel="step", ylabel="nats a token", title="main run, 2 + 2 layers")
-    right.legend(frameon=False)
-
-
-def report(runs: dict[str, str], args, folder: str) -> None:
-    long, short = score_all(runs, args, folder)
-    rows = [
-        [weights, search, f"{scores['bleu']:.2f}", f"{scores['chrf']:.2f}", f"{scores['length_ratio']:.3f}"]
-        for (weights, search), scores in long.items()
-    ]  # fmt: skip
-    main = common.table(["weights", "search", "BLEU", "chrF2", "length"], rows)
-    rows = [[name, f"{v['loss']:.3f}", f"{v['nll']:.3f}", f"{v['bleu']:.2f}"] for name, v in short.items()]
-    ablations = common.table(
-        ["6 + 6 layers", "training loss, last 60 steps", "held-out nats a token", "BLEU, greedy"], rows
-    )
-    count = next(iter(long.values()))
-    held_out = common.results_of(runs["main"])["negative_log_likelihood"]
-    command = "python -m benchmarks.reproductions.transformer_multi30k --train=… --valid=… --test=… --work_dir=work"
-    parts = [
-        INTRODUCTION.format(vocabulary=args.vocab_size, tokens=MAIN["tokens_per_batch"], steps=args.num_steps, short=args.num_short_steps,
-                            rate=DEEP_RATE, brief=BRIEF["tokens_per_batch"]),
-        common.verdict(claims_of(long, short)),
-        f"## BLEU\n\n{main}",
-        f"{count['num_translations']:,} sentences; held out, the main run's last state has {held_out:.3f} nats a token. "
-        f"Signatures: `{count['bleu_signature']}`, `{count['chrf_signature']}`.",
-        f"## Norms, warm-up, positions\n\n{ablations}",
-        "![Curves](transformer_multi30k.png)",
-        f"## How\n\n{common.environment(command, [args.seed])}",
-    ]  # fmt: skip
-    common.write_page("transformer_multi30k", "The Transformer on Multi30k", parts, args.output_dir)
-    common.write_picture("transformer_multi30k", lambda figure: draw(runs, figure), 8.0, 3.4, folder=args.output_dir)
-
-
+ONLY = "Train a part only, as when two processes share the work; the page needs both."
 INTRODUCTION = """Attention Is All You Need (Vaswani et al., 2017) and On Layer Normalization in the Transformer Architecture
 (Xiong et al., 2020), with the commands of this project, on 29,000 pairs of German and English captions. One core; neither the
 size nor the steps of the papers, and one seed, so small differences mean little.
 
-The main run is `--system=transformer --size=tiny` (2 + 2 layers, width 128), {steps:,} batches of {tokens:,} tokens a side, a
-joint SentencePiece vocabulary of {vocabulary:,}, rate 2e-3 after a fifth of the steps as warm-up, then as in the paper. The
-short rows have 6 + 6 layers of width 64 and {short:,} batches of {brief:,} at a constant rate of {rate:.2g} (the paper's peak for this width
-and 1,000 steps of warm-up), reached at once or after 100 steps."""
+The main run is `--system=transformer --size=tiny` (2 + 2 layers, width 128), {num_steps:,} batches of {tokens:,} tokens a side, a
+joint SentencePiece vocabulary of {vocab_size:,}, rate 2e-3 after a fifth of the steps as warm-up, then as in the paper. The
+short rows have 6 + 6 layers of width 64 and {num_short_steps:,} batches of {brief:,} at a constant rate of {rate:.2g} (the
+paper's peak for this width and 1,000 steps of warm-up), reached at once or after 100 steps."""
 
 
 def main() -> None:
@@ -207,14 +101,20 @@ def main() -> None:
     parser.add_argument("--vocab_size", type=int, default=4000)
     parser.add_argument("--num_steps", type=int, default=2000)
     parser.add_argument("--num_short_steps", type=int, default=200)
-    parser.add_argument("--only", nargs="+", choices=["main", "short"], default=["main", "short"], help="Train a part only, as when two processes share the work; the page needs both.")  # fmt: skip
+    parser.add_argument("--only", nargs="+", choices=["main", "short"], default=["main", "short"], help=ONLY)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output_dir", default=common.RESULTS, help="For the page and the picture.")
     args = parser.parse_args()
     os.makedirs(args.work_dir, exist_ok=True)
     runs = train_all(args, args.work_dir)
     if args.only == ["main", "short"]:
-        report(runs, args, args.work_dir)
+        numbers = {
+            "tokens": MAIN["tokens_per_batch"],
+            "brief": BRIEF["tokens_per_batch"],
+            "rate": DEEP_RATE,
+            **vars(args),
+        }
+        transformer_report.write(runs, args, INTRODUCTION.format(**numbers))
 
 
 if __name__ == "__main__":
