@@ -44,7 +44,7 @@ def entries(run: str, kind: str) -> list[dict]:
 
 
 def claims_of(long: dict, short: dict) -> dict[str, bool]:
-    """What the papers say, and whether it came out. The margins were set before the runs."""
+    """What the papers say, and whether it came out. The margins were set before any score was seen."""
     nll = {name: values["nll"] for name, values in short.items()}
     last, mean = "last", f"mean of {AVERAGED}"
     return {
