@@ -24,12 +24,12 @@ DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 2
         "dropout": 0.1, "attention_dropout": 0.0, "intermediate_dropout": 0.0}  # fmt: skip
 # The peak is that of section 5.3 for this width and 1,000 steps of warm-up; the rate stays there.
 DEEP_RATE = 64**-0.5 * 1000**-0.5
-# name -> system, steps of warm-up, what the configuration changes
+# name -> system, steps of warm-up, what the configuration changes. Positions were to be compared in post-norm, which stalls.
 SHORT = {
     "post-norm, no warm-up": ("transformer", 0, {}),
     "pre-norm, no warm-up": ("transformer_pre_norm", 0, {}),
     "post-norm, warm-up": ("transformer", 100, {}),
-    "post-norm, warm-up, learned positions": ("transformer", 100, {"position": "learned"}),
+    "pre-norm, no warm-up, learned positions": ("transformer_pre_norm", 0, {"position": "learned"}),
     "pre-norm, warm-up": ("transformer_pre_norm", 100, {}),
 }
 
@@ -84,13 +84,15 @@ def train_all(args, folder: str) -> dict[str, str]:
 
 ONLY = "Train a part only, as when two processes share the work; the page needs both."
 INTRODUCTION = """Attention Is All You Need (Vaswani et al., 2017) and On Layer Normalization in the Transformer Architecture
-(Xiong et al., 2020), with the commands of this project, on 29,000 pairs of German and English captions. One core; neither the
-size nor the steps of the papers, and one seed, so small differences mean little.
+(Xiong et al., 2020), with the commands of this project, from {source} to {target} (Multi30k: 29,000 captions, German and
+English). One core; neither the size nor the steps of the papers, and one seed, so small differences mean little.
 
 The main run is `--system=transformer --size=tiny` (2 + 2 layers, width 128), {num_steps:,} batches of {tokens:,} tokens a side, a
 joint SentencePiece vocabulary of {vocab_size:,}, rate 2e-3 after a fifth of the steps as warm-up, then as in the paper. The
 short rows have 6 + 6 layers of width 64 and {num_short_steps:,} batches of {brief:,} at a constant rate of {rate:.2g} (the
-paper's peak for this width and 1,000 steps of warm-up), reached at once or after 100 steps."""
+paper's peak for this width and 1,000 steps of warm-up), reached at once or after 100 steps. A network that names tokens by
+their frequency alone has about 5.5 nats a token on Multi30k. Positions are compared in pre-norm rows, since at this rate
+post-norm learns nothing."""
 
 
 def main() -> None:
