@@ -110,12 +110,9 @@ def main() -> None:
     os.makedirs(args.work_dir, exist_ok=True)
     runs = train_all(args, args.work_dir)
     if args.only == ["main", "short"]:
-        numbers = {
-            "tokens": MAIN["tokens_per_batch"],
-            "brief": BRIEF["tokens_per_batch"],
-            "rate": DEEP_RATE,
-            **vars(args),
-        }
+        source, target = map(os.path.basename, args.train.split(","))
+        numbers = {"tokens": MAIN["tokens_per_batch"], "brief": BRIEF["tokens_per_batch"], "rate": DEEP_RATE}
+        numbers |= {**vars(args), "source": source, "target": target}
         transformer_report.write(runs, args, INTRODUCTION.format(**numbers))
 
 
