@@ -76,6 +76,16 @@ def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     assert len(found) == 4 and found == generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
 
 
+def test_nothing_follows_the_end_that_a_beam_finds():
+    """Also where token 0 is a word, as in GPT-2's vocabulary."""
+    tokenizer = WordPieceTokenizer(Vocabulary(["a", "b", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
+    generator = Generator(
+        Gpt2(Gpt2Config(7, 8, 1, 2, 8, max_sequence_length=16)).initialize(), tokenizer, 16, CausalLM()
+    )
+    generator.logits = lambda states: np.eye(7, dtype="float32")[[generator.end_id]] * 9 + 0 * states[:, :7]
+    assert generator.generate(["b"], Decoding(num_beams=2), 5) == [""]
+
+
 def test_prompts_beyond_the_network_lose_their_beginning(run):
     generator = Generator.load(run, 16)
     (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)

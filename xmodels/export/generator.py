@@ -142,7 +142,8 @@ class Generator:
             ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
         width = ids.shape[1]
         function = self._function((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
-        return function(ids, past).numpy()[0, 0, 1:].tolist()
+        found = function(ids, past).numpy()[0, 0, 1:].tolist()  # with zeros behind the end, and 0 may be a word
+        return found[: found.index(self.end_id)] if self.end_id in found else found
 
     def _searcher(self, decoding: Decoding, length: int, steps: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
