@@ -15,6 +15,8 @@ from safetensors.numpy import save_file
 
 from xmodels.conversion import convert
 from xmodels.conversion.tables import bert as table
+from xmodels.layers.dropout import dropout_seed
+from xmodels.layers.rematerialization import rematerialized
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import SIZES, Bert, BertConfig
@@ -185,6 +187,18 @@ def test_the_summary_is_that_of_the_whole_network(hugging_face):
     largest = max(float(tf.reduce_max(tf.abs(value))) for value in found[0])
     for theirs, ours in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6 * largest)
+
+
+def test_the_summary_is_recomputed_with_the_same_masks(hugging_face):
+    """Also what the first token looks at, which is no first argument of the last block, gets its gradient."""
+    backbone, found = hugging_face.backbone, []
+    for again in (False, True):
+        with tf.GradientTape() as tape, dropout_seed(np.array([1, 2])), rematerialized(again):
+            loss = tf.reduce_sum(backbone.summarize(hugging_face.batch, training=True)["pooled_output"] ** 3)
+        found.append(tape.gradient(loss, backbone.embedding.position.embeddings.value))
+    whole, recomputed = map(tf.convert_to_tensor, found)
+    assert float(tf.reduce_max(tf.abs(whole))) > 1e-3
+    np.testing.assert_allclose(recomputed, whole, rtol=1e-4, atol=1e-6)
 
 
 def test_logits_and_losses_are_those_of_hugging_face(hugging_face):

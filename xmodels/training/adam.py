@@ -30,11 +30,8 @@ def fused_adam(variable, m, v, gradient, rate, betas, powers, epsilon) -> None:
     """
     numbers = {"beta1": betas[0], "beta2": betas[1], "beta1_power": powers[0], "beta2_power": powers[1]}
     numbers |= {"lr": rate, "epsilon": epsilon}
-    handles = {
-        "var": variable.handle,
-        "m": m.value.handle,
-        "v": v.value.handle,
-    }  # Keras hands over TensorFlow's variable
+    # Keras hands over TensorFlow's own variable, and its moments wrapped.
+    handles = {"var": variable.handle, "m": m.value.handle, "v": v.value.handle}
     tf.raw_ops.ResourceApplyAdam(
         **handles, grad=tf.cast(gradient, variable.dtype),
         **{name: tf.cast(number, variable.dtype) for name, number in numbers.items()},
