@@ -49,7 +49,7 @@ def cut(path: str, num_bytes: int, target: str) -> str:
 
 def ours(text: str, vocabulary: str, language: str, settings: dict, folder: str) -> None:
     """One process makes all shards."""
-    from data_pipelines.pretraining_data import Settings, create
+    from data_pipelines.pretraining.job import Settings, create
 
     create(Settings(text, vocabulary, language, **settings), os.path.join(folder, "records"))
 
@@ -107,7 +107,7 @@ def tokenize(name: str, text: str, vocab_file: str) -> None:
         import collections
 
         from data_pipelines.corpora.documents import Document
-        from data_pipelines.stages.tokenize import tokenize as stage
+        from data_pipelines.pretraining.stages.tokenize import tokenize as stage
 
         def work():
             documents = (Document(lines[start : start + 20], "") for start in range(0, len(lines), 20))

@@ -36,7 +36,7 @@ def prepare(folder: str, size: str, corpus: str, train_file: str, most: int, voc
 
 
 def our_pretraining(folder: str, size: str, corpus: str, steps: int) -> dict:
-    from data_pipelines.pretraining_data import Settings, create
+    from data_pipelines.pretraining.job import Settings, create
     from xmodels.jobs.pretrain import Options, pretrain
 
     records, run = f"{folder}/records", f"{folder}/pretrained"

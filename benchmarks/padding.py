@@ -15,14 +15,14 @@ import tempfile
 
 import numpy as np
 
+from data_pipelines.batches.dataset import SHUFFLE_WINDOW, RecordSource
+from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_share, slots
+from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora import docstrings
 from data_pipelines.corpora.corpus import open_corpus
-from data_pipelines.dataset import SHUFFLE_WINDOW, RecordSource
-from data_pipelines.grouping import Grouping, Rows, buckets, padding_share, slots
-from data_pipelines.pretraining_data import Settings, create
+from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.text.sentences import split_english
 from data_pipelines.text.train import train_wordpiece
-from data_pipelines.token_buckets import token_buckets
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKINGS = ("segment_pair", "doc_sentences", "sentence_pair")

@@ -8,8 +8,8 @@ import argparse
 import matplotlib
 import numpy as np
 
-from xmodels.training.optimization import Optimization
-from xmodels.training.schedules import SCHEDULES
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.schedules.schedules import SCHEDULES
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

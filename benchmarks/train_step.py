@@ -95,13 +95,13 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
     import numpy as np
     import tensorflow as tf
 
-    from data_pipelines.dataset import ArraySource, Batches
+    from data_pipelines.batches.dataset import ArraySource, Batches
     from xmodels.conversion import convert
     from xmodels.jobs.pretraining_network import initialize
     from xmodels.models.bert import Bert
-    from xmodels.training import distribution
-    from xmodels.training.learner import Learner
-    from xmodels.training.optimization import Optimization
+    from xmodels.training.devices import distribution
+    from xmodels.training.optimizers.optimization import Optimization
+    from xmodels.training.step.learner import Learner
 
     keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
     batch_size, steps = SHAPES[size]

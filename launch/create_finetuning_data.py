@@ -46,7 +46,7 @@ COMMAND.boolean("overwrite", False, "Replace the records in output_dir.")
 
 
 def run() -> None:
-    from data_pipelines.finetuning_jobs import create_finetuning_data
+    from data_pipelines.finetuning.command import create_finetuning_data
 
     create_finetuning_data(**COMMAND.options())
 

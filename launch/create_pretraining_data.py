@@ -62,7 +62,7 @@ COMMAND.string("beam_options", "", "Options of the pipeline in one string, such 
 
 
 def run() -> None:
-    from data_pipelines.jobs import create_pretraining_data
+    from data_pipelines.pretraining.command import create_pretraining_data
 
     create_pretraining_data(**COMMAND.options())
 

@@ -5,8 +5,8 @@ import sys
 from launch import optimization_flags
 from launch.command import Command
 from launch.training_flags import add_devices, add_precision, add_resuming
-from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
+from xmodels.runs.preflight import check_backend
 
 COMMAND = Command(
     "finetune",

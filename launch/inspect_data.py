@@ -60,12 +60,12 @@ def run() -> None:
     if contamination and vocabulary:
         raise UsageError("--contamination and --vocab_file ask for two reports; give one of them.")
     if contamination:
-        from data_pipelines.jobs import check_contamination
+        from data_pipelines.pretraining.command import check_contamination
 
         check_contamination(contamination, options["data_dir"], **corpus, **of_tests)
         return
     if vocabulary:
-        from data_pipelines.vocabulary_jobs import report_vocabulary
+        from data_pipelines.text.vocabulary_job import report_vocabulary
 
         report_vocabulary(vocabulary, options["data_dir"], **corpus, **of_vocabulary)
         return
@@ -75,7 +75,7 @@ def run() -> None:
             "and --input_file."
         )
     with quiet_start():
-        from data_pipelines.inspection import inspect
+        from data_pipelines.inspect.inspection import inspect
 
     inspect(check=options.pop("verify"), **options)
 

@@ -2,7 +2,7 @@
 
 from launch.command import Command
 
-# As in xmodels.training.optimizers and schedules, which are too heavy to import here.
+# As in xmodels.training.optimizers.optimizers and schedules, which are too heavy to import here.
 OPTIMIZERS = [
     "bert_adamw", "adamw", "adam", "lamb", "lamb_corrected", "adamax", "mt_dnn_adamax", "adafactor", "sgd", "sgd_nesterov",
     "adagrad",

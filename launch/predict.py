@@ -3,8 +3,8 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.preflight import check_backend
 from xmodels.jobs.quiet import quiet_start
+from xmodels.runs.preflight import check_backend
 
 COMMAND = Command(
     "predict",

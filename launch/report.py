@@ -16,7 +16,7 @@ COMMAND.string("output_file", None, "The page. Default, of a single run: report.
 
 
 def run() -> None:
-    from xmodels.jobs.run_report import report
+    from xmodels.runs.report import report
 
     print(f"Report: {report(**COMMAND.options())}")
 

@@ -34,7 +34,7 @@ COMMAND.boolean("overwrite", False, "Replace an existing output file.")
 
 
 def run() -> None:
-    from data_pipelines.vocabulary_jobs import train_vocabulary
+    from data_pipelines.text.vocabulary_job import train_vocabulary
 
     train_vocabulary(**COMMAND.options())
 

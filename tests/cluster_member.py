@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError, ReportedError
 from tests.small_learner import make_batches, make_learner, train, values
-from xmodels.training import checkpoints, distribution
-from xmodels.training.learner import Memory
+from xmodels.training.devices import distribution
+from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Interrupted, Loop
-from xmodels.training.watching import Watch
-from xmodels.training.workers import Workers
+from xmodels.training.states import checkpoints
+from xmodels.training.step.learner import Memory
+from xmodels.training.watching.watching import Watch
 
 # Rows hide unequal numbers of tokens, and the norm of the gradients is above what it is clipped to.
 COMBINATIONS = {

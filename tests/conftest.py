@@ -12,7 +12,7 @@ import pytest
 from xmodels.jobs.quiet import quiet_start
 
 with quiet_start():
-    from xmodels.training import distribution
+    from xmodels.training.devices import distribution
 
 distribution.split_cpu(2)  # before anything uses TensorFlow; `one_device` takes the first
 
@@ -43,7 +43,7 @@ def zh_vocabulary(tmp_path_factory):
 
 def make_records(folder, vocabulary, **settings):
     """Writes records of the Chinese samples into `folder`; returns its path."""
-    from data_pipelines.pretraining_data import Settings, create
+    from data_pipelines.pretraining.job import Settings, create
 
     values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 32} | settings
     values = {"max_predictions_per_seq": 6, "num_shards": 2} | values
@@ -72,7 +72,7 @@ def stream_records(tmp_path_factory, zh_vocabulary):
 @pytest.fixture(scope="session")
 def parallel_records(tmp_path_factory, zh_vocabulary):
     """Sentences of the Chinese samples, each with its characters in the opposite order as its translation."""
-    from data_pipelines.pretraining_data import Settings, create
+    from data_pipelines.pretraining.job import Settings, create
 
     folder = tmp_path_factory.mktemp("parallel")
     lines = [s[:20] for s in (ROOT / "samples/zh/corpus.txt").read_text("utf-8").split("\n") if s][:200]

@@ -6,8 +6,8 @@ import json
 import pathlib
 import shutil
 
-from data_pipelines import record_folder
-from data_pipelines.pretraining_data import Settings, prepare, write_part
+from data_pipelines.pretraining.job import Settings, prepare, write_part
+from data_pipelines.records import folder as record_folder
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels.models.bert import Bert, BertConfig

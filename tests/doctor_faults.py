@@ -285,7 +285,7 @@ def full_disk(clinic, folder, monkeypatch) -> dict:
 
 
 def little_memory(clinic, folder, monkeypatch) -> dict:
-    from xmodels.training import memory_need
+    from xmodels.training.watching import memory_need
 
     monkeypatch.setattr(memory_need, "free_bytes", lambda on_gpu=False: 1_000_000)
     monkeypatch.setattr(memory_need, "process_bytes", lambda: 0)
@@ -293,7 +293,7 @@ def little_memory(clinic, folder, monkeypatch) -> dict:
 
 
 def memory_for_small_batches(clinic, folder, monkeypatch) -> dict:
-    from xmodels.training import memory_need
+    from xmodels.training.watching import memory_need
 
     monkeypatch.setattr(memory_need, "free_bytes", lambda on_gpu=False: memory_need.PROCESS_BYTES + 1_000_000)
     monkeypatch.setattr(memory_need, "process_bytes", lambda: 0)
@@ -325,7 +325,7 @@ def another_run(clinic, folder, monkeypatch) -> dict:
 
 def gpu_hidden(clinic, folder, monkeypatch) -> dict:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    monkeypatch.setattr("xmodels.training.distribution.num_gpus", lambda: 0)
+    monkeypatch.setattr("xmodels.training.devices.distribution.num_gpus", lambda: 0)
     return clinic.pretrain()
 
 

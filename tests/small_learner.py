@@ -8,9 +8,9 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
-from xmodels.training import distribution
-from xmodels.training.learner import Learner, Memory
-from xmodels.training.optimization import Optimization
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner, Memory
 
 VOCABULARY, LENGTH, ROWS, HIDDEN = 50, 8, 8, 3
 

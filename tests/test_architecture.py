@@ -30,10 +30,11 @@ DOORS = {
                         "data_pipelines"},
     "xmodels.tpu": {"xmodels.training", "xmodels.objectives.base", "xmodels.models.backbone", "xmodels.layers.dropout",
                     "xmodels.layers.rematerialization", "data_pipelines"},
+    "xmodels.runs": {"xmodels.training", "xmodels.objectives.base", "xmodels.models", "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
-    "xmodels.doctor": {"xmodels.jobs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
+    "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
-    "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.jobs.preflight",
+    "launch": {"launch", "data_pipelines.errors", "data_pipelines.paths", "xmodels.runs.preflight",
                "xmodels.jobs.quiet"},
 }  # fmt: skip
 NO_TENSORFLOW = (

@@ -14,8 +14,8 @@ from data_pipelines.errors import UsageError
 from tests.invocation import invoke
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_model, read_weights
-from xmodels.training import checkpoints
-from xmodels.training.averaging import mean_of_files
+from xmodels.training.states import checkpoints
+from xmodels.training.states.averaging import mean_of_files
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.reproductions import moved_things
+from data_pipelines.batches.dataset import ArraySource, Batches
 from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks, split_off
-from data_pipelines.dataset import ArraySource, Batches
 from data_pipelines.errors import CheckpointError, DataError
-from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from tests.invocation import invoke
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
 from xmodels.tasks.answer_story import AnswerStory
-from xmodels.training import distribution
-from xmodels.training.learner import Learner
-from xmodels.training.optimization import Optimization
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner
 
 STORY = """1 Anna went to the attic.
 2 Ben took the lamp.

@@ -6,11 +6,11 @@ import sys
 import pytest
 from test_pretraining_data import hashes
 
-from data_pipelines import beam_runner
 from data_pipelines.errors import DataError, ReportedError, UsageError
-from data_pipelines.pretraining_data import Settings, create
-from data_pipelines.record_folder import PLAN
-from data_pipelines.records import MANIFEST
+from data_pipelines.pretraining import beam_runner
+from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.records.folder import PLAN
+from data_pipelines.records.records import MANIFEST
 
 SAMPLES = str(pathlib.Path(__file__).parent.parent / "samples/zh/corpus.txt")
 

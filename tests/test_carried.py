@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.runs import frame_run
 from xmodels.jobs.pretrain import BATCH, Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
-from xmodels.training import distribution
-from xmodels.training.learner import Learner, Memory
-from xmodels.training.optimization import Optimization
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner, Memory
 
 
 def config_of(source):

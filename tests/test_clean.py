@@ -7,8 +7,8 @@ import pytest
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
-from data_pipelines.pretraining_data import Settings, create
-from data_pipelines.stages.clean import CLEANERS, chosen, clean, report
+from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.pretraining.stages.clean import CLEANERS, chosen, clean, report
 from data_pipelines.text.markup import strip_html, strip_wiki
 
 ROOT = pathlib.Path(__file__).parent.parent

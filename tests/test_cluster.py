@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.kinds import open_tokenizer
 from tests import cluster_member
 from tests.doctor_clinic import make_checkpoint
@@ -22,8 +22,9 @@ from tests.small_learner import largest_difference, make_learner, train, values
 from xmodels.jobs import finetune as finetuning
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_weights
-from xmodels.training import checkpoints, distribution
-from xmodels.training.progress import read_log
+from xmodels.training.devices import distribution
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import read_log
 
 ROOT = pathlib.Path(__file__).parent.parent
 

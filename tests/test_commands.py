@@ -444,8 +444,8 @@ def test_checkpoint_errors_and_taken_folders_destroy_nothing(street, tmp_path, c
 
 
 def test_a_missing_device_is_a_device_error(records, small_config, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("xmodels.training.distribution.tf.config.list_logical_devices", lambda kind=None: [])
-    monkeypatch.setattr("xmodels.training.distribution.STRATEGIES", ("one_device", "mirrored"))
+    monkeypatch.setattr("xmodels.training.devices.distribution.tf.config.list_logical_devices", lambda kind=None: [])
+    monkeypatch.setattr("xmodels.training.devices.distribution.STRATEGIES", ("one_device", "mirrored"))
     import tensorflow as tf
 
     class Only:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rbloom import Bloom
 
-from data_pipelines import contamination
-from data_pipelines.contamination import TestFile, check, compare, grams, report
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
-from data_pipelines.jobs import check_contamination
+from data_pipelines.pretraining import contamination
+from data_pipelines.pretraining.command import check_contamination
+from data_pipelines.pretraining.contamination import TestFile, check, compare, grams, report
 from launch.inspect_data import COMMAND, run
 
 ROOT = pathlib.Path(__file__).parent.parent

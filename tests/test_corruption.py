@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from conftest import make_records
 
-from data_pipelines.dataset import RecordSource
+from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.ops.corruption import choose_words, mask_tokens, mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.seeds import example_seeds, fold, take_seed, uniform

@@ -18,10 +18,10 @@ import pyarrow.parquet
 import pytest
 from backports import zstd
 
-from data_pipelines import records
 from data_pipelines.errors import DataError, ReportedError, UsageError
-from data_pipelines.pretraining_data import Settings, create
-from data_pipelines.records import Manifest, ShardWriter
+from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.records import records
+from data_pipelines.records.records import Manifest, ShardWriter
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.invocation import invoke
 
@@ -97,7 +97,7 @@ def test_each_row_of_the_page_makes_a_vocabulary(corpora, tmp_path, monkeypatch,
 def test_each_row_of_the_page_makes_records(corpora, tmp_path, monkeypatch):
     """In this process: starting workers for every row would take a minute."""
     monkeypatch.chdir(corpora)
-    monkeypatch.setattr("data_pipelines.pretraining_data.run_jobs", run_here)
+    monkeypatch.setattr("data_pipelines.pretraining.job.run_jobs", run_here)
     for number, row in enumerate(ROWS):
         folder = tmp_path / str(number)
         flags = ["--vocab_file=vocab.txt", f"--output_dir={folder}", "--num_shards=2", "--max_seq_length=32"]
@@ -131,7 +131,7 @@ def test_shards_of_every_input_are_the_same_for_any_number_of_workers(corpora, t
 
 
 def test_a_full_disk_leaves_whole_shards_only_and_says_what_to_do(settings, tmp_path, monkeypatch):
-    monkeypatch.setattr("data_pipelines.pretraining_data.run_jobs", run_here)
+    monkeypatch.setattr("data_pipelines.pretraining.job.run_jobs", run_here)
     whole = create(settings, str(tmp_path / "whole"))
     real, written = ShardWriter.write, []
 

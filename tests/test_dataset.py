@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import dataset, records
-from data_pipelines.classic_records import classic_source
-from data_pipelines.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.batches import dataset
+from data_pipelines.batches.dataset import ArraySource, Batches, RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.compose import compose
-from data_pipelines.records import Manifest, ShardWriter, encode_example
+from data_pipelines.records import records
+from data_pipelines.records.classic import classic_source
+from data_pipelines.records.records import Manifest, ShardWriter, encode_example
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
 TOTAL = sum(SHARDS)

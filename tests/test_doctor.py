@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from data_pipelines.dataset import RecordSource
-from data_pipelines.record_checks import check_contents
-from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.batches.dataset import RecordSource
+from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.records.checks import check_contents
 from launch import doctor, finetune, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS
 from tests.invocation import invoke
 from xmodels import systems
 from xmodels.doctor.network import num_parameters
-from xmodels.training import memory_need
+from xmodels.training.watching import memory_need
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs/doctor.md"
 

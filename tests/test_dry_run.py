@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.records import Manifest
+from data_pipelines.records.records import Manifest
 from tests.invocation import invoke
 from xmodels.jobs import dry_run
 from xmodels.jobs.pretrain import Options
-from xmodels.training.memory_estimate import kept
+from xmodels.training.watching.memory_estimate import kept
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 

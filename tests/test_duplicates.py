@@ -10,11 +10,19 @@ import numpy as np
 import pytest
 from test_pretraining_data import COMMAND, ROOT, hashes
 
-from data_pipelines import duplicates
 from data_pipelines.corpora.documents import Document
-from data_pipelines.duplicates import EXACT, KEEP, NEAR, bands_of, decide, drop_duplicates, write_fingerprints
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.pretraining_data import Settings, create
+from data_pipelines.pretraining import duplicates
+from data_pipelines.pretraining.duplicates import (
+    EXACT,
+    KEEP,
+    NEAR,
+    bands_of,
+    decide,
+    drop_duplicates,
+    write_fingerprints,
+)
+from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.text.units import shingles, units
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import finetuning_data
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.finetuning import job as finetuning_data
+from data_pipelines.finetuning.command import summary, warnings
 from data_pipelines.finetuning.tag import align, to_bio
 from data_pipelines.finetuning.task import Settings
-from data_pipelines.finetuning_jobs import summary, warnings
-from data_pipelines.records import Manifest, verify
-from data_pipelines.stages.windows import most_context, windows
+from data_pipelines.pretraining.stages.windows import most_context, windows
+from data_pipelines.records.records import Manifest, verify
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
 from data_pipelines.text.framing import shorten
 from data_pipelines.text.joining import join_words
@@ -601,7 +601,7 @@ def test_lines_are_cut_between_lines(tmp_path):
 
 
 def test_workers_need_no_tensorflow():
-    program = "import sys, data_pipelines.finetuning_jobs; assert 'tensorflow' not in sys.modules"
+    program = "import sys, data_pipelines.finetuning.command; assert 'tensorflow' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", program], cwd=pathlib.Path(__file__).parent.parent).returncode == 0
 
 
@@ -639,7 +639,7 @@ PAGE_FILES = {
 
 
 def test_records_of_every_task_are_shown(make, tmp_path, capsys):
-    from data_pipelines.inspection import inspect
+    from data_pipelines.inspect.inspection import inspect
 
     for task, name, text, flags, shown in [
         ("classify", "a.tsv", "label\ttext\ta\nx\tthe cat\t\ny\tdogs\t\n", {}, ["[x] the cat", "[y] dog ##s"]),
@@ -751,8 +751,8 @@ def test_answers_of_real_questions_come_back_from_their_tokens(tmp_path, zh_voca
 
 
 def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabulary):
+    from data_pipelines.batches.dataset import Batches
     from data_pipelines.corpora.tables import Columns
-    from data_pipelines.dataset import Batches
     from data_pipelines.text.kinds import open_tokenizer
     from xmodels.jobs.finetunings.classify import Labels
     from xmodels.jobs.labelled import labelled_source

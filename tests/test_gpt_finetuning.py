@@ -40,7 +40,7 @@ from xmodels.tasks.choose import Choose
 from xmodels.tasks.classify import Classify
 from xmodels.tasks.readings import extract, pooled
 from xmodels.tasks.similarity import Similarity
-from xmodels.training.optimization import Optimization
+from xmodels.training.optimizers.optimization import Optimization
 
 SAMPLES = ROOT / "samples/zh"
 TEXTS = ["这家餐厅的菜很好吃。", "They walked 9,000 steps!", ""]

@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import dataset, records
-from data_pipelines.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.batches import dataset
+from data_pipelines.batches.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.batches.grouping import Buckets, Rows, buckets, pack, padding_share, slots
+from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
-from data_pipelines.grouping import Buckets, Rows, buckets, pack, padding_share, slots
 from data_pipelines.ops.compose import compose
 from data_pipelines.ops.corruption import mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.packing import pack_rows
 from data_pipelines.ops.parallel import frame_parallel
-from data_pipelines.records import Manifest, ShardWriter, encode_example
+from data_pipelines.records import records
+from data_pipelines.records.records import Manifest, ShardWriter, encode_example
 from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.token_buckets import token_buckets
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import Bert, BertConfig

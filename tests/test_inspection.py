@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.corpora.corpus import open_corpus
-from data_pipelines.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError
-from data_pipelines.inspection import inspect, setting_of
-from data_pipelines.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
+from data_pipelines.inspect.inspection import inspect, setting_of
+from data_pipelines.inspect.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
 from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.vocabulary_jobs import sample
+from data_pipelines.text.vocabulary_job import sample
 from launch import inspect_data
 from tests.invocation import invoke
 

@@ -12,7 +12,7 @@ import pytest
 from keras import ops
 from safetensors.numpy import load_file, save_file
 
-from data_pipelines import running_text
+from data_pipelines.batches import running_text
 from data_pipelines.corpora.cloze import Question, choices, last_words
 from data_pipelines.errors import DataError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
@@ -232,7 +232,7 @@ def test_text_is_read_as_the_records_of_a_run_hold_it(tmp_path, zh_vocabulary):
     plain = {"do_whole_word_mask": False, "segmenter": "none"}
     records = make_records(tmp_path / "records", zh_vocabulary, packing="stream", num_shards=1, **plain)
     settings = json.loads((pathlib.Path(records) / "manifest.json").read_text())["settings"]
-    from data_pipelines.dataset import Batches, RecordSource
+    from data_pipelines.batches.dataset import Batches, RecordSource
     from data_pipelines.ops.runs import frame_run
 
     labels = [

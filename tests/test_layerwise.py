@@ -11,13 +11,14 @@ from xmodels import systems
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.models.bert import BertConfig
 from xmodels.tasks.classify import Classify
-from xmodels.training import checkpoints, distribution
-from xmodels.training.layerwise import Layerwise, depths
-from xmodels.training.learner import Learner
-from xmodels.training.optimization import Optimization
-from xmodels.training.optimizers import OPTIMIZERS
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.layerwise import Layerwise, depths
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.optimizers.optimizers import OPTIMIZERS
+from xmodels.training.optimizers.synced import Rate
 from xmodels.training.recipe import Records
-from xmodels.training.synced import Rate
+from xmodels.training.states import checkpoints
+from xmodels.training.step.learner import Learner
 
 CONFIG = ModelConfig(vocabulary_size=11, hidden_dim=8, num_layers=2, num_heads=1, intermediate_dim=8, dropout=0.0)
 TOP = 3  # embeddings, two blocks, and above them pooler and head

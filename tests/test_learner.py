@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests.small_learner import largest_difference, make_batches, make_learner, train, values
-from xmodels.training.learner import Memory
-from xmodels.training.memory_estimate import training_memory
+from xmodels.training.step.learner import Memory
+from xmodels.training.watching.memory_estimate import training_memory
 
 
 @pytest.mark.parametrize(("optimizer", "jit_compile"), [("bert_adamw", False), ("lamb", True)])

@@ -7,9 +7,9 @@ import pytest
 
 from data_pipelines.errors import DataError, NonFiniteError
 from tests.small_learner import LENGTH, VOCABULARY, largest_difference, make_batches, make_learner, slots, train, values
-from xmodels.training.learner import Memory
-from xmodels.training.nonfinite import stop_if_hopeless
-from xmodels.training.spikes import Spikes
+from xmodels.training.step.learner import Memory
+from xmodels.training.step.nonfinite import stop_if_hopeless
+from xmodels.training.step.spikes import Spikes
 
 
 def broken(batch):

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tests.small_learner import largest_difference, make_batches, make_learner, slots, train, values
 from xmodels.layers.attention.core import attention_probabilities
-from xmodels.training import precision
-from xmodels.training.precision import LossScale
+from xmodels.training.step import precision
+from xmodels.training.step.precision import LossScale
 
 # Exponentials, logarithms and roots, of which softmax, normalisations and losses are made. Activations use tanh.
 DELICATE = {

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from launch import optimization_flags
-from xmodels.training import adafactor
-from xmodels.training.optimization import NUMBERS, Optimization
-from xmodels.training.optimizers import (
+from xmodels.training.optimizers.optimization import NUMBERS, Optimization
+from xmodels.training.optimizers.optimizers import (
     OPTIMIZERS,
     Adafactor,
     Adagrad,
@@ -22,9 +21,10 @@ from xmodels.training.optimizers import (
     Lamb,
     MtDnnAdamax,
     Sgd,
+    adafactor,
     exclude_from_decay,
 )  # fmt: skip
-from xmodels.training.schedules import SCHEDULES, WarmupLinearDecay
+from xmodels.training.schedules.schedules import SCHEDULES, WarmupLinearDecay
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/optimizers"
 GIVEN = np.load(GOLDEN / "bert_and_lamb/inputs.npz")

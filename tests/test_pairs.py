@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from benchmarks import reference_data
-from data_pipelines.stages.draws import Draws
-from data_pipelines.stages.pairs import Sentences, chunks_of, pairs, pairs_of, sentence_pairs
-from data_pipelines.stages.static_masks import budgets, mask_ngrams_statically, mask_statically, shuffled
-from data_pipelines.stages.tokenize import Tokens, ids_of, mark, word_starts_of
+from data_pipelines.pretraining.stages.draws import Draws
+from data_pipelines.pretraining.stages.pairs import Sentences, chunks_of, pairs, pairs_of, sentence_pairs
+from data_pipelines.pretraining.stages.static_masks import budgets, mask_ngrams_statically, mask_statically, shuffled
+from data_pipelines.pretraining.stages.tokenize import Tokens, ids_of, mark, word_starts_of
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.pretraining_data import Settings, create, default_num_shards
-from data_pipelines.record_folder import PLAN
-from data_pipelines.records import MANIFEST, Manifest
+from data_pipelines.pretraining.job import Settings, create, default_num_shards
+from data_pipelines.records.folder import PLAN
+from data_pipelines.records.records import MANIFEST, Manifest
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -366,7 +366,7 @@ def test_shards_are_few_for_small_and_many_for_large_corpora():
 
 
 def test_workers_need_no_tensorflow():
-    imports = "import sys, data_pipelines.pretraining_data, launch.create_pretraining_data"
+    imports = "import sys, data_pipelines.pretraining.job, launch.create_pretraining_data"
     assert run([sys.executable, "-c", f"{imports}; print('tensorflow' in sys.modules)"]).stdout == "False\n"
 
 

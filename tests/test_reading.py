@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines import dataset, records
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches import dataset
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
-from data_pipelines.records import Manifest, Shard, ShardWriter, chunk_offsets, encode_example
+from data_pipelines.records import records
+from data_pipelines.records.records import Manifest, Shard, ShardWriter, chunk_offsets, encode_example
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_weights
-from xmodels.training.progress import read_log
+from xmodels.training.watching.progress import read_log
 
 SHARDS = [300, 7, 0, 512, 181]  # 1,000 examples
 WINDOW, CHUNK = 64, 16

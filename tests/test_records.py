@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
-from data_pipelines.records import MANIFEST, Manifest, ShardWriter, encode_example, verify
+from data_pipelines.records.records import MANIFEST, Manifest, ShardWriter, encode_example, verify
 
 NAME = "records-00000-of-00002.tfrecord"
 

@@ -8,9 +8,9 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from tests.invocation import invoke
-from xmodels.jobs.charts import MOST_POINTS, Chart, Curve, grid, smoothed, thinned
-from xmodels.jobs.run_report import report
-from xmodels.jobs.runs import read_run, seconds, state
+from xmodels.runs.charts import MOST_POINTS, Chart, Curve, grid, smoothed, thinned
+from xmodels.runs.reading import read_run, seconds, state
+from xmodels.runs.report import report
 
 EVIL = "<script>alert('1')</script>$x_1$"
 
@@ -81,7 +81,7 @@ def test_state_tells_finished_running_and_killed_runs_apart(make_run, monkeypatc
     folder = make_run()
     run = read_run(folder, "run", "red")
     assert state(run).startswith("step 100 of 100, under way")
-    monkeypatch.setattr("xmodels.jobs.runs.BUSY", -1)
+    monkeypatch.setattr("xmodels.runs.reading.BUSY", -1)
     assert "not finished: stopped or killed" in state(run)
     with open(f"{folder}/results.json", "w") as file:
         json.dump({"num_train_steps": 100, "results": {"loss": 5.0}}, file)

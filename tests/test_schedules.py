@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-from xmodels.training.optimization import Optimization
-from xmodels.training.schedules import SCHEDULES, noam_peak
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.schedules.schedules import SCHEDULES, noam_peak
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 

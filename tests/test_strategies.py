@@ -8,9 +8,9 @@ import pytest
 
 from data_pipelines.errors import DeviceError, UsageError
 from tests.invocation import invoke
-from xmodels.training import rendezvous, tf_config, tpu
-from xmodels.training.tf_config import Cluster
-from xmodels.training.tpu import Tpu
+from xmodels.training.devices import rendezvous, tf_config, tpu
+from xmodels.training.devices.tf_config import Cluster
+from xmodels.training.devices.tpu import Tpu
 
 TWO = {"worker": ["a:1", "b:2"]}
 

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from data_pipelines import pretraining_data
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.pretraining_data import Settings
-from data_pipelines.stages.streams import stream, stream_bidirectional
-from data_pipelines.stages.tokenize import Tokens
-from data_pipelines.stages.turns import dialogue, parallel
+from data_pipelines.pretraining import job as pretraining_data
+from data_pipelines.pretraining.job import Settings
+from data_pipelines.pretraining.stages.streams import stream, stream_bidirectional
+from data_pipelines.pretraining.stages.tokenize import Tokens
+from data_pipelines.pretraining.stages.turns import dialogue, parallel
 from xmodels.jobs.pretrain import Options, pretrain
 
 END = np.array([7], np.int32)

@@ -16,9 +16,9 @@ from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.stages import chunks, word_cache
-from data_pipelines.stages import tokenize as tokenize_stage
-from data_pipelines.stages.tokenize import ids_of, mark, tokenize, word_starts_of
+from data_pipelines.pretraining.stages import chunks, word_cache
+from data_pipelines.pretraining.stages import tokenize as tokenize_stage
+from data_pipelines.pretraining.stages.tokenize import ids_of, mark, tokenize, word_starts_of
 from data_pipelines.text import words
 from data_pipelines.text.byte_pairs import BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english

@@ -18,7 +18,7 @@ from data_pipelines.text.report import vocabulary_report
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
-from data_pipelines.vocabulary_jobs import train_vocabulary
+from data_pipelines.text.vocabulary_job import train_vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")

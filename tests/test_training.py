@@ -21,9 +21,9 @@ from xmodels.conversion import convert
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.layers.dropout import Dropout, dropout_seed
 from xmodels.models.folder import read_weights
-from xmodels.training import checkpoints
-from xmodels.training.progress import read_log
 from xmodels.training.recipe import Recipe
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import read_log
 
 ROOT = pathlib.Path(__file__).parent.parent
 

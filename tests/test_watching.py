@@ -13,17 +13,17 @@ from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from tests.small_learner import make_batches, make_learner, train, values
 from xmodels.jobs.pretrain import Options, pretrain
-from xmodels.jobs.samples import examples
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.models.folder import read_weights
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
-from xmodels.training import flops, peak
-from xmodels.training.layer_norms import LayerNorms
-from xmodels.training.progress import read_log
-from xmodels.training.samples import as_text, pieces
-from xmodels.training.watching import Watch, profile_steps
+from xmodels.runs.samples import examples
+from xmodels.training.watching import flops, peak
+from xmodels.training.watching.layer_norms import LayerNorms
+from xmodels.training.watching.progress import read_log
+from xmodels.training.watching.samples import as_text, pieces
+from xmodels.training.watching.watching import Watch, profile_steps
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from test_text import tokenizer_for
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.pretraining_data import Settings, create
-from data_pipelines.stages.tokenize import ids_of, starts_of, tokenize
+from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, tokenize
 from data_pipelines.text import words
 from data_pipelines.text.lexicon import Lexicon
 from data_pipelines.text.tokenizer import Pieces

@@ -6,7 +6,7 @@ import json
 import os
 
 from data_pipelines.corpora.corpus import open_corpus
-from data_pipelines.pretraining_data import Settings, create
+from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.text.tokenizer import CONFIG
 from data_pipelines.text.train_kinds import train_tokenizer
 from xmodels.jobs.pretrain import Options, pretrain

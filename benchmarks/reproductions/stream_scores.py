@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.ops.runs import frame_run
 from xmodels.export.causal import objective_of
 from xmodels.models import folder

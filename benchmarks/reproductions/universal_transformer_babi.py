@@ -17,19 +17,20 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.reproductions import common, moved_things
+from data_pipelines.batches.dataset import ArraySource, Batches
+from data_pipelines.batches.grouping import buckets
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_files
-from data_pipelines.dataset import ArraySource, Batches
 from data_pipelines.errors import DataError
-from data_pipelines.grouping import buckets
-from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from xmodels.export.task_file import write_task
-from xmodels.jobs.run_folder import write_backbone
 from xmodels.models.folder import model_class
+from xmodels.runs.folder import write_backbone
 from xmodels.tasks.answer_story import AnswerStory
-from xmodels.training import checkpoints, distribution
-from xmodels.training.learner import Learner
+from xmodels.training.devices import distribution
 from xmodels.training.loop import Loop
-from xmodels.training.optimization import Optimization
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.states import checkpoints
+from xmodels.training.step.learner import Learner
 
 NAME = "universal_transformer_babi"
 TASKS, SENTENCES, WORDS = (1, 2, 3), 130, 8

@@ -12,7 +12,7 @@ from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens
-from data_pipelines.stages.windows import most_context, windows
+from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import room_for_text
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
 from data_pipelines.text.vocabulary import Vocabulary
@@ -16,10 +16,10 @@ from xmodels.conversion import convert
 from xmodels.jobs.pretrain import BATCH
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
-from xmodels.training import distribution
-from xmodels.training.learner import Learner
-from xmodels.training.optimization import Optimization
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.recipe import Records
+from xmodels.training.step.learner import Learner
 
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 

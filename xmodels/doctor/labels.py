@@ -2,7 +2,7 @@
 
 from data_pipelines.corpora.choices import read_choices
 from data_pipelines.corpora.tables import Columns, read_table
-from data_pipelines.labelled_rows import (
+from data_pipelines.finetuning.row_checks import (
     check_labels,
     check_texts,
     label_ids,
@@ -10,12 +10,12 @@ from data_pipelines.labelled_rows import (
     shared_warning,
     unknown_warning,
 )
-from data_pipelines.records import Manifest
-from data_pipelines.stories import answer_ids, answers_of
+from data_pipelines.finetuning.stories import answer_ids, answers_of
+from data_pipelines.records.records import Manifest
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.doctor.case import FINETUNE, Case
 from xmodels.doctor.records import is_labelled
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 SAMPLE = 1000  # rows whose tokens are counted
 

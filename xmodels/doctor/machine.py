@@ -4,8 +4,8 @@ import os
 import shutil
 
 from xmodels.doctor.case import Case
-from xmodels.training import tf_config
-from xmodels.training.progress import say
+from xmodels.training.devices import tf_config
+from xmodels.training.watching.progress import say
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")  # names that mean another machine on each
 
@@ -36,7 +36,7 @@ def devices(case: Case) -> str:
     import tensorflow as tf
 
     from xmodels.jobs.devices import choose, tpu_flags
-    from xmodels.training import distribution, tpu
+    from xmodels.training.devices import distribution, tpu
 
     flags, asked = case.flags, tpu_flags(case.flags)
     strategy = flags.distribution_strategy

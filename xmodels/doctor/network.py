@@ -7,7 +7,7 @@ import math
 from data_pipelines.errors import UsageError
 from data_pipelines.text.letter_case import case_warning
 from xmodels.doctor.case import FINETUNE, PRETRAIN, Case
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 FEW = 13  # pieces of a vocabulary: a number that no other axis has
 

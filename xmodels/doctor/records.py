@@ -2,10 +2,10 @@
 
 import os
 
-from data_pipelines.records import MANIFEST, Manifest, damage, verify
+from data_pipelines.records.records import MANIFEST, Manifest, damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
-from xmodels.jobs.preflight import size
-from xmodels.training.progress import say
+from xmodels.runs.preflight import size
+from xmodels.training.watching.progress import say
 
 DEEP = 1_000_000_000  # bytes that are hashed in about a second; of more only the sizes are compared
 
@@ -40,7 +40,7 @@ def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
 
 def fit(case: Case) -> str | None:
     """What `pretrain` checks of records before it builds a network."""
-    from data_pipelines.record_checks import check_contents
+    from data_pipelines.records.checks import check_contents
     from xmodels import systems
     from xmodels.jobs import pretraining_records
 

@@ -1,7 +1,7 @@
 """Disk and memory, against what the planned network needs."""
 
 from xmodels.doctor.case import FINETUNE, Case
-from xmodels.jobs.preflight import check_writable
+from xmodels.runs.preflight import check_writable
 
 
 def folder(case: Case) -> str | None:
@@ -14,7 +14,7 @@ def folder(case: Case) -> str | None:
 
 def disk(case: Case) -> str | None:
     """Room for the states that are kept."""
-    from xmodels.jobs.room import check_disk
+    from xmodels.runs.memory_check import check_disk
 
     if not case.flags.model_dir or case.num_parameters is None:
         return None
@@ -24,7 +24,7 @@ def disk(case: Case) -> str | None:
 def memory(case: Case) -> str | None:
     """Weights, optimizer and activations of a step, by estimate."""
     from xmodels.jobs.pretraining_network import scored_positions
-    from xmodels.jobs.room import check_memory
+    from xmodels.runs.memory_check import check_memory
 
     if case.num_parameters is None:
         return None

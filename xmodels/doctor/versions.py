@@ -8,8 +8,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from data_pipelines.errors import UsageError
-from xmodels.jobs.preflight import check_backend
-from xmodels.training.progress import say
+from xmodels.runs.preflight import check_backend
+from xmodels.training.watching.progress import say
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")  # all put `tensorflow` in the same place
 

@@ -3,7 +3,7 @@
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.letter_case import case_warning
 from xmodels.doctor.case import Case
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 
 def vocabulary(case: Case) -> str | None:

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
-from data_pipelines.stories import StoryEncoder
+from data_pipelines.finetuning.stories import StoryEncoder
 from xmodels.export.task_file import TASK_FILE, read_run
 
 Story = tuple[Sequence[str], str]  # sentences and a question

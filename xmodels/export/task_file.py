@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from data_pipelines.errors import CheckpointError, DataError
-from data_pipelines.records import write_json
+from data_pipelines.records.records import write_json
 from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary

@@ -15,9 +15,10 @@ from xmodels.export.generator import continues_texts
 from xmodels.export.predictor import Predictor
 from xmodels.export.task_file import TASK_FILE
 from xmodels.export.translator import is_translator
-from xmodels.jobs import run_folder, story_predictions
+from xmodels.jobs import story_predictions
 from xmodels.jobs.evaluate import task_of
 from xmodels.models.folder import read_json
+from xmodels.runs import folder as run_folder
 
 
 def load_predictor(model_dir: str) -> Predictor:

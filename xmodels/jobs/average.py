@@ -5,11 +5,11 @@ import shutil
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
-from xmodels.jobs import run_folder
 from xmodels.models.folder import assign, model_class, read_json, write_values
-from xmodels.training import checkpoints
-from xmodels.training.averaging import mean_of_files
-from xmodels.training.progress import say
+from xmodels.runs import folder as run_folder
+from xmodels.training.states import checkpoints
+from xmodels.training.states.averaging import mean_of_files
+from xmodels.training.watching.progress import say
 
 
 def check(ema_decay: float, last: int) -> None:

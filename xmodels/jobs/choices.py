@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_pipelines.array_source import ArraySource
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
 from data_pipelines.text.framing import pack_ids, room_for_text

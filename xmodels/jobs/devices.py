@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from xmodels.training import checkpoints, distribution
-from xmodels.training.checkpoints import State
-from xmodels.training.learner import Learner
-from xmodels.training.tpu import Tpu
-from xmodels.training.workers import Workers
+from xmodels.training.devices import distribution
+from xmodels.training.devices.tpu import Tpu
+from xmodels.training.devices.workers import Workers
+from xmodels.training.states import checkpoints
+from xmodels.training.states.checkpoints import State
+from xmodels.training.step.learner import Learner
 
 PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import keras
 import psutil
 
-from data_pipelines.dataset import Batches
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.jobs.samples import COUNT, examples
 from xmodels.models.backbone import named_weights
-from xmodels.training.flops import flops_per_token
-from xmodels.training.memory_estimate import training_memory
-from xmodels.training.peak import peak_flops
-from xmodels.training.progress import duration, say
-from xmodels.training.samples import as_text
+from xmodels.runs.samples import COUNT, examples
+from xmodels.training.watching.flops import flops_per_token
+from xmodels.training.watching.memory_estimate import training_memory
+from xmodels.training.watching.peak import peak_flops
+from xmodels.training.watching.progress import duration, say
+from xmodels.training.watching.samples import as_text
 
 
 def show(

@@ -5,28 +5,32 @@ import math
 
 import keras
 
-from data_pipelines.dataset import Batches
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.export.task_file import write_task
-from xmodels.jobs import devices, dry_run, preflight, run_folder, run_report, step_options
+from xmodels.jobs import devices, dry_run, step_options
 from xmodels.jobs.finetuning import Data, Finetuning, finetuning
 from xmodels.jobs.finetuning_rates import optimization_of, say_rates
 from xmodels.jobs.labelled import choose_batches
-from xmodels.jobs.room import check_room
-from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_class
+from xmodels.runs import folder as run_folder
+from xmodels.runs import preflight
+from xmodels.runs import report as run_report
+from xmodels.runs.memory_check import check_room
+from xmodels.runs.samples import sampler
 from xmodels.tasks.base import Task
-from xmodels.training import checkpoints, distribution
-from xmodels.training.learner import Learner
+from xmodels.training.devices import distribution
+from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
-from xmodels.training.optimization import Optimization
-from xmodels.training.progress import say
-from xmodels.training.watching import Watch, profile_steps, watch
-from xmodels.training.workers import Workers
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.states import checkpoints
+from xmodels.training.step.learner import Learner
+from xmodels.training.watching.progress import say
+from xmodels.training.watching.watching import Watch, profile_steps, watch
 
 STRUCTURAL = (
     "task",

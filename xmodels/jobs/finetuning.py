@@ -7,7 +7,7 @@ it is scored one of `xmodels/jobs/evaluations`.
 import dataclasses
 import importlib
 
-from data_pipelines.array_source import ArraySource
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Loaded

@@ -2,8 +2,8 @@
 
 import math
 
-from xmodels.training.optimization import NUMBERS, Optimization
-from xmodels.training.progress import say
+from xmodels.training.optimizers.optimization import NUMBERS, Optimization
+from xmodels.training.watching.progress import say
 
 
 def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:

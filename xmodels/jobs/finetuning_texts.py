@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from data_pipelines.errors import UsageError
-from data_pipelines.labelled_rows import unknown_warning
+from data_pipelines.finetuning.row_checks import unknown_warning
 from data_pipelines.text.added_tokens import with_tokens
 from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
@@ -15,7 +15,7 @@ from xmodels.jobs.finetuning import Finetuning
 from xmodels.models.folder import model_class
 from xmodels.tasks.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.find import reading_class
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 

@@ -5,17 +5,17 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.batches.dataset import ArraySource, RecordSource
+from data_pipelines.batches.grouping import Grouping, buckets, padding_share
+from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.tables import Columns, read_table
-from data_pipelines.dataset import ArraySource, RecordSource
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.grouping import Grouping, buckets, padding_share
-from data_pipelines.labelled_rows import label_ids, label_names
-from data_pipelines.records import Manifest, verify
+from data_pipelines.finetuning.row_checks import label_ids, label_names
+from data_pipelines.records.records import Manifest, verify
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import Orders, pack_columns, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.token_buckets import token_buckets
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 
 def labelled_source(

@@ -9,34 +9,28 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.ops.compose import compose
-from data_pipelines.record_checks import check_contents
-from data_pipelines.records import verify, write_json
+from data_pipelines.records.checks import check_contents
+from data_pipelines.records.records import verify, write_json
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.jobs import (
-    average,
-    devices,
-    dry_run,
-    preflight,
-    pretraining_network,
-    pretraining_records,
-    run_folder,
-    run_report,
-    step_options,
-)
+from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
 from xmodels.jobs.language_modelling.measures import of_training
-from xmodels.jobs.room import check_room
-from xmodels.jobs.samples import sampler
 from xmodels.jobs.step_options import StepOptions
-from xmodels.training import checkpoints, distribution
-from xmodels.training.learner import Learner
+from xmodels.runs import folder as run_folder
+from xmodels.runs import preflight
+from xmodels.runs import report as run_report
+from xmodels.runs.memory_check import check_room
+from xmodels.runs.samples import sampler
+from xmodels.training.devices import distribution
+from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
-from xmodels.training.progress import say, scores
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.watching import Watch, profile_steps, watch
-from xmodels.training.workers import Workers
+from xmodels.training.states import checkpoints
+from xmodels.training.step.learner import Learner
+from xmodels.training.watching.progress import say, scores
+from xmodels.training.watching.watching import Watch, profile_steps, watch
 
 BATCH = (
     "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",

@@ -7,18 +7,18 @@ import difflib
 
 import numpy as np
 
-from data_pipelines.dataset import RecordSource
+from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.record_checks import count_ids
+from data_pipelines.records.checks import count_ids
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.conversion.formats import Loaded, config_from, has_table, table_of
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
 from xmodels.models.folder import assign, read_json
-from xmodels.training.optimization import NUMBERS
-from xmodels.training.progress import say
+from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import Recipe, Records
+from xmodels.training.watching.progress import say
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
 SAME_NAMES = (

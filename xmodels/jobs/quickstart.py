@@ -20,7 +20,7 @@ from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.text.sentences import split_english
 from xmodels.jobs.quiet import quiet_start
-from xmodels.training.progress import duration, read_log
+from xmodels.training.watching.progress import duration, read_log
 
 COMMAND = "xmodels"
 

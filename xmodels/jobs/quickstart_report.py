@@ -9,10 +9,10 @@ import numpy as np
 from data_pipelines.text.framing import pack
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
-from xmodels.jobs import page
-from xmodels.jobs.charts import COLOURS, Chart, Curve, draw, grid
 from xmodels.models.folder import read_model
-from xmodels.training.progress import read_log
+from xmodels.runs import page
+from xmodels.runs.charts import COLOURS, Chart, Curve, draw, grid
+from xmodels.training.watching.progress import read_log
 
 
 def write_report(folder: str, questions, answers, language: str, commands: list[str]) -> dict[str, str]:

@@ -5,9 +5,9 @@ import dataclasses
 import keras
 
 from data_pipelines.errors import UsageError
-from xmodels.training.distribution import num_gpus
-from xmodels.training.learner import Memory
-from xmodels.training.progress import say
+from xmodels.training.devices.distribution import num_gpus
+from xmodels.training.step.learner import Memory
+from xmodels.training.watching.progress import say
 
 POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 STRUCTURAL = ("mixed_precision", "ema_decay")  # a state of the one does not fit the other

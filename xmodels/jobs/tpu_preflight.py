@@ -19,8 +19,8 @@ from xmodels.tpu.chips import GIB, Topology
 from xmodels.tpu.compiler import check_installed, compile_step
 from xmodels.tpu.lowering import stablehlo
 from xmodels.tpu.search import Search
-from xmodels.training.learner import Learner, Memory
-from xmodels.training.progress import say
+from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.watching.progress import say
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.array_source import ArraySource
-from data_pipelines.dataset import Batches
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
-from data_pipelines.layouts import dynamic_features
 from data_pipelines.ops.compose import compose
-from data_pipelines.stages.packing import PACKINGS
+from data_pipelines.pretraining.layouts import dynamic_features
+from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
@@ -21,8 +21,8 @@ from xmodels.jobs.pretrain import BATCH
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
-from xmodels.training.learner import Learner, Memory
 from xmodels.training.recipe import Recipe, Records
+from xmodels.training.step.learner import Learner, Memory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.schedules import noam_peak
+from xmodels.training.schedules.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = Transformer, False
 

@@ -6,7 +6,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.universal_transformer import SIZES, UniversalTransformer, UniversalTransformerConfig
 from xmodels.systems import transformer
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.schedules import noam_peak
+from xmodels.training.schedules.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = UniversalTransformer, False
 

@@ -20,7 +20,7 @@ from xmodels.layers.rematerialization import rematerialized
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.tpu.compiler import cost_of
-from xmodels.training.optimizers import prepare
+from xmodels.training.optimizers.optimizers import prepare
 
 AXIS = "data"
 

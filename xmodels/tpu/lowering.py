@@ -19,7 +19,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_all_reduce  # tf.raw_ops leaves it out
 
 from xmodels.tpu.compiler import DoesNotCompile
-from xmodels.training.learner import Learner
+from xmodels.training.step.learner import Learner
 
 COPY = re.compile(r"mhlo\.copy (%\S+) : ")
 BOOLEANS = re.compile(r'dense<"0x([0-9A-F]+)"> : tensor<([0-9x]+)xi1>')

@@ -9,16 +9,16 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.dataset import Batches
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import ReportedError
-from xmodels.training import checkpoints
-from xmodels.training.checkpoints import State
-from xmodels.training.learner import Learner
-from xmodels.training.nonfinite import FOLDER, stop_if_hopeless
-from xmodels.training.progress import line, say, scores
-from xmodels.training.run_log import RunLog, memory_gib
-from xmodels.training.watching import Watch
-from xmodels.training.workers import Workers
+from xmodels.training.devices.workers import Workers
+from xmodels.training.states import checkpoints
+from xmodels.training.states.checkpoints import State
+from xmodels.training.step.learner import Learner
+from xmodels.training.step.nonfinite import FOLDER, stop_if_hopeless
+from xmodels.training.watching.progress import line, say, scores
+from xmodels.training.watching.run_log import RunLog, memory_gib
+from xmodels.training.watching.watching import Watch
 
 SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
 

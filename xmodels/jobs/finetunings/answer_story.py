@@ -6,10 +6,10 @@ import functools
 import importlib
 from typing import ClassVar
 
-from data_pipelines.array_source import ArraySource
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
 from data_pipelines.errors import UsageError
-from data_pipelines.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from xmodels.conversion.formats import Loaded
 from xmodels.jobs.finetuning import Data, Finetuning
 from xmodels.models.folder import model_class, read_json

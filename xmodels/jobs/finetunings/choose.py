@@ -1,12 +1,12 @@
 """Questions with choices, of which one is right."""
 
 from data_pipelines.errors import UsageError
-from data_pipelines.labelled_rows import shared_warning
+from data_pipelines.finetuning.row_checks import shared_warning
 from xmodels.jobs.choices import choice_source
 from xmodels.jobs.finetuning import Data
 from xmodels.jobs.finetuning_texts import TextFinetuning, token_rows, warn_unknown
 from xmodels.tasks.choose import Choose
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 
 class Choices(TextFinetuning):

@@ -2,12 +2,12 @@
 
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
-from data_pipelines.labelled_rows import check_labels, check_texts, shared_warning
+from data_pipelines.finetuning.row_checks import check_labels, check_texts, shared_warning
 from xmodels.jobs.finetuning import Data
 from xmodels.jobs.finetuning_texts import TextFinetuning, token_rows, warn_unknown
 from xmodels.jobs.labelled import labelled_source, recorded_source
 from xmodels.tasks.classify import Classify
-from xmodels.training.progress import say
+from xmodels.training.watching.progress import say
 
 
 class Labels(TextFinetuning):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from data_pipelines.running_text import RunningText
+from data_pipelines.batches.running_text import RunningText
 
 NEXT_TOKEN = ("causal_lm", "adaptive_lm")  # losses in nats a token, of networks that name the next one
 

@@ -1,7 +1,7 @@
 """Perplexity of running text, by token and by word, and bits for each byte and character."""
 
+from data_pipelines.batches.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
 from data_pipelines.errors import UsageError
-from data_pipelines.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
 from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.export.causal import remembers
 from xmodels.export.scorer import Scorer

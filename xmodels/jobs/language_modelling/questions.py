@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 from tqdm import tqdm
 
+from data_pipelines.batches.running_text import end_of_documents
 from data_pipelines.corpora.cloze import Question
 from data_pipelines.errors import DataError
-from data_pipelines.running_text import end_of_documents
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.export.scorer import Scorer
 

@@ -1,0 +1,350 @@
+"""Records -> a seeded, shuffled, sharded, transformed, batched tf.data.Dataset that resumes at any example.
+
+The order of examples and all random draws are functions of (seed, epoch, index), so a resumed run sees what an
+uninterrupted one would have seen, whatever the number of threads.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.grouping import Grouping, fixed
+from data_pipelines.errors import DataError
+from data_pipelines.features import Feature
+from data_pipelines.ops.compose import Op
+from data_pipelines.ops.seeds import example_seeds, permutation
+from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.records.records import CHUNK, Manifest, chunk_offsets, damage, verify
+
+SHUFFLE_WINDOW = 32_768  # records; chunks of them are mixed over all shards, then records within windows of chunks
+READ_BUFFER = 1 << 18  # bytes
+FOREVER = 1 << 40
+STREAMS = tuple(name for name, packing in PACKINGS.items() if packing.is_stream)
+
+
+class RecordSource:
+    """The verified shards of a data folder.
+
+    Args:
+        leave_out_damaged: read on without the shards that are missing or not as they were written, which are found by
+            their SHA-256; `lost` names them. The indices of all other records stay what they are.
+
+    Raises:
+        DataError: a shard is missing or has another size than the manifest says, or all of them are damaged.
+    """
+
+    def __init__(self, folder: str, manifest: Manifest | None = None, leave_out_damaged: bool = False):
+        self.manifest = manifest or Manifest.read(folder)
+        self.lost = damage(folder, self.manifest, deep=True) if leave_out_damaged else {}
+        if len(self.lost) == len(self.manifest.shards) or not leave_out_damaged:
+            verify(folder, self.manifest, deep=leave_out_damaged)
+        self.features = self.manifest.features
+        self.name = folder
+        starts = np.cumsum([0, *(shard.examples for shard in self.manifest.shards)]).tolist()
+        kept = [i for i, shard in enumerate(self.manifest.shards) if shard.name not in self.lost]
+        shards = [self.manifest.shards[i] for i in kept]
+        self.paths = [os.path.join(folder, shard.name) for shard in shards]
+        self.starts = [starts[i] for i in kept]
+        self.counts = [shard.examples for shard in shards]
+        self.offsets = [chunk_offsets(path, shard) for path, shard in zip(self.paths, shards, strict=True)]
+
+    def part(self, index: int, count: int) -> "RecordSource":
+        """Every `count`-th shard, for one of several hosts. The indices of the records stay those of the whole."""
+        if count > len(self.paths):
+            raise DataError(
+                f"{self.name}: {len(self.paths)} shards cannot be shared by {count} hosts; make more shards."
+            )
+        part = object.__new__(RecordSource)
+        part.__dict__.update(self.__dict__)
+        for name in ("paths", "starts", "counts", "offsets"):
+            setattr(part, name, getattr(self, name)[index::count])
+        return part
+
+    @property
+    def num_examples(self) -> int:
+        return sum(self.counts)
+
+    def _chunks(self) -> tuple[tf.Tensor, ...]:
+        """Shard, byte, number of records, and index of the first record of all chunks: int64 (C,) each."""
+        rows = [
+            (shard, byte, min(CHUNK, count - number * CHUNK), start + number * CHUNK)
+            for shard, (start, count, offsets) in enumerate(zip(self.starts, self.counts, self.offsets, strict=True))
+            for number, byte in enumerate(offsets)
+        ]
+        return tuple(tf.constant(column, tf.int64) for column in zip(*rows, strict=True))
+
+    def _order(self, epoch: tf.Tensor, seed: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The chunks in the order of an epoch, and the window in which each falls, both int64 (C,)."""
+        _, _, counts, starts = self._chunks()
+        order = permutation(seed + 2, epoch, starts)
+        ahead = tf.cumsum(tf.gather(counts, order), exclusive=True)
+        return order, ahead // SHUFFLE_WINDOW
+
+    def window_sizes(self, epoch: int, seed: int) -> np.ndarray:
+        """How many records each window of an epoch holds. Costs nothing per record."""
+        order, window = self._order(tf.constant(epoch, tf.int64), seed)
+        return np.bincount(window.numpy(), tf.gather(self._chunks()[2], order).numpy()).astype(np.int64)
+
+    def windows(self, epoch: tf.Tensor, seed: int, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, serialized example), both (N,), of each window from the window `first` on, shuffled."""
+        order, window = self._order(epoch, seed)
+
+        def read(number):
+            mine = tf.boolean_mask(order, window == number)
+            chunks = tf.data.Dataset.from_tensor_slices(self._places(mine))
+            records = chunks.interleave(
+                _read_chunk, cycle_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            )
+            return records.batch(SHUFFLE_WINDOW + CHUNK)
+
+        numbers = tf.data.Dataset.range(first, tf.reduce_max(window) + 1)
+        return numbers.flat_map(read).prefetch(1).map(_shuffled(seed, epoch))
+
+    def in_order(self) -> tf.data.Dataset:
+        """(index, serialized example) of all records, as they stand."""
+        every = tf.range(len(self._chunks()[0]), dtype=tf.int64)
+        return tf.data.Dataset.from_tensor_slices(self._places(every)).flat_map(_read_chunk)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the records continue one another; then their order must be kept."""
+        return self.manifest.settings.get("packing") in STREAMS
+
+    def onward(self, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
+        counts = self._chunks()[2]
+        before = tf.cumsum(counts, exclusive=True)
+        chunk = tf.searchsorted(before, tf.reshape(first, [1]), side="right")[0] - 1
+        rest = tf.range(tf.cast(chunk, tf.int64), tf.size(counts, tf.int64))
+        here = tf.data.Dataset.from_tensor_slices(self._places(rest)).flat_map(_read_chunk)
+        return here.skip(first - tf.gather(before, chunk)).concatenate(self.in_order().repeat())
+
+    def _places(self, chunks: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        shard, *others = (tf.gather(column, chunks) for column in self._chunks())
+        return tf.gather(self.paths, shard), *others
+
+    def lengths(self, serialized: tf.Tensor) -> tf.Tensor:
+        """The tokens of each example with its special tokens, int64 (N,)."""
+        if "input_mask" in self.features:
+            spec = {"input_mask": _spec(self.features["input_mask"])}
+            return tf.reduce_sum(tf.io.parse_example(serialized, spec)["input_mask"], axis=1)
+        spec = {"segment_lengths": _spec(self.features["segment_lengths"])}
+        segments = tf.io.parse_example(serialized, spec)["segment_lengths"]
+        if self.manifest.settings.get("packing") == "parallel":  # two sequences, of which the longer one counts
+            return tf.reduce_max(segments, axis=1) + 1
+        return tf.reduce_sum(segments, axis=1) + 1 + tf.math.count_nonzero(segments, axis=1)
+
+    def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
+        width, packing = (self.manifest.settings.get(name) for name in ("max_sequence_length", "packing"))
+        width = PACKINGS[packing].num_pieces(width) if packing in PACKINGS else width
+        parsed = tf.io.parse_example(serialized, {name: _spec(feature) for name, feature in self.features.items()})
+        return {
+            name: v.to_tensor(0, shape=(None, width)) if isinstance(v, tf.RaggedTensor) else v
+            for name, v in parsed.items()
+        }
+
+
+def _read_chunk(path: tf.Tensor, byte: tf.Tensor, count: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
+    """(index, serialized example) of `count` records from a byte on.
+
+    `tf.data.TFRecordDataset` hides the offset that its kernel takes; so the kernel is called by its public name.
+    """
+    records = tf.raw_ops.TFRecordDatasetV2(
+        filenames=tf.reshape(path, [1]), compression_type="", buffer_size=tf.constant(READ_BUFFER, tf.int64),
+        byte_offsets=tf.reshape(byte, [1]),
+    )  # fmt: skip
+    return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string)).take(count).enumerate(start)
+
+
+def _shuffled(seed: int, epoch: tf.Tensor) -> Callable:
+    def window(index, item):
+        order = permutation(seed + 1, epoch, index)
+        return tf.gather(index, order), tf.gather(item, order)
+
+    return window
+
+
+def _spec(feature: Feature):
+    dtype = tf.float32 if feature.dtype == "float32" else tf.int64
+    if None in feature.shape:
+        return tf.io.RaggedFeature(dtype)
+    return tf.io.FixedLenFeature(feature.shape, dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """How to read a source.
+
+    Attributes:
+        source: a RecordSource or ArraySource.
+        transform: the op that makes a batch ready for the network. It is traced once for all datasets that read the same
+            features, of these batches and of others that `dataclasses.replace` makes of them.
+        batch_size: examples a batch, over all replicas.
+        seed: shuffles and draws.
+        keep: names of the features that the network may need; others are dropped. None keeps all.
+        grouping: which examples form a batch in training: buckets by length, or rows of several examples. None takes
+            them as they come.
+    """
+
+    source: RecordSource | ArraySource
+    transform: Op
+    batch_size: int
+    seed: int = 0
+    keep: tuple[str, ...] | None = None
+    grouping: Grouping | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
+            object.__setattr__(self, "transform", tf.function(self.transform))
+
+    def training(
+        self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
+        cursor: tuple[int, int, int] | None = None,
+    ) -> tf.data.Dataset:  # fmt: skip
+        """An endless stream of whole batches. Where it goes on is found without reading what lies before.
+
+        Args:
+            consumed: examples that this host has seen already since `first_epoch`; reading goes on behind them.
+            host, num_hosts: which part of the shards to read; each host reads its share of every batch.
+            per_batch: examples a batch of this dataset, where a batch is shared by replicas.
+            first_epoch: the epoch with which reading began.
+            cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
+        """
+        if num_hosts > 1:
+            part = dataclasses.replace(
+                self, source=self.source.part(host, num_hosts), batch_size=self.batch_size // num_hosts
+            )
+            return part.training(consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor)
+        source, per_batch = self.source, per_batch or self.batch_size
+        if self.grouping is None and isinstance(source, RecordSource) and source.is_stream:
+            return self._batched(self._rows(source, consumed), source, per_batch)
+        if self.grouping is None:
+            epochs, offset = divmod(consumed, source.num_examples)
+            before = np.cumsum([0, *source.window_sizes(first_epoch + epochs, self.seed)])
+            window = int(np.searchsorted(before, offset, side="right")) - 1
+            stream = self._from(source, first_epoch + epochs, window, offset - int(before[window]), _singly)
+            return self._batched(stream, source, per_batch)
+        if consumed and cursor is None:
+            raise DataError(f"{self.source.name}: batches were grouped otherwise when this run began; begin another.")
+
+        def grouped(epoch, window, index, item):
+            groups = self.grouping.groups(source.lengths(item), self.batch_size)  # (G, W), -1 where empty
+            groups = tf.gather(groups, permutation(self.seed + 3, epoch, tf.gather(index, groups[:, 0])))
+            count = tf.shape(groups, tf.int64)[0]
+            where = tf.stack(
+                [tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)], axis=1
+            )  # (G, 3)
+            held, places = groups >= 0, tf.maximum(groups, 0)
+            item = tf.where(held, tf.gather(item, places), tf.zeros([], item.dtype))
+            return tf.data.Dataset.from_tensor_slices((where, tf.where(held, tf.gather(index, places), groups), item))
+
+        stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
+        return self.grouping.batches(stream, self._prepare(source), self.batch_size, per_batch)
+
+    def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
+        """The examples of a stream, so that every row of a batch goes on where it ended in the batch before.
+
+        Row r of B begins with record r N / B, and goes on for ever: after an epoch it has reached where row r + 1 began.
+        (Dai et al., 2019, section 3.2)
+        """
+        total = source.num_examples
+        if total < self.batch_size:
+            raise DataError(
+                f"{source.name}: {total} runs cannot fill {self.batch_size} rows; take a smaller batch size."
+            )
+        starts = np.arange(self.batch_size, dtype=np.int64) * total // self.batch_size + consumed // self.batch_size
+
+        def row(start):
+            return source.onward(start % total).enumerate(start).map(lambda n, example: (n // total, *example))
+
+        rows = tf.data.Dataset.from_tensor_slices(starts)
+        return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
+
+    def _rows_once(self, source: RecordSource) -> tf.data.Dataset:
+        """The examples of a stream as `_rows` reads them, each once; where a row ends before others, its index is -1."""
+        bounds = np.arange(self.batch_size + 1, dtype=np.int64) * source.num_examples // self.batch_size
+        steps = int(np.diff(bounds).max())
+
+        def row(start, end):
+            numbered = source.onward(start).enumerate(start).take(steps)
+            return numbered.map(lambda n, example: (np.int64(0), tf.where(n < end, example[0], -1), example[1]))
+
+        rows = tf.data.Dataset.from_tensor_slices((bounds[:-1], bounds[1:]))
+        return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
+
+    def _from(self, source, epoch: int, window: int, skipped: int, unfold) -> tf.data.Dataset:
+        """All that windows unfold into, from a place of a window on, for ever."""
+
+        def rest(number, first=0):
+            first = tf.constant(first, tf.int64)
+            windows = source.windows(number, self.seed, first).enumerate(first)
+            return windows.flat_map(lambda window, examples: unfold(number, window, *examples))
+
+        stream = rest(tf.constant(epoch, tf.int64), window).skip(skipped)
+        return stream.concatenate(tf.data.Dataset.range(epoch + 1, FOREVER).flat_map(rest))
+
+    def once(self, max_batches: int | None = None) -> tf.data.Dataset:
+        """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight.
+
+        Of streams, each row of a batch goes on where it ended in the batch before.
+        """
+        source = self.source
+        if isinstance(source, RecordSource) and source.is_stream and source.num_examples >= self.batch_size:
+            stream = self._rows_once(source)
+        else:
+            stream = source.in_order().map(lambda index, item: (tf.constant(0, tf.int64), index, item))
+        if max_batches is not None:
+            stream = stream.take(max_batches * self.batch_size)
+        return self._batched(stream, self.source, self.batch_size, fill=True)
+
+    def zeros(self) -> dict[str, tf.Tensor]:
+        """A batch of zeros with the shapes and types of the real ones, to build layers with."""
+        return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.once(1).element_spec.items()}
+
+    def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
+        prepare = self._prepare(source)
+        if fill:  # where indices may be -1
+            prepare = _held(prepare)
+        stream = stream.batch(batch_size, drop_remainder=not fill)
+        stream = stream.map(
+            lambda *examples: fixed(prepare(*examples), batch_size),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return stream.prefetch(tf.data.AUTOTUNE)
+
+    def _prepare(self, source) -> Callable:
+        """(epoch, index, item), each (N,) -> what the network reads of these examples."""
+
+        def prepare(epoch, index, item):
+            features = {**source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
+            features["example_weights"] = tf.ones_like(index, tf.float32)
+            features = self.transform(features)
+            if self.keep is not None:
+                features = {name: features[name] for name in self.keep if name in features}
+            return features
+
+        return prepare
+
+
+def _held(prepare: Callable) -> Callable:
+    """`prepare`, with zeros, which have no weight, in the rows of which the index is -1."""
+
+    def where(held, value):
+        held = tf.reshape(held, [-1] + [1] * (value.shape.rank - 1))
+        return tf.where(held, value, tf.zeros([], value.dtype))
+
+    def op(epoch, index, item):
+        features = prepare(epoch, index, item)
+        return {name: where(index >= 0, value) for name, value in features.items()}
+
+    return op
+
+
+def _singly(epoch, window, index, item):
+    return tf.data.Dataset.from_tensor_slices((tf.fill(tf.shape(index), epoch), index, item))

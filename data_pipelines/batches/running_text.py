@@ -1,0 +1,166 @@
+"""Text that a language model is scored on: one stream of pieces, and how many words, bytes and characters it stands for.
+
+Two ways to read. Verbatim: each file as it is, with its line ends, as a published model was scored. As records: sentences of
+documents, cleaned and joined as `create_pretraining_data --packing=stream` does it, so that a network meets what it learnt from.
+"""
+
+import collections
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from data_pipelines.corpora.compression import open_stream
+from data_pipelines.corpora.corpus import format_of, open_corpus, read_documents
+from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.files import expand
+from data_pipelines.corpora.labelled import first_of, read_json_lines
+from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.tables import TEXT_NAMES
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.pretraining.stages import clean
+from data_pipelines.pretraining.stages.pipe import pipe
+from data_pipelines.pretraining.stages.tokenize import ids_of, tokenize
+from data_pipelines.text.tokenizer import Tokenizer, is_ideograph
+from data_pipelines.text.vocabulary import EOS, SEP, UNKNOWN
+
+TOGETHER = 1 << 20  # characters of a file that are tokenized at once
+_BEFORE_BLANKS = re.compile(r"(?<=\S)(?=\s)")  # no piece of any tokenizer reaches across
+_IN_A_WORD = re.compile(r"(?<=\w)(?=\w)")  # for single characters, which drop blanks at the ends of a text
+Change = Callable[[str], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunningText:
+    """A text as pieces, and its size before it was detokenized.
+
+    Attributes:
+        ids: int32 (N + 1,). The first, which is the token that ends documents if there is such, is read and not scored.
+        words: what blanks part.
+        ends: ends of lines (verbatim) or of documents (as records) that stand among the pieces.
+        bytes, characters: of the text in UTF-8, ends included.
+        ideographs: how many of the characters are words without blanks around them.
+        documents: what the token that ends documents parts.
+        unknown: pieces that are the unknown token.
+    """
+
+    ids: np.ndarray
+    words: int
+    ends: int
+    bytes: int
+    characters: int
+    ideographs: int
+    documents: int
+    unknown: int
+
+
+def end_of_documents(tokenizer: Tokenizer) -> list[int]:
+    """The token that ends documents in streams; none where the vocabulary has no such, as that of GPT-1."""
+    roles = tokenizer.vocabulary.roles
+    return [roles[role] for role in (EOS, SEP) if role in roles][:1]
+
+
+def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> RunningText:
+    """Files as they are; several are parted by the token that ends documents. Each line of JSON lines is such a file.
+
+    Args:
+        change: is given each file before it is tokenized, such as a detokenizer.
+
+    Raises:
+        DataError: a file is missing or no UTF-8, or all are empty.
+        UsageError: a file is a table.
+    """
+    sizes, stream = collections.Counter(), []
+    end = np.array(end_of_documents(tokenizer), np.int32)
+    for text in (text for path in expand(patterns, "--test_file") for text in _contents(path)):
+        if not text.strip():
+            continue
+        sizes.update(_sizes(text), ends=text.count("\n") if _keeps_line_ends(tokenizer) else 0, documents=1)
+        parts = _cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS)
+        stream += [end, *(np.array(tokenizer.encode(part).ids, np.int32) for part in parts)]
+    return _made(stream, sizes, tokenizer, patterns)
+
+
+def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, settings: Mapping) -> RunningText:
+    """Documents as `create_pretraining_data` reads them; each ends with the token that ends documents.
+
+    Args:
+        change: is given each sentence before it is tokenized.
+        settings: of a manifest: `language`, `input_format`, `clean` and the like; what is not there has its default.
+
+    Raises:
+        DataError, UsageError: as the corpus' readers.
+    """
+    language = settings.get("language", "en")
+    corpus = open_corpus(patterns, language, settings.get("input_format", "auto"), Reading.of(settings))
+    statistics: collections.Counter = collections.Counter()
+    sizes: collections.Counter = collections.Counter()
+    spaced = tokenizer.keeps_blanks and language != "zh"
+    limits = settings.get("min_sentence_chars", 0), settings.get("min_document_chars", 0)
+
+    def counted(documents: Iterator[Document]) -> Iterator[Document]:
+        for document in documents:
+            for sentence in document.sentences:
+                sizes.update(_sizes(sentence))
+            between = spaced * (len(document.sentences) - 1)  # blanks
+            sizes.update(ends=1, documents=1, bytes=1 + between, characters=1 + between)
+            yield Document([change(sentence) for sentence in document.sentences], document.source)
+
+    made = pipe(
+        read_documents(corpus.whole(), Watch()),
+        clean.clean(settings.get("clean", ""), *limits, statistics),
+        counted,
+        tokenize(tokenizer, None, statistics, spaced=spaced),
+    )
+    end = np.array(end_of_documents(tokenizer), np.int32)
+    stream = [end] + [part for tokens in made for part in (ids_of(tokens.marked), end)]
+    return _made(stream, sizes, tokenizer, patterns)
+
+
+def _made(stream: list[np.ndarray], sizes: Mapping[str, int], tokenizer: Tokenizer, patterns: str) -> RunningText:
+    ids = np.concatenate(stream) if stream else np.zeros(0, np.int32)
+    if not sizes["words"] or len(ids) < 2:
+        raise DataError(f"--test_file={patterns}: holds no words to score.")
+    unknown = int((ids == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
+    return RunningText(ids, unknown=unknown, **{f.name: sizes[f.name] for f in dataclasses.fields(RunningText)[1:-1]})
+
+
+def _sizes(text: str) -> dict[str, int]:
+    return {
+        "words": len(text.split()), "bytes": len(text.encode()), "characters": len(text),
+        "ideographs": sum(map(is_ideograph, text)),
+    }  # fmt: skip
+
+
+def _contents(path: str) -> Iterator[str]:
+    """The text of a file, or the texts of JSON lines."""
+    kind = format_of(path, "auto:verbatim")
+    if kind == "jsonl":
+        for number, value in read_json_lines(path):
+            place = f"{path}, line {number}"
+            yield str(first_of(value, TEXT_NAMES, place) or "")
+        return
+    if kind != "verbatim":
+        raise UsageError(f"--test_file={path}: a table is not text to be read verbatim; give --input_format={kind}.")
+    with open_stream(path) as (stream, _):
+        data = stream.read()
+    try:
+        yield data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}; convert it with iconv.") from None
+
+
+def _keeps_line_ends(tokenizer: Tokenizer) -> bool:
+    """Whether a line end is a piece; other kinds read it as a blank."""
+    return tokenizer.kind == "byte_bpe"
+
+
+def _cut(text: str, place: re.Pattern) -> Iterator[str]:
+    """Parts of about `TOGETHER` characters whose pieces are, side by side, those of the whole."""
+    begin = 0
+    while begin < len(text):
+        found = place.search(text, begin + TOGETHER)
+        end = found.start() if found else len(text)
+        yield text[begin:end]
+        begin = end

@@ -1,0 +1,364 @@
+"""Labelled data -> sharded, verified records for fine-tuning; many processes, resumable.
+
+Two passes. The first reads and checks the files in order and writes what it accepts as JSON lines, since only then the
+labels are known, and since formats such as SQuAD's cannot be cut. The second cuts these lines into as many ranges as
+there are shards, and tokenizes each. So a shard depends on the settings only, and records stand in the order of the input.
+"""
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from data_pipelines.corpora.files import expand
+from data_pipelines.errors import DataError, ReportedError, UsageError
+from data_pipelines.finetuning.answer_span import AnswerSpan
+from data_pipelines.finetuning.lists import Choose, Rank
+from data_pipelines.finetuning.tag import Tag
+from data_pipelines.finetuning.task import Settings, Task, columns_of
+from data_pipelines.finetuning.texts import Classify, Regress
+from data_pipelines.finetuning.translate import Translate
+from data_pipelines.pretraining import tasks_split
+from data_pipelines.pretraining.job import Report, default_num_shards
+from data_pipelines.records import folder as record_folder
+from data_pipelines.records.records import (
+    MANIFEST,
+    Manifest,
+    ShardWriter,
+    encode_examples,
+    file_sha256,
+    whole_file,
+    write_json,
+)
+from data_pipelines.records.workers import run_jobs
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
+
+TASKS = {task.name: task for task in (Classify, Regress, Tag, AnswerSpan, Choose, Rank, Translate)}
+TOGETHER = 256  # examples that are tokenized in one call
+FEW = 20  # with fewer examples, many labels are no sign of a wrong column
+INDEX_FLAG = "--task_index"  # --task names the kind of task here
+NAMED = 5  # bad examples that a message names
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What the first pass found.
+
+    Attributes:
+        labels: the names of the labels in the order of their ids; empty for tasks without.
+        size: texts a record, for tasks whose records hold several.
+        counts: of examples, of labels (`label=NAME`), and of what was left out (`bad REASON`).
+        bad: the first examples that cannot be used, as messages.
+    """
+
+    labels: list[str]
+    size: int
+    counts: dict[str, int]
+    bad: list[str]
+
+
+def check(settings: Settings) -> None:
+    """Raises a UsageError that says what to change."""
+    if settings.task not in TASKS:
+        raise UsageError(f"--task={settings.task}: unknown. Known: {', '.join(TASKS)}.")
+    if settings.max_seq_length < 8:
+        raise UsageError(f"--max_seq_length={settings.max_seq_length}: must be at least 8.")
+    for name, least in (
+        ("max_query_length", 1),
+        ("doc_stride", 1),
+        ("num_choices", 0),
+        ("list_size", 0),
+        ("num_shards", 0),
+    ):
+        if getattr(settings, name) < least:
+            raise UsageError(f"--{name}={getattr(settings, name)}: must be at least {least}.")
+    task = TASKS[settings.task]
+    if settings.labels and settings.labels_from:
+        raise UsageError("--labels and --labels_from both name the labels; give one of them.")
+    if (settings.labels or settings.labels_from) and not task.names_labels:
+        raise UsageError(f"--labels and --labels_from are for tasks with named labels, not for --task={settings.task}.")
+    if settings.target_file and settings.task != "translate":
+        raise UsageError(f"--target_file is for --task=translate, not for --task={settings.task}.")
+    task(settings).check()
+
+
+def known_labels(settings: Settings) -> list[str] | None:
+    """The labels that the flags name; None where they are to be found in the data."""
+    if settings.labels_from:
+        labels = Manifest.read(settings.labels_from).settings.get("label_names")
+        if not labels:
+            raise UsageError(f"--labels_from={settings.labels_from}: these records have no labels.")
+        return labels
+    labels = [name.strip() for name in (settings.labels or "").split(",") if name.strip()]
+    if len(set(labels)) < len(labels):
+        raise UsageError(f"--labels={settings.labels}: a label stands twice.")
+    return labels or None
+
+
+def create(
+    settings: Settings,
+    output_dir: str,
+    num_workers: int = 1,
+    resume: bool = False,
+    overwrite: bool = False,
+    report: Report = lambda done, total: None,
+) -> Manifest:
+    """Writes the records of labelled data into `output_dir`.
+
+    Args:
+        resume: continue an unfinished folder made with equal settings; its whole shards are kept.
+        overwrite: throw away what the folder holds.
+        report: called now and then with (bytes done, bytes in all) of the second pass.
+
+    Raises:
+        UsageError: the settings contradict one another, or the folder holds something else.
+        DataError: the data or the vocabulary cannot be used; names the file and the line.
+    """
+    job = prepare(settings, output_dir, num_workers)
+    if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
+        return manifest
+    job.gather()
+    record_folder.remove_leftovers(job.paths)
+    job.write(range(len(job.paths)), num_workers, report)
+    return job.finish()
+
+
+def create_share(
+    settings: Settings, output_dir: str, task_index: str | None, num_tasks: int | None, num_workers: int = 1,
+    report: Report = lambda done, total: None,
+) -> Manifest | str:  # fmt: skip
+    """The shards of one of several tasks; see `tasks_split`. Each task checks all of the examples, then makes its share.
+
+    Args:
+        task_index: from "0" to "N-1", or "merge" to join what all tasks have made.
+
+    Returns:
+        The manifest if the folder is finished now, else what is left to do, for people.
+    """
+    tasks_split.check(task_index, num_tasks, num_workers, INDEX_FLAG)
+    job = prepare(settings, output_dir, num_workers)
+    begun = any(os.path.isfile(os.path.join(output_dir, name)) for name in (record_folder.PLAN, MANIFEST))
+    if task_index == tasks_split.MERGE and not begun:
+        raise DataError(f"--output_dir={output_dir}: no task has left anything there, so there is nothing to merge.")
+    if manifest := record_folder.claim(output_dir, job.described, resume=True, overwrite=False):
+        return manifest
+    job.gather()
+    return tasks_split.make_share(job, task_index, num_tasks, num_workers, report, INDEX_FLAG)
+
+
+def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
+    """What there is to do, from settings that are checked here."""
+    check(settings)
+    if num_workers < 1:
+        raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
+    task = TASKS[settings.task](settings, known_labels(settings))
+    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
+    inputs = _paths(settings)
+    described = {
+        **dataclasses.asdict(settings),
+        "known_labels": task.labels,
+        "input_sha256": hashlib.sha256("".join(map(file_sha256, inputs)).encode()).hexdigest(),
+        "max_sequence_length": settings.max_seq_length,
+        "vocabulary_size": len(tokenizer.vocabulary),
+        "vocabulary_sha256": tokenizer.sha256,
+        "tokenizer": tokenizer.describe(),
+    }
+    return Job(settings, task, tokenizer, inputs, output_dir, described)
+
+
+@dataclasses.dataclass
+class Job:
+    """The records of one folder as parts, one a shard, that may be made anywhere and in any order, after `gather`.
+
+    There is no decision between two rounds, as there is where duplicates are removed.
+    """
+
+    settings: Settings
+    task: Task
+    tokenizer: Tokenizer
+    inputs: list[str]
+    folder: str
+    described: dict
+
+    def gather(self) -> None:
+        """The first pass, unless the folder holds what it gives."""
+        if os.path.isfile(f"{self.lines}.json"):  # written behind the lines
+            return
+        try:
+            write_json(f"{self.lines}.json", dataclasses.asdict(gather(self.task, self.inputs, self.lines)))
+        except ReportedError:
+            record_folder.abandon(self.folder)
+            raise
+
+    @property
+    def lines(self) -> str:
+        return os.path.join(self.folder, record_folder.EXAMPLES)
+
+    @functools.cached_property
+    def found(self) -> Found:
+        with open(f"{self.lines}.json", encoding="utf-8") as file:
+            return Found(**json.load(file))
+
+    @functools.cached_property
+    def paths(self) -> list[str]:
+        shards = self.settings.num_shards or default_num_shards(os.path.getsize(self.lines))
+        return record_folder.shard_paths(self.folder, shards)
+
+    @functools.cached_property
+    def plan(self) -> str:
+        return record_folder.plan_sha256(self.described)
+
+    def missing(self, indices: Iterable[int]) -> list[int]:
+        """The shards that are not there whole."""
+        return [index for index in indices if record_folder.stored_shard(self.paths[index], self.plan) is None]
+
+    def fingerprint(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Nothing: no duplicates are removed."""
+
+    def decided(self, indices: Iterable[int]) -> bool:
+        return True
+
+    def write(self, indices: Iterable[int], num_workers: int, report: Report) -> None:
+        """Makes those of these shards that are missing."""
+        cuts, indices = cut_lines(self.lines, len(self.paths)), list(indices)
+        parts = {index: (cuts[index], cuts[index + 1]) for index in indices}
+        missing = self.missing(indices)
+        jobs = {i: (self.settings, self.found, self.lines, parts[i], self.paths[i], self.plan) for i in missing}
+        total = sum(end - begin for begin, end in parts.values())
+        done = total - sum(parts[i][1] - parts[i][0] for i in missing)
+        run_jobs(write_part, jobs, num_workers, lambda read: report(read, total), done)
+        report(total, total)
+
+    def finish(self) -> Manifest:
+        """Joins what all parts have given."""
+        found = self.found
+        held = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
+        features, files = self.task.features(found.size), self.tokenizer.files()
+        return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, held)
+
+
+def _paths(settings: Settings) -> list[str]:
+    """The input files, and behind them the one with translations."""
+    paths = expand(settings.input_file)
+    if settings.target_file is None:
+        return paths
+    if len(paths) > 1:
+        raise UsageError(f"--target_file: belongs to one --input_file, found {len(paths)}.")
+    return [*paths, *expand(settings.target_file, "--target_file")]
+
+
+def gather(task: Task, paths: list[str], destination: str) -> Found:
+    """The first pass: checks all examples and writes the good ones, a line each, to `destination`.
+
+    Raises:
+        DataError: examples that cannot be used, unless they are to be dropped; or there is nothing to learn from.
+    """
+    counts: collections.Counter = collections.Counter()
+    bad, ids, texts, size, width = [], {}, {}, 0, 0
+    inputs = paths if task.settings.target_file is None else paths[:1]
+    with whole_file(destination, "w") as file:
+        for index, raw in enumerate(itertools.chain.from_iterable(map(task.examples, inputs))):
+            counts["read"] += 1
+            problem = raw.problem
+            if raw.id is not None:
+                first = ids.setdefault(raw.id, raw.place)
+                if first is not raw.place:
+                    problem = problem or f"duplicate id: {raw.id!r} stands at {first} already. Rename one"
+            if problem:
+                counts[f"bad {problem.partition(':')[0]}"] += 1
+                if len(bad) < NAMED:
+                    bad.append(f"{raw.place}: {f'(id {raw.id}) ' if raw.id is not None else ''}{problem}")
+                continue
+            counts.update(f"label={label}" for label in task.labels_of(raw.value))
+            size, width = max(size, task.size_of(raw.value)), width + 1
+            _count_repeats(task, raw.value, texts, counts)
+            file.write(json.dumps([index, raw.value], ensure_ascii=False) + "\n")
+        counts["accepted"] = width
+        return _found(task, counts, size, bad, ",".join(inputs))
+
+
+def _count_repeats(task: Task, value: dict[str, Any], seen: dict[int, tuple], counts: collections.Counter) -> None:
+    text = task.text_of(value)
+    if text is None:
+        return
+    key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    labels = tuple(task.labels_of(value))
+    if key in seen:
+        counts["repeated"] += 1
+        counts["contradicting"] += seen[key] != labels
+    else:
+        seen[key] = labels
+
+
+def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], inputs: str) -> Found:
+    """What the first pass knows at its end, or the error that ends the run."""
+    num_bad = counts["read"] - counts["accepted"]
+    if num_bad and task.settings.on_bad_example == "fail":
+        raise DataError(
+            f"{bad[0]}. {num_bad} of {counts['read']} examples cannot be used"
+            + (f"; also {'; '.join(bad[1:])}" if bad[1:] else "")
+            + ". Or leave them out with --on_bad_example=drop."
+        )
+    if not counts["accepted"]:
+        raise DataError(f"{inputs}: holds no examples" + (f" that can be used: {bad[0]}." if bad else "."))
+    labels = task.labels
+    if task.names_labels and labels is None:
+        labels = task.sort_labels(name.partition("=")[2] for name in counts if name.startswith("label="))
+        if len(labels) < 2:
+            raise UsageError(f"{inputs}: holds one label only ({labels[0]!r}); is --label_column right?")
+        if counts["accepted"] >= FEW and len(labels) > counts["accepted"] / 2:
+            raise UsageError(
+                f"{inputs}: {len(labels)} different labels in {counts['accepted']} examples, such as {labels[0]!r:.40}. "
+                "Is the label column the right one? Name another with --label_column."
+            )
+    settings = task.settings
+    size = {"choose": settings.num_choices, "rank": settings.list_size}.get(settings.task) or size
+    return Found(labels or [], size, dict(counts), bad)
+
+
+def cut_lines(path: str, count: int) -> list[int]:
+    """The bytes at which a file is cut into `count` ranges of whole lines; some may be empty."""
+    size, cuts = os.path.getsize(path), [0]
+    with open(path, "rb") as file:
+        for index in range(1, count):
+            position = max(cuts[-1], size * index // count)
+            if position:
+                file.seek(position - 1)
+                file.readline()
+            cuts.append(file.tell())
+    return [*cuts, size]
+
+
+def write_part(
+    settings: Settings, found: Found, lines: str, part: tuple[int, int], path: str, plan: str, progress
+) -> None:
+    """Makes one shard from one range of the checked examples, and says so beside it."""
+    task = TASKS[settings.task](settings, found.labels)
+    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    features, counts = task.features(found.size), collections.Counter()
+    with ShardWriter(path) as writer:
+        for batch in _batches(lines, part, progress):
+            indices, values = zip(*batch, strict=True)
+            rows = list(task.encode(list(indices), list(values), tokenizer, found.size, counts))
+            counts["examples"] += len(rows)
+            if rows:
+                writer.write(*encode_examples(columns_of(rows, features)))
+    record_folder.store_shard(path, writer.shard(), dict(counts), plan)
+
+
+def _batches(path: str, part: tuple[int, int], progress) -> Iterator[list]:
+    with open(path, "rb") as file:
+        file.seek(part[0])
+        while file.tell() < part[1]:
+            batch, start = [], file.tell()
+            while file.tell() < part[1] and len(batch) < TOGETHER:
+                batch.append(json.loads(file.readline()))
+            progress(file.tell() - start)
+            yield batch

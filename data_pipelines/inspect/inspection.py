@@ -1,0 +1,92 @@
+"""Shows what records hold: decoded examples with their masks, statistics of a masking, and whether files are whole."""
+
+import sys
+
+import numpy as np
+from tqdm import tqdm
+
+from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.inspect.labelled import inspect_labelled
+from data_pipelines.inspect.showcase import OBJECTIVES, Setting, prepare, show_masked
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.pretraining.command import summary
+from data_pipelines.records.records import Manifest, verify
+from data_pipelines.text.kinds import read_tokenizer
+from data_pipelines.text.vocabulary import MASK, Vocabulary
+
+
+def inspect(
+    data_dir: str, num_examples: int, num_statistics: int, objective: str, wwm_replace_unit: str, seed: int, check: bool
+) -> None:
+    """Prints all of it; see `launch/inspect_data.py` for the arguments."""
+    manifest = Manifest.read(data_dir)
+    if check:
+        with tqdm(total=sum(s.bytes for s in manifest.shards), desc="verify", unit="B", unit_scale=True) as progress:
+            verify(data_dir, manifest, deep=True, progress=progress.update)
+        print(f"All {len(manifest.shards)} shard(s) are whole and as the manifest says.")
+    if "task" in manifest.settings:
+        inspect_labelled(data_dir, manifest, num_examples)
+        return
+    source = RecordSource(data_dir, manifest)
+    vocabulary = read_tokenizer(data_dir, manifest.settings["tokenizer"]).vocabulary
+    print(summary(manifest, data_dir))
+    if manifest.settings["masking"] == "static":
+        op, tokens, show, counts = rename_classic(), vocabulary.tokens, show_masked, True
+        print(f"The masks of these records are their own; `--objective={objective}` does not apply.")
+    else:
+        op, tokens = prepare(objective, setting_of(manifest, vocabulary, wwm_replace_unit))
+        show, counts = OBJECTIVES[objective].show, OBJECTIVES[objective].counts
+    batches = Batches(source, op, 64, seed)
+    colours = sys.stdout.isatty()
+    batch = next(iter(batches.once(1)))
+    for row in range(min(num_examples, source.num_examples, 64)):
+        print()
+        print(show({name: value[row].numpy() for name, value in batch.items()}, tokens, colours))
+    if counts:
+        print()
+        print(statistics(batches, vocabulary, num_statistics))
+
+
+def setting_of(manifest: Manifest, vocabulary: Vocabulary, replace_unit: str = "token") -> Setting:
+    """What the manifest of records says to those who mask them."""
+    values = manifest.settings
+    sizes = (values[name] for name in ("max_sequence_length", "masked_lm_prob", "max_predictions_per_seq"))
+    return Setting(vocabulary, *sizes, tuple(manifest.features), replace_unit)
+
+
+def statistics(batches: Batches, vocabulary: Vocabulary, num_examples: int) -> str:
+    """Rates of a masking over some examples, as text."""
+    hidden = masked = kept = real = words = whole = examples = 0
+    mask = vocabulary[MASK]
+    for batch in batches.once(max(1, num_examples // batches.batch_size)):
+        values = {name: value.numpy() for name, value in batch.items()}
+        weights = values["label_weights"] > 0
+        now = np.take_along_axis(values["token_ids"], values["mask_positions"], axis=1)
+        hidden += weights.sum()
+        masked += (weights & (now == mask)).sum()
+        kept += (weights & (now == values["labels"])).sum()
+        real += values["padding_mask"].sum()
+        examples += int(values["example_weights"].sum())
+        if "word_start" in values:
+            chosen = np.zeros_like(values["padding_mask"])
+            np.put_along_axis(chosen, values["mask_positions"], weights, axis=1)
+            chosen[:, 0] = False  # unused slots point here; [CLS] is never hidden
+            hidden_words, whole_words = _words(values, chosen)
+            words, whole = words + hidden_words, whole + whole_words
+    lines = [
+        f"masking of {examples:,} examples: {hidden / max(1, real):.2%} of tokens hidden; of these "
+        f"{masked / max(1, hidden):.1%} [MASK], {kept / max(1, hidden):.1%} kept, "
+        f"{1 - (masked + kept) / max(1, hidden):.1%} replaced"
+    ]
+    if words:
+        lines.append(f"  words with a hidden token: {words:,}, of which {whole / words:.1%} are hidden whole")
+    return "\n".join(lines)
+
+
+def _words(values, chosen) -> tuple[int, int]:
+    """Counts words with a hidden token, and words hidden whole."""
+    word = np.cumsum(values["word_start"], axis=1) + np.arange(len(chosen))[:, None] * (chosen.shape[1] + 1)
+    real = values["padding_mask"]
+    sizes = np.bincount(word[real])
+    hits = np.bincount(word[real & chosen], minlength=len(sizes))
+    return int((hits > 0).sum()), int(((hits > 0) & (hits == sizes)).sum())

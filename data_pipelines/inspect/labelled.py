@@ -1,0 +1,65 @@
+"""Shows records of labelled data: tokens with their tags, answers in brackets, choices and lists line by line."""
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.batches.dataset import RecordSource
+from data_pipelines.finetuning.command import summary
+from data_pipelines.records.records import Manifest
+from data_pipelines.text.kinds import read_tokenizer
+
+
+def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> None:
+    """Prints what the records hold, and the first of them."""
+    print(summary(manifest, data_dir))
+    source = RecordSource(data_dir, manifest)
+    tokens = read_tokenizer(data_dir, dict(manifest.settings["tokenizer"])).vocabulary.tokens
+    for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
+        record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
+        print(f"\n{render(record, manifest.settings['task'], tokens, manifest.settings['label_names'])}")
+
+
+def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: list[str]) -> str:
+    """One record as text.
+
+    Args:
+        record: its features; those of free length may be padded.
+        tokens: the vocabulary.
+        labels: the names of the labels, where they have any.
+    """
+    ids, lengths = record["token_ids"], record["segment_lengths"]
+    if ids.ndim == 2:
+        return "\n".join(
+            f"{_mark(record, task, row)} {_pair(ids[row], lengths[row], tokens)}"
+            for row in range(len(ids))
+            if lengths[row].any()
+        )
+    if task == "translate":
+        return f"{_words(ids[: lengths[0]], tokens)}\n  → {_words(record['target_ids'][: lengths[1]], tokens)}"
+    if task in ("classify", "regress"):
+        label = labels[int(record["labels"])] if labels else f"{record['labels']:g}"
+        return f"[{label}] {_pair(ids, lengths, tokens)}"
+    shown = [tokens[i] for i in ids[: lengths.sum()]]
+    if task == "tag":
+        for place in np.flatnonzero(record["label_weights"][: len(shown)]):
+            shown[place] += f"/{labels[record['labels'][place]]}"
+        return " ".join(shown)
+    if record["has_answer"]:
+        first, last = record["start_positions"], record["end_positions"]
+        shown[first], shown[last] = f"【{shown[first]}", f"{shown[last] if last > first else '【' + shown[last]}】"
+    return " ".join([*shown[: lengths[0]], "|", *shown[lengths[0] :]])
+
+
+def _mark(record, task: str, row: int) -> str:
+    if task == "rank":
+        return f"  {record['labels'][row]:g}"
+    return "  *" if row == record["labels"] else "  -"
+
+
+def _words(ids, tokens: list[str]) -> str:
+    return " ".join(tokens[i] for i in ids)
+
+
+def _pair(ids, lengths, tokens: list[str]) -> str:
+    first, second = _words(ids[: lengths[0]], tokens), _words(ids[lengths[0] : lengths.sum()], tokens)
+    return f"{first} | {second}" if lengths[1] else first

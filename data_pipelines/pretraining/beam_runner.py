@@ -1,0 +1,127 @@
+"""The same shards, made by an Apache Beam pipeline whose elements are the parts of the corpus (extra `[beam]`).
+
+Workers read the corpus and write the shards under the paths that the command names, so they must see the same folders.
+What comes back is in the files; a part that a runner tries twice, even at the same time, leaves the same bytes.
+"""
+
+import os
+import shlex
+from collections.abc import Callable
+
+from data_pipelines.corpora.corpus import Corpus
+from data_pipelines.errors import DataError, ReportedError, UsageError
+from data_pipelines.pretraining.job import Job, fingerprint_part, prepare, write_part
+from data_pipelines.pretraining.settings import Settings
+from data_pipelines.records.folder import PLAN, claim, stored_shard
+from data_pipelines.records.records import Manifest, whole_file
+
+FAILED = ".failed"  # beside the shard that could not be made; holds the reason
+
+
+def create(
+    settings: Settings,
+    output_dir: str,
+    resume: bool = False,
+    overwrite: bool = False,
+    options: str = "",
+    corpus: Corpus | None = None,
+) -> Manifest:
+    """Writes the records of a corpus into `output_dir`, as `pretraining_data.create` does.
+
+    Args:
+        options: of the pipeline, as on a command line; without --runner it runs here.
+        corpus: what `settings.open_corpus` gave, if it was called before.
+
+    Raises:
+        UsageError: Beam is not installed, the settings contradict one another, or the folder holds something else.
+        DataError: the corpus or the vocabulary cannot be used.
+        ReportedError: the pipeline failed.
+    """
+    try:
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+    except ImportError:
+        raise UsageError(
+            "--runner=beam: Apache Beam is not installed. `pip install 'xmodels[beam]'`, or leave the flag out."
+        ) from None
+    try:
+        pipeline = beam.Pipeline(options=PipelineOptions(shlex.split(options) or ["--runner=DirectRunner"]))
+    except ValueError as error:
+        raise UsageError(f"--beam_options={options}: {error}") from None
+    job = prepare(settings, output_dir, corpus)
+    if manifest := claim(output_dir, job.described, resume, overwrite):
+        return manifest
+    reasons = [f"{path}{FAILED}" for path in job.paths]
+    for path in filter(os.path.isfile, reasons):
+        os.remove(path)
+    build(pipeline, job)
+    try:
+        pipeline.run().wait_until_finish()
+    except Exception as error:  # each runner has its own
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise ReportedError(
+            f"the Beam pipeline failed: {lines[-1].rstrip('.')}. Shards that are whole are kept; run the same command with "
+            "--resume."
+        ) from error
+    for path in filter(os.path.isfile, reasons):
+        with open(path, encoding="utf-8") as file:
+            raise DataError(file.read())
+    return job.finish()
+
+
+def build(pipeline, job: Job) -> None:
+    """Adds what is left to do of `job` to a `beam.Pipeline`."""
+    import apache_beam as beam
+
+    everything = range(len(job.paths))
+    ready = []
+    if not job.decided(everything):
+        decided = (
+            pipeline
+            | "parts to read for duplicates" >> beam.Create(list(job.fingerprint_jobs(everything).items()))
+            | "spread them" >> beam.Reshuffle()
+            | "fingerprint" >> beam.Map(_fingerprint, job.paths)
+            | "wait for all" >> beam.combiners.Count.Globally()
+            | "decide" >> beam.Map(_decide, job)
+        )
+        ready = [beam.pvalue.AsSingleton(decided)]
+    _ = (
+        pipeline
+        | "parts" >> beam.Create(list(job.shard_jobs(everything).items()))
+        | "spread" >> beam.Reshuffle()
+        | "write shards" >> beam.Map(_write, job.paths, job.plan, *ready)
+    )
+
+
+def _fingerprint(numbered: tuple[int, tuple], paths: list[str]) -> None:
+    index, arguments = numbered
+    _guarded(paths[index], lambda: fingerprint_part(*arguments))
+
+
+def _decide(count: int, job: Job) -> bool:
+    """Whether the shards may be written; not if a part could not be read."""
+    if job.unmarked(range(len(job.paths))):
+        return False
+    job.decide()
+    return True
+
+
+def _write(numbered: tuple[int, tuple], paths: list[str], plan: str, ready: bool = True) -> None:
+    index, arguments = numbered
+    if ready:
+        # Whole where a runner that heard nothing of the first try tries again.
+        _guarded(paths[index], lambda: stored_shard(paths[index], plan) or write_part(*arguments))
+
+
+def _guarded(path: str, work: Callable) -> None:
+    """Does the work of one part; a text that cannot be used is noted beside the shard, since trying again is useless."""
+    folder = os.path.dirname(path)
+    if not os.path.isfile(os.path.join(folder, PLAN)):
+        raise FileNotFoundError(
+            f"{folder}: a Beam worker does not see this folder. All must share it and the corpus; name absolute paths."
+        )
+    try:
+        work()
+    except ReportedError as error:
+        with whole_file(f"{path}{FAILED}", "w") as file:
+            file.write(str(error))

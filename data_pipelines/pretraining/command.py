@@ -1,0 +1,139 @@
+"""The jobs behind the data commands: check, work with a progress bar, report."""
+
+import sys
+
+from tqdm import tqdm
+
+from data_pipelines.corpora.corpus import Corpus
+from data_pipelines.corpora.language import language_warning
+from data_pipelines.corpora.reading import report as reading_report
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.errors import UsageError
+from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
+from data_pipelines.pretraining import job as pretraining_data
+from data_pipelines.pretraining.settings import Settings
+from data_pipelines.pretraining.stages import clean
+from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.records.records import Manifest
+
+
+def bar(total: int, title: str) -> tqdm:
+    """A progress bar over bytes; in a log file, a line every half minute."""
+    seconds = 0.5 if sys.stderr.isatty() else 30
+    return tqdm(total=total, desc=title, unit="B", unit_scale=True, dynamic_ncols=True, mininterval=seconds)
+
+
+def checked_language(corpus: Corpus) -> Corpus:
+    """The corpus, with a warning where it looks like another language."""
+    if warning := language_warning(corpus):
+        print(warning, file=sys.stderr)
+    return corpus
+
+
+def create_pretraining_data(
+    output_dir: str, num_workers: int, resume: bool, overwrite: bool, dupe_factor: int | None, masking: str,
+    task: str | None = None, num_tasks: int | None = None, runner: str = "local", beam_options: str = "", **settings,
+) -> Manifest | None:  # fmt: skip
+    """Writes records and prints what they hold; see `launch/create_pretraining_data.py` for the arguments.
+
+    Returns None from a task that leaves work to others.
+    """
+    shared = task is not None or num_tasks is not None
+    if shared and overwrite:
+        raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
+    if shared and runner == "beam":
+        raise UsageError("--task: --runner=beam shares the work out by itself. Leave one of the two out.")
+    if runner == "beam" and num_workers != 1:
+        raise UsageError(f"--num_workers={num_workers}: with --runner=beam the pipeline's options say how many.")
+    if beam_options and runner != "beam":
+        raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
+    passes = dupe_factor if dupe_factor is not None else 10 if masking == "static" else 1
+    chosen = Settings(dupe_factor=passes, masking=masking, **settings)
+    chosen.check()
+    corpus = checked_language(chosen.open_corpus())
+    progress = None
+
+    def report(done: int, total: int) -> None:
+        nonlocal progress
+        progress = progress if progress is not None else bar(total, "records")
+        progress.update(done - progress.n)
+
+    try:
+        if shared:
+            made = tasks_split.create_share(chosen, output_dir, task, num_tasks, num_workers, report, corpus)
+        elif runner == "beam":
+            made = beam_runner.create(chosen, output_dir, resume, overwrite, beam_options, corpus)
+        else:
+            made = pretraining_data.create(chosen, output_dir, num_workers, resume, overwrite, report, corpus)
+    finally:
+        if progress is not None:
+            progress.close()
+    if isinstance(made, str):
+        print(made)
+        return None
+    print(summary(made, output_dir))
+    return made
+
+
+def check_contamination(
+    test_files: str, data_dir: str | None, input_file: str | None, language: str, input_format: str,
+    text_column: str | None, text_pair_column: str | None, num_worst: int,
+) -> None:  # fmt: skip
+    """Prints how much of test files stands in a corpus; see `launch/inspect_data.py` for the arguments."""
+    if not input_file:
+        if not data_dir:
+            raise UsageError(
+                "--contamination: name the corpus with --input_file, or records made from it with --data_dir."
+            )
+        made = Settings.of(Manifest.read(data_dir).settings)
+    else:
+        made = Settings(input_file, "", language, input_format=input_format)
+    corpus = made.open_corpus()
+    with bar(corpus.num_bytes, "contamination") as progress:
+        files = contamination.check(test_files, corpus, Columns(text_column, text_pair_column), progress.update)
+    print(contamination.report(files, num_worst))
+
+
+def summary(manifest: Manifest, folder: str) -> str:
+    """What the records hold, in a few lines."""
+    counts, settings = manifest.statistics, manifest.settings
+
+    def share(part: str, whole: float) -> str:
+        return f"{counts.get(part, 0) / max(1, whole):.2%}"
+
+    positions = counts["examples"] * settings["max_sequence_length"]
+    padded = PACKINGS[settings["packing"]].fits_static_masks
+    lines = [
+        f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings['read_as']}",
+        f"  documents {counts['documents']:,} · sentences {counts['sentences']:,} · tokens {counts['tokens']:,}",
+        f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings['packing']}"
+        + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if padded else ""),
+        f"  words of more than one token: {share('long_words', counts['words'])} of words"
+        + (" (hidden whole)" if settings["do_whole_word_mask"] else ""),
+    ]
+    lines += [f"  {line}" for line in reading_report(counts, settings["input_file"])]
+    lines += [f"  {line}" for line in clean.report(counts) + duplicates.report(counts)]
+    labels = sorted(name for name in counts if "=" in name)
+    if labels:
+        lines.append("  " + " · ".join(f"{name} {share(name, counts['examples'])}" for name in labels))
+    if settings["segmenter"] != "none":
+        lines.append(
+            f"  sentences whose words and pieces disagree: {counts.get('misaligned_sentences', 0):,} "
+            "(there each word piece group counts as a word)"
+        )
+    for name in ("phrase", "entity"):
+        if f"{name}_matches" in counts:
+            left_out = counts[f"misaligned_{name}_matches"]
+            lines.append(
+                f"  {name} lexicon: {counts[f'{name}_matches']:,} matches, {left_out:,} of them across pieces (left out)"
+            )
+    if settings["masking"] == "static":
+        lines.append(f"  hidden tokens: {share('predictions', counts['example_tokens'])} of tokens")
+    if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
+        lines.append("  Warning: much of the text is [UNK]; is the vocabulary that of this text, and --language right?")
+    if settings["packing"] == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
+        lines.append(
+            "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
+            "lower --num_shards."
+        )
+    return "\n".join(lines)

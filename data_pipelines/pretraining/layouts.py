@@ -1,0 +1,157 @@
+"""How examples are laid out in records: clean, to be masked in the graph, or masked already as Google's script does."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from data_pipelines.features import Feature
+from data_pipelines.pretraining.stages.draws import stream
+from data_pipelines.pretraining.stages.example import Examples
+from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.pretraining.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
+from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, word_starts_of
+from data_pipelines.records.records import Columns
+from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
+
+
+def dynamic_features(packing: str, units: Iterable[str] = ()) -> dict[str, Feature]:
+    """Clean records: ids and word starts, to be framed and masked in the graph."""
+    return {
+        "token_ids": Feature((None,)),
+        "word_start": Feature((None,)),
+        **{name: Feature((None,)) for name in units},
+        "segment_lengths": Feature((max(2, PACKINGS[packing].num_segments),)),
+        **{name: Feature(()) for name in PACKINGS[packing].labels},
+    }
+
+
+def static_features(length: int, num_predictions: int) -> dict[str, Feature]:
+    """The record layout of Google's `create_pretraining_data.py`."""
+    return {
+        "input_ids": Feature((length,)),
+        "input_mask": Feature((length,)),
+        "segment_ids": Feature((length,)),
+        "masked_lm_positions": Feature((num_predictions,)),
+        "masked_lm_ids": Feature((num_predictions,)),
+        "masked_lm_weights": Feature((num_predictions,), "float32"),
+        "next_sentence_labels": Feature((1,)),
+    }
+
+
+def open_words(examples: Examples, name: str = "word_start") -> np.ndarray:
+    """Where in `Examples.flat` words or other units open, bool; of a word that truncation cut, what is left opens the segment."""
+    starts = starts_of(examples.flat, name)
+    lengths = examples.lengths().ravel()
+    starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    return starts
+
+
+def count(examples: Examples, starts: np.ndarray, statistics: Counter) -> None:
+    """Counts examples, tokens, labels and words."""
+    statistics["examples"] += len(examples)
+    statistics["example_tokens"] += len(starts) + len(examples) + int((examples.lengths() > 0).sum())
+    for name, values in examples.labels.items():
+        for value, number in enumerate(np.bincount(values).tolist()):
+            if number:
+                statistics[f"{name}={value}"] += number
+    statistics["words"] += int(np.count_nonzero(starts))
+    # A word has several tokens where an opening token is followed by a continuing one.
+    statistics["long_words"] += int(np.count_nonzero(starts[:-1] & ~starts[1:]))
+
+
+def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str] = ()) -> Columns:
+    """Clean ids and starts of words and other units; special tokens, masks and padding come in the graph."""
+    lengths = examples.lengths()
+    both = np.pad(lengths, [(0, 0), (0, max(0, 2 - lengths.shape[1]))])
+    rows = lengths.sum(axis=1)
+    return {
+        "token_ids": (ids_of(examples.flat), rows),
+        "word_start": (starts.view(np.uint8), rows),
+        **{name: (open_words(examples, name).view(np.uint8), rows) for name in units},
+        "segment_lengths": both,
+        **{name: values[:, None] for name, values in examples.labels.items()},
+    }
+
+
+class StaticMasking:
+    """Masks examples and lays them out as Google's script does.
+
+    Args:
+        settings: the flags of `create_pretraining_data`.
+        seed: any text; equal seeds draw equal masks.
+    """
+
+    def __init__(self, settings, vocabulary: Vocabulary, seed: str):
+        self.settings, self.vocabulary = settings, vocabulary
+        self.rng = random.Random(seed)
+        self.random = stream(self.rng.getrandbits(32))
+
+    def columns(self, examples: Examples, statistics: Counter) -> Columns:
+        """The columns of records with fixed lengths."""
+        settings, vocabulary = self.settings, self.vocabulary
+        shape = len(examples), settings.max_seq_length
+        lengths = examples.lengths()
+        place = np.arange(shape[1], dtype=np.int32)
+        # Each segment ends with [SEP]; [CLS] stands before the first.
+        ends = np.cumsum(lengths + 1, axis=1)
+        total = ends[:, -1:] + 1
+        ids = np.full(shape, vocabulary[PAD], np.int32)
+        inside = (place > 0) & (place < total)
+        for end in ends.T:
+            inside[np.arange(len(ids)), end] = False
+            ids[np.arange(len(ids)), end] = vocabulary[SEP]
+        ids[:, 0] = vocabulary[CLS]
+        flat = examples.flat
+        ids[inside] = pieces = ids_of(flat)
+        # As in Google's code, a second segment that begins inside a word belongs to the last word of the first.
+        word_start, maskable = np.zeros(shape, bool), inside
+        word_start[inside] = word_starts_of(flat)
+        word_start[:, 1] = True
+        if settings.packing == "full_sentences":  # one may stand inside a segment, between documents
+            maskable[inside] = pieces != vocabulary[SEP]
+        segments = (place > ends[:, :1]) & (place < total) if len(ends.T) > 1 else np.zeros(shape, bool)
+        hidden = self._hide(ids, word_start, maskable, total[:, 0])
+        statistics["predictions"] += int(hidden.counts.sum())
+        slots = settings.max_predictions_per_seq
+        used = np.arange(slots) < hidden.counts[:, None]
+        labels = [*examples.labels.values(), np.zeros(len(examples), np.int64)][0]
+
+        return {
+            "input_ids": hidden.ids,
+            "input_mask": (place < total).astype(np.uint8),
+            "segment_ids": segments.astype(np.uint8),
+            "masked_lm_positions": hidden.positions,
+            "masked_lm_ids": hidden.labels,
+            "masked_lm_weights": used.astype(np.float32),
+            "next_sentence_labels": labels[:, None],
+        }
+
+    def _hide(self, ids, word_start, maskable, lengths) -> Hidden:
+        settings, vocabulary = self.settings, self.vocabulary
+        slots = settings.max_predictions_per_seq
+        wanted = budgets(lengths, settings.masked_lm_prob, slots)
+        if settings.ngram > 1:
+            return self._hide_ngrams(ids, word_start, maskable, lengths, wanted)
+        units = word_start if settings.do_whole_word_mask else np.ones_like(word_start)
+        replacement = vocabulary[MASK], len(vocabulary)
+        whole_fates = settings.wwm_replace_unit == "word"
+        return mask_statically(ids, units, maskable, wanted, replacement, slots, self.random, whole_fates)
+
+    def _hide_ngrams(self, ids, word_start, maskable, lengths, wanted) -> Hidden:
+        settings, everything = self.settings, (self.vocabulary[MASK], range(len(self.vocabulary)))
+        masked = ids.copy()
+        positions = np.zeros((len(ids), settings.max_predictions_per_seq), np.int64)
+        counts = np.zeros(len(ids), np.int64)
+        for row, length in enumerate(lengths):
+            starts = [bool(s) if m else None for s, m in zip(word_start[row, :length], maskable[row], strict=False)]
+            tokens, places = mask_ngrams_statically(
+                ids[row, :length].tolist(), starts, everything, int(wanted[row]), settings.do_whole_word_mask, self.rng,
+                self.random, settings.ngram, settings.favor_shorter_ngram,
+            )  # fmt: skip
+            masked[row, :length] = tokens
+            positions[row, : len(places)] = places
+            counts[row] = len(places)
+        used = np.arange(positions.shape[1]) < counts[:, None]
+        return Hidden(masked, positions, np.where(used, np.take_along_axis(ids, positions, axis=1), 0), counts)

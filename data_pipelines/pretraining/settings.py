@@ -1,0 +1,121 @@
+"""The settings of `create_pretraining_data`, and what contradicts what."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines.corpora.corpus import Corpus, open_corpus
+from data_pipelines.corpora.files import split_sources
+from data_pipelines.corpora.reading import Reading
+from data_pipelines.errors import UsageError
+from data_pipelines.pretraining import duplicates
+from data_pipelines.pretraining.stages import clean
+from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.text import words
+from data_pipelines.text.lexicon import Lexicon
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Everything that shapes the records; the fields are the flags of `create_pretraining_data`."""
+
+    input_file: str
+    vocab_file: str
+    language: str = "en"
+    do_lower_case: bool | None = None
+    do_whole_word_mask: bool = False
+    segmenter: str = "none"
+    lexicon: str = ""
+    phrase_lexicon: str = ""
+    entity_lexicon: str = ""
+    input_format: str = "auto"
+    text_field: str | None = None
+    target_field: str | None = None
+    target_file: str | None = None
+    on_bad_text: str = "fail"
+    when_exhausted: str = "repeat"
+    clean: str = ""
+    min_sentence_chars: int = 0
+    min_document_chars: int = 0
+    deduplicate: str = "none"
+    near_duplicate_threshold: float = 0.8
+    near_duplicate_ngram: int = 5
+    near_duplicate_seed: int = 1
+    packing: str = "segment_pair"
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    masked_lm_prob: float = 0.15
+    short_seq_prob: float = 0.1
+    ngram: int = 1
+    favor_shorter_ngram: bool = True
+    wwm_replace_unit: str = "token"
+    dupe_factor: int = 1
+    masking: str = "dynamic"
+    num_shards: int = 0
+    random_seed: int = 12345
+    tokenizer: str = "auto"
+
+    @property
+    def unit_lexicons(self) -> dict[str, str]:
+        """The files of phrases and entities, by the feature that they mark."""
+        files = {"phrase_start": self.phrase_lexicon, "entity_start": self.entity_lexicon}
+        return {name: paths for name, paths in files.items() if paths}
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> "Settings":
+        """The settings among those of a manifest."""
+        return cls(**{field.name: stored[field.name] for field in dataclasses.fields(cls) if field.name in stored})
+
+    def open_corpus(self) -> Corpus:
+        """Finds the files to read; see `corpora.corpus.open_corpus` for what it raises."""
+        reading = Reading.of(dataclasses.asdict(self))
+        layout = self.input_format
+        if layout == "auto":
+            layout = PACKINGS[self.packing].read_as or layout
+        return open_corpus(self.input_file, self.language, layout, reading, self.target_file)
+
+    def check(self) -> None:
+        """Raises a UsageError that says what to change."""
+        if self.max_seq_length < 8:
+            raise UsageError(f"--max_seq_length={self.max_seq_length}: must be at least 8.")
+        if not 0 < self.masked_lm_prob < 1:
+            raise UsageError(f"--masked_lm_prob={self.masked_lm_prob}: must lie between 0 and 1.")
+        for name, least in (("max_predictions_per_seq", 1), ("ngram", 1), ("dupe_factor", 1), ("num_shards", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"--{name}={getattr(self, name)}: must be at least {least}.")
+        if self.ngram > 1 and self.masking != "static":
+            raise UsageError(
+                f"--ngram={self.ngram} shapes static masks only; clean records are masked while training, and the system "
+                "chooses how. Leave it out, or add --masking=static."
+            )
+        words.check(self.segmenter, self.lexicon)
+        if self.masking == "static" and self.unit_lexicons:
+            raise UsageError(
+                "--phrase_lexicon and --entity_lexicon mark units for masks that are drawn while training; leave them out "
+                "with --masking=static."
+            )
+        clean.chosen(self.clean)
+        if self.deduplicate != "none" and self.when_exhausted == "repeat" and len(split_sources(self.input_file)) > 1:
+            raise UsageError(
+                f"--deduplicate={self.deduplicate} would take out what a mixture repeats to give each source its share. Add "
+                "--when_exhausted=stop, or leave out the weights."
+            )
+        duplicates.check(self.deduplicate, self.near_duplicate_threshold, self.near_duplicate_ngram)
+        if self.packing not in PACKINGS:
+            raise UsageError(f"--packing={self.packing}: unknown. Known: {', '.join(PACKINGS)}.")
+        if self.masking == "static" and not PACKINGS[self.packing].fits_static_masks:
+            raise UsageError(
+                f"--masking=static writes the records of BERT, which --packing={self.packing} does not fit. Leave "
+                "--masking out: such records are read clean."
+            )
+        if self.language == "zh" and self.do_whole_word_mask and self.segmenter == "none":
+            raise UsageError(
+                "--do_whole_word_mask with --language=zh needs word boundaries, and Chinese text has none: every "
+                "character would count as a word and the flag would do nothing. Add --segmenter=jieba, or "
+                "--segmenter=presegmented where the words are already parted by blanks."
+            )
+
+
+def open_lexicons(settings: Settings) -> dict[str, Lexicon]:
+    """The lexicons of phrases and entities, by the feature that they mark."""
+    return {name: Lexicon(p, f"--{name[:6]}_lexicon") for name, p in settings.unit_lexicons.items()}

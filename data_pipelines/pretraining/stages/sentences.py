@@ -1,0 +1,71 @@
+"""Stages: documents -> examples of whole sentences, for objectives without next sentence prediction.
+
+The inputs of RoBERTa (Liu et al., 2019, arXiv 1907.11692, section 4.2): FULL-SENTENCES and DOC-SENTENCES.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
+from data_pipelines.pretraining.stages.example import Examples
+from data_pipelines.pretraining.stages.pipe import Stage
+from data_pipelines.pretraining.stages.tokenize import Tokens
+
+
+def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: int = BLOCK_TOKENS) -> Stage:
+    """Gathers whole sentences of one document until the next would exceed the length, with `[CLS]` and `[SEP]`.
+
+    The end of a document gives a shorter example. A sentence that is too long for any example is cut.
+    """
+    room = max_sequence_length - 2
+
+    def stage(documents):
+        for block in blocks(documents, block_tokens):
+            runs = [run for bounds in block.documents for run in num_passes * list(_gather(bounds, room))]
+            yield Examples.of(block.marked, runs, {}, 1)
+
+    return stage
+
+
+def full_sentences(
+    max_sequence_length: int, separator: np.ndarray, num_passes: int = 1, block_tokens: int = BLOCK_TOKENS
+) -> Stage:
+    """As `doc_sentences`, but goes on across the ends of documents, where `separator` stands as one more token.
+
+    Args:
+        separator: the marked piece `[SEP]`. It is neither hidden nor drawn, and no example begins or ends with it.
+    """
+    room = max_sequence_length - 2
+
+    def parted(documents: Iterator[Tokens]) -> Iterator[Tokens]:
+        for document in documents:
+            for _ in range(num_passes):
+                yield Tokens(np.concatenate([document.marked, separator]), document.bounds)
+
+    def stage(documents):
+        for block in blocks(parted(documents), block_tokens):
+            runs: list[tuple[int, int]] = []
+            for bounds in block.documents:
+                for begin, end in _gather(bounds, room, runs.pop() if runs else None):
+                    runs.append((begin, end))
+            yield Examples.of(block.marked, runs, {}, 1)
+
+    return stage
+
+
+def _gather(bounds: list[int], room: int, open_run: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
+    """Runs of whole sentences of at most `room` pieces; the first goes on with `open_run`, if they fit together."""
+    begin, end = open_run or (bounds[0], bounds[0])
+    for start, stop in zip(bounds, bounds[1:], strict=False):
+        if stop - begin <= room:
+            end = stop
+            continue
+        if begin < end:
+            yield begin, end
+        while stop - start > room:  # too long for any example
+            yield start, start + room
+            start += room
+        begin, end = start, stop
+    if begin < end:
+        yield begin, end

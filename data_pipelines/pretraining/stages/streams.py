@@ -1,0 +1,106 @@
+"""Stages: documents -> contiguous runs of one long stream of text, for models that carry a memory from run to run.
+
+The records of a stream stand in its order: `Batches` reads them so that each row of a batch goes on where the same row of
+the batch before has ended (Dai et al., 2019, arXiv 1901.02860, section 3.2).
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from data_pipelines.pretraining.stages.blocks import BLOCK_TOKENS, blocks
+from data_pipelines.pretraining.stages.example import Examples
+from data_pipelines.pretraining.stages.pipe import Stage
+from data_pipelines.pretraining.stages.tokenize import Tokens
+
+
+def stream(max_sequence_length: int, end: np.ndarray, block_tokens: int = BLOCK_TOKENS) -> Stage:
+    """Runs of `max_sequence_length` + 1 pieces; the last piece of one is the first of the next.
+
+    So every piece but the very first is predicted once, from inputs of `max_sequence_length` pieces. Only the last run
+    may be shorter.
+
+    Args:
+        end: the marked piece that follows every document.
+    """
+    step = max_sequence_length
+
+    def stage(documents):
+        rest = np.zeros(0, np.int32)
+        for block in blocks(_closed(documents, end), block_tokens):
+            marked = np.concatenate([rest, block.marked])
+            whole = max(0, len(marked) - 1) // step
+            starts = np.arange(whole) * step
+            yield Examples.of(marked, np.stack([starts, starts + step + 1], axis=1), {}, 1)
+            rest = marked[whole * step :]
+        if len(rest) > 1:
+            yield Examples.of(rest, [(0, len(rest))], {}, 1)
+
+    return stage
+
+
+def stream_bidirectional(
+    max_sequence_length: int, reuse_length: int, end: np.ndarray, rng: random.Random, block_tokens: int = BLOCK_TOKENS
+) -> Stage:
+    """XLNet's examples: a run of the stream, then two segments A and B that go on, or of which B comes from elsewhere.
+
+    The next example begins `reuse_length` pieces later, so that the states of the first run are its memory. Framed as
+    `run A [SEP] B [SEP] [CLS]`. A ends with a sentence that is drawn; with
+    probability 0.5 B goes on behind it (label 1), otherwise it begins with any sentence of the block (label 0); then the
+    longer side is shortened from its end, as in the code of the authors (Yang et al., 2019, arXiv 1906.08237, section 2.5).
+
+    Args:
+        reuse_length: pieces of the run, half of the length in the paper.
+        end: the marked piece that follows every document.
+    """
+    room = max_sequence_length - reuse_length - 3
+
+    def stage(documents):
+        for block in blocks(_closed(documents, end), block_tokens):
+            found, labels = [], []
+            sentences = np.unique(list(itertools.chain.from_iterable(block.documents)))
+            for start in range(0, len(block.marked) - reuse_length, reuse_length):
+                pair = _two_segments(start + reuse_length, sentences, room, rng)
+                if pair is None:
+                    break  # too little is left of the block
+                first, second, follows = pair
+                found.append([(start, start + reuse_length), first, second])
+                labels.append(int(follows))
+            yield Examples.of(block.marked, found, {"follows_labels": labels}, 3)
+
+    return stage
+
+
+def _two_segments(begin: int, sentences: np.ndarray, room: int, rng: random.Random):
+    """Runs A and B of together exactly `room` pieces, and whether B follows A; None where the text ends before."""
+    last = int(sentences[-1])
+    if begin + room >= last:
+        return None
+    until = int(sentences[np.searchsorted(sentences, begin + room)])  # the end of the sentence that fills the room
+    cuts = sentences[(sentences > begin) & (sentences < begin + room)].tolist()
+    follows = bool(cuts) and rng.random() >= 0.5
+    cut = rng.choice(cuts) if cuts else until
+    if follows:
+        start, end = cut, until
+    else:
+        size = max(1, room - (cut - begin))
+        drawn = rng.randint(0, last - 1 - size)
+        start = int(sentences[np.searchsorted(sentences, drawn, "right") - 1])  # back to the start of a sentence,
+        end = int(sentences[np.searchsorted(sentences, drawn + size)])  # and on to the end of one
+    excess = (cut - begin) + (end - start) - room
+    first, second = cut - begin, end - start
+    while excess > 0:  # the longer side loses its last piece
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+        excess -= 1
+    return (begin, begin + first), (start, start + second), follows
+
+
+def _closed(documents: Iterator[Tokens], end: np.ndarray) -> Iterator[Tokens]:
+    """The documents with `end` in their last sentence."""
+    for document in documents:
+        yield Tokens(np.concatenate([document.marked, end]), [*document.bounds[:-1], document.bounds[-1] + len(end)])

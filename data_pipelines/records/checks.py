@@ -1,0 +1,95 @@
+"""Looks into some records before a network meets them: ids beyond the vocabulary, positions beyond the text."""
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.batches.dataset import RecordSource
+from data_pipelines.errors import DataError
+from data_pipelines.pretraining.stages.packing import FRAMED_AS_PAIRS
+
+SAMPLE = 256  # records of each of the first shards
+SHARDS = 16
+
+
+def check_contents(source: RecordSource, vocabulary_size: int) -> int:
+    """Looks at the first records of the first shards; returns how many.
+
+    Raises:
+        DataError: names the file and the record, what is wrong with it, and what to do.
+    """
+    seen = 0
+    for shard in range(min(SHARDS, len(source.paths))):
+        try:
+            records = _first_of(source, shard)
+            if records:
+                values = {name: np.asarray(value) for name, value in source.parse(tf.constant(records)).items()}
+                _check(values, source, shard, vocabulary_size)
+        except tf.errors.DataLossError:
+            raise DataError(
+                f"{source.paths[shard]}: a record among the first {SAMPLE} is damaged. Copy the file again, or make it anew."
+            ) from None
+        except tf.errors.InvalidArgumentError as error:
+            raise DataError(
+                f"{source.paths[shard]}: its records are not those that the others promise ({_first_line(error)}). Make all "
+                "files with the same settings."
+            ) from None
+        seen += len(records)
+    return seen
+
+
+def count_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
+    """How often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for shard in range(min(SHARDS, len(source.paths))):
+        if records := _first_of(source, shard):
+            ids = np.asarray(source.parse(tf.constant(records))["token_ids"])
+            counts += np.bincount(ids.ravel(), minlength=vocabulary_size)
+    return counts
+
+
+def _first_of(source: RecordSource, shard: int) -> list[bytes]:
+    return list(itertools.islice(tf.data.TFRecordDataset(source.paths[shard]).as_numpy_iterator(), SAMPLE))
+
+
+def _check(values: Mapping[str, np.ndarray], source: RecordSource, shard: int, vocabulary_size: int) -> None:
+    for wrong, what in (_static if "input_ids" in values else _clean)(values, source, vocabulary_size):
+        if wrong.any():
+            record = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"{source.paths[shard]}, record {record}: {what(record)}. Make the records again with "
+                "`xmodels create_pretraining_data` and the vocabulary and lengths of this run."
+            )
+
+
+def _static(values, source, vocabulary_size: int):
+    """(which records are wrong, what to say of one): in the layout of Google's script."""
+    used = values["masked_lm_weights"] > 0  # (N, P)
+    real = values["input_mask"].sum(axis=1)  # (N,)
+    positions = np.where(used, values["masked_lm_positions"], -1)
+    ids = np.maximum(values["input_ids"].max(axis=1), np.where(used, values["masked_lm_ids"], 0).max(axis=1))
+    most = positions.max(axis=1)
+    yield _beyond(ids, vocabulary_size)
+    yield most >= real, lambda n: f"hides a token at position {most[n]}, but the text has {real[n]} tokens (from 0)"
+    twice = np.array([len(set(row[row >= 0])) < (row >= 0).sum() for row in positions])
+    yield twice, lambda n: f"hides a token twice: masked_lm_positions are {positions[n][used[n]].tolist()}"
+
+
+def _clean(values, source, vocabulary_size: int):
+    """The same of clean records, of which none is longer than `max_sequence_length`."""
+    lengths, width = values["segment_lengths"], source.manifest.settings["max_sequence_length"]
+    yield _beyond(values["token_ids"].max(axis=1, initial=0), vocabulary_size)
+    if source.manifest.settings.get("packing") in FRAMED_AS_PAIRS:  # others have no special tokens, or others
+        total = lengths.sum(axis=1) + np.where(lengths[:, 1] > 0, 3, 2)
+        yield total > width, lambda n: f"{total[n]} tokens with its special tokens, more than max_seq_length={width}"
+
+
+def _beyond(ids: np.ndarray, vocabulary_size: int):
+    what = f"but the vocabulary has {vocabulary_size} pieces, so the records were made with another"
+    return ids >= vocabulary_size, lambda n: f"holds the id {ids[n]}, {what}"
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    return error.message.splitlines()[0][:160]

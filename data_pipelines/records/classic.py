@@ -1,0 +1,58 @@
+"""Reads records that Google's `create_pretraining_data.py` wrote."""
+
+import os
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from data_pipelines.batches.dataset import RecordSource
+from data_pipelines.errors import DataError
+from data_pipelines.features import Features, check
+from data_pipelines.pretraining.layouts import static_features
+from data_pipelines.records.records import Manifest, Shard
+
+
+def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
+    """Records written by Google's `create_pretraining_data.py`: no manifest, so the first record tells the lengths.
+
+    Raises:
+        DataError: a file cannot be read, lacks one of the seven features, or has ids beyond the vocabulary.
+    """
+    shards = []
+    features: Features = {}
+    for path in paths:
+        if not os.path.isfile(path):
+            raise DataError(f"{path}: no such file of records.")
+        try:
+            records = 0
+            for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+                if not records:
+                    found = _features_of(record, path, vocabulary_size)
+                    features = features or found
+                    check(found, features, path)
+                records += 1
+        except tf.errors.DataLossError as error:
+            raise DataError(f"{path}: damaged or cut TFRecord file ({error.message.splitlines()[0]}).") from None
+        shards.append(Shard(path, records, os.path.getsize(path), ""))
+    if not features:
+        raise DataError(f"{', '.join(paths)}: no records.")
+    length = features["input_ids"].shape[0]
+    settings = {"masking": "static", "max_sequence_length": length, "vocabulary_size": vocabulary_size}
+    return RecordSource("", Manifest(features, shards, settings, {}))
+
+
+def _features_of(record: bytes, path: str, vocabulary_size: int) -> Features:
+    try:
+        found = tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise DataError(f"{path}: the first record is no tf.train.Example ({error}).") from None
+    missing = sorted(set(static_features(1, 1)) - set(found))
+    if missing:
+        raise DataError(f"{path}: not the layout of Google's script; missing {missing}, found {sorted(found)}.")
+    largest = max([*found["input_ids"].int64_list.value, *found["masked_lm_ids"].int64_list.value], default=0)
+    if largest >= vocabulary_size:
+        raise DataError(
+            f"{path}: holds the id {largest}, but --vocab_file has {vocabulary_size} pieces; the records were made with "
+            "another vocabulary."
+        )
+    return static_features(len(found["input_ids"].int64_list.value), len(found["masked_lm_ids"].int64_list.value))

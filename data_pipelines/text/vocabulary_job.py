@@ -1,0 +1,122 @@
+"""The jobs behind vocabularies: train one, and report how one fits a text."""
+
+import json
+import os
+from collections.abc import Iterator
+
+from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
+from data_pipelines.corpora.reading import Reading
+from data_pipelines.errors import UsageError
+from data_pipelines.pretraining.command import bar, checked_language
+from data_pipelines.pretraining.settings import Settings
+from data_pipelines.records.records import Manifest
+from data_pipelines.text.byte_pairs import merges_beside
+from data_pipelines.text.kinds import check_form, open_tokenizer
+from data_pipelines.text.report import vocabulary_report
+from data_pipelines.text.tokenizer import CONFIG, Tokenizer
+from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
+
+REPORT_BYTES = 5_000_000  # of text that the report on a new vocabulary reads
+PLACES = 16  # of a larger corpus, from which a report takes its text
+
+
+def train_vocabulary(
+    input_file: str, output_file: str, language: str, input_format: str, tokenizer: str, vocab_size: int,
+    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None,
+    segmenter: str | None = None, **reading,
+) -> None:  # fmt: skip
+    """Trains and writes a vocabulary; see `launch/train_vocabulary.py` for the arguments."""
+    as_folder = not os.path.splitext(output_file)[1]
+    if not as_folder:
+        check_form(output_file, tokenizer, "output_file")
+    elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
+        as_folder = False  # a plain name is a file, as it always was
+    if tokenizer == "words" and (segmenter or language == "zh") and not as_folder:
+        raise UsageError(
+            f"--output_file={output_file}: {'words' if segmenter else 'Chinese words'} need their segmenter remembered beside "
+            "them; name a folder, without an ending."
+        )
+    places = _places(output_file, tokenizer, as_folder)
+    for path in places.values():
+        if os.path.exists(path) and not overwrite:
+            raise UsageError(f"--output_file={output_file}: {path} exists. Choose another name or add --overwrite.")
+    corpus = checked_language(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
+    passes = TRAINERS[tokenizer][1]
+    with bar(passes * corpus.num_bytes, "vocabulary") as progress:
+        trained = train_tokenizer(
+            tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update, segmenter
+        )
+        progress.update(progress.total - progress.n)
+    contents = trained.files()
+    if as_folder:
+        contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()
+    for name, path in places.items():
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with open(f"{path}.partial", "wb") as file:
+            file.write(contents[name])
+        os.replace(f"{path}.partial", path)
+    size = len(trained.vocabulary)
+    print(f"{output_file}: {size:,} entries from {corpus.num_files:,} file(s) read as {corpus.layout}.")
+    if size < vocab_size:
+        least = "" if tokenizer == "sentencepiece" else f" that occur {min_frequency or 2} times"
+        print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces{least}.")
+    say_report(trained, corpus, REPORT_BYTES)
+
+
+def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
+    """Where each file of a vocabulary goes: name in `Tokenizer.files` -> path."""
+    if kind in ("byte_bpe", "bpe"):
+        if as_folder:
+            names = ["vocab.json", "merges.txt"]
+        else:
+            return {"vocab.json": output_file, "merges.txt": merges_beside(output_file)}
+    else:
+        names = ["spiece.model" if kind == "sentencepiece" else "vocab.txt"]
+    if as_folder:
+        return {name: os.path.join(output_file, name) for name in [*names, CONFIG]}
+    return {names[0]: output_file}
+
+
+def report_vocabulary(
+    vocab_file: str, data_dir: str | None, input_file: str | None, language: str, input_format: str,
+    tokenizer: str = "auto", do_lower_case: bool | None = None, text_field: str | None = None, megabytes: float = 5.0,
+) -> None:  # fmt: skip
+    """Prints how a vocabulary fits a corpus; see `launch/inspect_data.py` for the arguments."""
+    opened = open_tokenizer(vocab_file, tokenizer, do_lower_case)
+    if input_file:
+        corpus = open_corpus(input_file, language, input_format, Reading(language, text_field))
+    elif data_dir:
+        corpus = Settings.of(Manifest.read(data_dir).settings).open_corpus()
+    else:
+        raise UsageError("--vocab_file: name the text with --input_file, or records made from it with --data_dir.")
+    checked_language(corpus)
+    case = "lower-cased" if opened.do_lower_case else "cased"
+    print(f"{vocab_file}: {len(opened.vocabulary):,} entries of --tokenizer={opened.kind}, {case}.")
+    say_report(opened, corpus, int(megabytes * 1e6))
+
+
+def say_report(tokenizer: Tokenizer, corpus: Corpus, num_bytes: int) -> None:
+    """Prints the report on about so many bytes of the corpus; 0 stands for all."""
+    whole = not num_bytes or corpus.num_bytes <= num_bytes
+    read = 0
+
+    def counted():
+        nonlocal read
+        for text in sample(corpus, 0 if whole else num_bytes):
+            read += len(text.encode())
+            yield text
+
+    report = vocabulary_report(tokenizer, counted())
+    print(f"On {'all' if whole else f'{read:,} bytes'} of the text:")
+    print(report)
+
+
+def sample(corpus: Corpus, num_bytes: int) -> Iterator[str]:
+    """The sentences of a corpus, or about so many bytes of them, from places at equal distances where documents begin."""
+    for part in corpus.cut(PLACES) if num_bytes else [corpus.whole()]:
+        left = num_bytes / PLACES or float("inf")
+        for text in (s for document in read_documents(part) for s in document.sentences):
+            yield text
+            left -= len(text.encode())
+            if left < 0:
+                break

@@ -1,0 +1,86 @@
+"""What may change between the beginning of a run and its resumption, and what happens then."""
+
+import os
+
+from data_pipelines.errors import UsageError
+from xmodels.training.watching.progress import say
+
+MOST_NAMED = 8  # differences that a message lists
+SCHEDULE = "the schedule is that of the new number, at the step that is reached"
+ROUNDING = "results differ by rounding only"
+SHARES = "dropout is drawn otherwise, all else differs by rounding"
+EFFECTS = {  # of what else is changed it is enough to say that it holds from now on
+    "num_train_steps": SCHEDULE,
+    "num_train_epochs": SCHEDULE,
+    "num_warmup_steps": SCHEDULE,
+    "warmup_proportion": SCHEDULE,
+    "learning_rate": SCHEDULE,
+    "train_batch_size": "reading goes on behind the examples that were seen",
+    "data_dir": "it was checked that the records are the same",
+    "vocab_file": "it was checked that the vocabulary is the same",
+    "distribution_strategy": SHARES,
+    "num_virtual_devices": SHARES,
+    "jit_compile": ROUNDING,
+}
+
+
+def check_origin(folder: str, init_checkpoint: str | None) -> None:
+    """Refuses a run that would begin with its own weights: that is what resuming is for.
+
+    Raises:
+        UsageError: `init_checkpoint` lies in the folder of the run.
+    """
+    if not init_checkpoint:
+        return
+    run, origin = (os.path.realpath(path) for path in (folder, init_checkpoint.rpartition(":")[2]))
+    if os.path.commonpath([run, origin]) == run:
+        raise UsageError(
+            f"--init_checkpoint={init_checkpoint} is the run of --model_dir itself. To resume it, give the command that "
+            "began it. To begin another run with its weights, with a new optimizer and schedule, choose another "
+            "--model_dir."
+        )
+
+
+def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -> None:
+    """Refuses what must not change on the way, and says what else did and what follows.
+
+    Args:
+        stored, now: config.json of the run, and what it would hold of this command.
+        structural: flags that must not change.
+    """
+    before, after = ({**run.get("flags", {}), **run.get("settings", {})} for run in (stored, now))
+    fatal = {n: (before[n], after[n]) for n in structural if n in before and before[n] != after[n]}
+    fatal |= _differences(*({n: run.get(n) for n in now if n not in ("flags", "settings")} for run in (stored, now)))
+    if fatal:
+        raise UsageError(
+            f"--model_dir={folder}: this run was begun with other settings ({_listed(fatal)}). Give the old ones to "
+            "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
+        )
+    if origin := after.get("init_checkpoint"):
+        say(f"--init_checkpoint={origin} was the beginning of this run; its own last state counts now.")
+    changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
+    if changed:
+        say(f"Resuming with changed flags: {_listed(changed)}.")
+        effects: dict[str, list[str]] = {}
+        for name in sorted(changed):
+            effects.setdefault(EFFECTS.get(name, "holds from now on"), []).append(name)
+        say("What follows: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + ".")
+
+
+def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:
+    """{dotted name: (value before, value after)} of what differs in nested dictionaries."""
+    found = {}
+    for name in sorted(set(before) | set(after)):
+        pair = before.get(name), after.get(name)
+        if all(isinstance(value, dict) for value in pair):
+            found |= _differences(*pair, f"{prefix}{name}.")
+        elif pair[0] != pair[1]:
+            found[f"{prefix}{name}"] = pair
+    return found
+
+
+def _listed(changed: dict[str, tuple]) -> str:
+    """The first differences, each value cut to a length that can be read."""
+    names = sorted(changed)
+    parts = [f"{n}: {changed[n][0]!r:.60} then, {changed[n][1]!r:.60} now" for n in names[:MOST_NAMED]]
+    return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")

@@ -1,0 +1,178 @@
+"""The folder of a run explains itself: config, flags, environment, data, vocabulary, states, logs, model card."""
+
+import dataclasses
+import glob
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+
+import keras
+import tensorflow as tf
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.records.records import MANIFEST, write_json
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.models.folder import TOKENIZER, read_json, write_model
+from xmodels.runs import changed_flags
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import say
+
+CONFIG, RESULTS = "config.json", "results.json"
+PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What stands in the folder of a run that begins.
+
+    Attributes:
+        state: the state to resume from, or None.
+        results: what the run scored, where it is finished already and nothing is left to do.
+    """
+
+    state: str | None
+    results: dict[str, float] | None
+
+
+def look(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+    """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
+    changed_flags.check_origin(folder, flags.get("init_checkpoint"))
+    states = checkpoints.complete(os.path.join(folder, "checkpoints"))
+    now = {**job, "flags": flags, "settings": settings}
+    config = os.path.join(folder, CONFIG)
+    if resume == "must" and not states:
+        raise CheckpointError(f"--model_dir={folder}: --resume=must found no whole state below {folder}/checkpoints.")
+    if states and resume == "never":
+        raise UsageError(f"--model_dir={folder}: holds a run already. Use --resume=auto to go on, or another folder.")
+    if os.path.isfile(config):
+        if states:
+            changed_flags.compare(folder, read_json(config), now, structural)
+    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if not name.endswith(".partial")]:
+        raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
+    if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
+        raise UsageError(
+            f"--model_dir={folder}: has {checkpoints.step_of(states[-1])} steps already, more than the "
+            f"{settings['num_train_steps']} that are asked for. Give more steps or epochs, or another --model_dir."
+        )
+    if (results := _finished(folder, settings["num_train_steps"])) is not None:
+        return Claim(states[-1], results)
+    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints")), None)
+
+
+def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+    """Makes the folder of a run, or finds what it holds already.
+
+    Args:
+        job: what is trained, for config.json; must be equal when a run is resumed.
+        flags: all flags of the command, as given.
+        settings: the flags that have defaults of the system, with the values that hold; `num_train_steps` among them.
+        structural: flags that may not change when a run is resumed.
+        resume: "auto" resumes where there is a whole state, "must" insists on one, "never" on an empty folder.
+
+    Raises:
+        UsageError: the folder holds something else, or flags changed that must not.
+        CheckpointError: there is nothing to resume from.
+    """
+    found = look(folder, job, flags, settings, structural, resume)
+    if found.results is not None:
+        return found
+    os.makedirs(folder, exist_ok=True)
+    for leftover in glob.glob(os.path.join(glob.escape(folder), "*.partial")):  # of files, when a run was killed
+        if os.path.isfile(leftover):
+            os.remove(leftover)
+    write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
+    with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
+    write_json(os.path.join(folder, "environment.json"), environment())
+    return found
+
+
+def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
+    """The results of a run that has done all its steps and handed over its network."""
+    path = os.path.join(folder, RESULTS)
+    last = os.path.join(folder, "checkpoints", f"step_{num_steps:08d}")
+    if not os.path.isfile(path) or not os.path.isdir(last) or not os.path.isdir(os.path.join(folder, "backbone")):
+        return None
+    stored = read_json(path)
+    return stored["results"] if stored["num_train_steps"] == num_steps else None
+
+
+def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str, float]) -> None:
+    """Writes results.json, the last file of a run: what stands in `backbone/`, and what it scored."""
+    write_json(
+        os.path.join(folder, RESULTS), {"num_train_steps": num_steps, "kept_step": kept_step, "results": results}
+    )
+
+
+def say_finished(folder: str, more: str) -> None:
+    """Tells that a command has nothing left to do; `more` is the flag that would give it more steps."""
+    say(
+        f"Already finished: the network is in {folder}/backbone, its scores in {folder}/model_card.md. To train it "
+        f"further raise {more}; to train anew choose another --model_dir."
+    )
+
+
+def environment() -> dict:
+    """Versions and devices, to explain a result later."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "devices": [device.name for device in tf.config.list_logical_devices()],
+        "keras_backend": keras.backend.backend(),
+        "packages": versions,
+    }
+
+
+def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -> None:
+    """Copies what the run needs to know of its data: vocabulary, tokenizer settings, manifest."""
+    for name, contents in tokenizer.files().items():
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(contents)
+    write_json(os.path.join(folder, TOKENIZER), tokenizer.describe())
+    if manifest_folder is not None:
+        shutil.copyfile(os.path.join(manifest_folder, MANIFEST), os.path.join(folder, "data_manifest.json"))
+
+
+def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer) -> str:
+    """Writes `backbone/`, the model folder that is handed over, in one piece. Returns its path."""
+    path = os.path.join(folder, "backbone")
+    for leftover in (f"{path}.partial", f"{path}.old"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    os.makedirs(f"{path}.partial")
+    write_model(f"{path}.partial", backbone, objective, tokenizer.files(), tokenizer.describe())
+    if os.path.isdir(path):
+        os.replace(path, f"{path}.old")
+    os.replace(f"{path}.partial", path)
+    shutil.rmtree(f"{path}.old", ignore_errors=True)
+    return path
+
+
+def write_model_card(folder: str, title: str, facts: dict[str, str], results: dict[str, float]) -> None:
+    """Writes model_card.md: what this model is, how it was made, what it scored."""
+    lines = [f"# {title}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    if results:
+        lines += ["", "## Results", "", "| measure | value |", "| --- | --- |"]
+        lines += [f"| {name} | {value:.4f} |" for name, value in results.items()]
+    lines += [
+        "",
+        "The exact flags stand in `flags.txt`, versions and devices in `environment.json`, the course of training in",
+        "`log.jsonl` and `tensorboard/`. The model repeats the biases of its training text; measure it on your own data",
+        "before you rely on it.",
+    ]
+    with open(os.path.join(folder, "model_card.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def to_json(value) -> str:
+    """Compact JSON, for tables."""
+    return json.dumps(value, ensure_ascii=False)

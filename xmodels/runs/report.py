@@ -1,0 +1,188 @@
+"""The report of one or several runs, from what stands in their folders: finished, running or killed."""
+
+import dataclasses
+import datetime
+import html
+import os
+import statistics
+from collections.abc import Sequence
+
+from data_pipelines.errors import UsageError
+from xmodels.runs import page
+from xmodels.runs.charts import COLOURS, Chart, grid
+from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
+from xmodels.training.watching.progress import duration, say, short
+
+REPORT = "report.html"
+COURSE = {  # what a run does beside learning: names in log.jsonl and titles
+    "learning_rate": "learning rate", "gradient_norm": "norm of the gradient", "tokens_per_second": "tokens a second",
+    "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time that waits for data",
+    "memory_gib": "memory, GiB", "skipped": "share of steps left out (gradients not finite)",
+}  # fmt: skip
+NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COURSE}
+FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
+MOST_WARNINGS = 20
+MOST_LAYERS = 40  # with more, their norms are not drawn
+
+
+def report(model_dir: str, output_file: str | None = None) -> str:
+    """Writes the report of one run into its folder, or of several, in one page, to `output_file`. Returns its path.
+
+    Raises:
+        UsageError: a folder holds no run, or nobody says where a report of several runs should go.
+    """
+    folders = [folder.strip().rstrip("/") or "/" for folder in model_dir.split(",") if folder.strip()]
+    if len(folders) > 1 and not output_file:
+        raise UsageError(
+            f"--model_dir={model_dir}: several runs. Say where their report goes: --output_file=report.html."
+        )
+    path = output_file or os.path.join(folders[0], REPORT)
+    runs = read_runs(folders)
+    partial = f"{path}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(as_html(runs))
+    os.replace(partial, path)
+    return path
+
+
+def write(folder: str) -> None:
+    """Writes the report of a run that has ended."""
+    say(f"Report: {report(folder)}")
+
+
+def as_html(runs: Sequence[Run]) -> str:
+    """The whole page."""
+    names = [run.name for run in runs]
+    head = ["", *names] if len(runs) > 1 else []
+    sections = [
+        ("", page.table(head, _rows([_summary(run) for run in runs]))),
+        ("Learning", grid(_scores(runs))),
+        ("Course of the run", grid(_course(runs))),
+        ("Predictions", "".join(map(_predictions, runs))),
+        ("Warnings", "".join(map(_warnings, runs))),
+        ("Configuration", _compared(head, [settings(run) for run in runs])),
+        ("Environment", _compared(head, [flat(run.environment) for run in runs])),
+    ]
+    body = "".join(f"<h2>{title}</h2>{part}" if title else part for title, part in sections if part)
+    written = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
+    return page.document(" and ".join(names), f"{body}<p><small>Written {written} by xmodels report.</small></p>")
+
+
+def _compared(head: list[str], columns: Sequence[dict]) -> str:
+    """A table; of several runs what differs between them, and the rest folded up."""
+    rows = _rows(columns)
+    if len(columns) == 1:
+        return page.table(head, rows)
+    differing = [row for row in rows if len({str(cell) for cell in row[1:]}) > 1]
+    equal = page.table(head, [row for row in rows if row not in differing])
+    shown = page.table(head, differing) if differing else "<p>Nothing differs.</p>"
+    return f"{shown}<details><summary>what all have in common</summary>{equal}</details>"
+
+
+def _rows(columns: Sequence[dict]) -> list[list]:
+    """Rows of a table from one dictionary a run: all names, in the order in which they first occur."""
+    names = dict.fromkeys(name for column in columns for name in column)
+    return [[name, *(column.get(name) for column in columns)] for name in names]
+
+
+def _summary(run: Run) -> dict[str, str]:
+    job, train, evaluations = run.config.get("job"), run.of_kind("train"), run.of_kind("evaluation")
+    found = {
+        "job": " ".join(str(p) for p in (job, run.config.get("flags", {}).get("system")) if p),
+        "state": state(run),
+    }
+    if train:
+        last = train[-1]
+        found["loss in training"] = f"{last.get('loss', float('nan')):.4f} at step {last['step']:,}"
+        speeds = [e["real_tokens_per_second"] for e in train if e.get("real_tokens_per_second")]
+        use = [e["model_flops_utilisation"] for e in train if e.get("model_flops_utilisation")]
+        if speeds:
+            share = f"; {statistics.median(use):.0%} of the peak of the machine" if use else ""
+            found["speed (median)"] = f"{short(statistics.median(speeds))} real tokens a second{share}"
+        found["time"] = duration(seconds(run.log))
+    for name in _distinct(_measures([run], "evaluation"), evaluations):
+        values = [(e[name], e["step"]) for e in evaluations if isinstance(e.get(name), int | float)]
+        best = (max if name.endswith("accuracy") else min)(values)
+        found[f"{name}, evaluated"] = f"{values[-1][0]:.4f}; best {best[0]:.4f} at step {best[1]:,}"
+    for name, value in run.results.get("results", {}).items():
+        if name not in _measures([run], "evaluation"):
+            found[name] = f"{value:.4f}" if isinstance(value, float) else str(value)
+    if run.baseline is not None:
+        found["always naming the commonest hidden token"] = f"{run.baseline:.4f} right"
+    return found
+
+
+def _measures(runs: Sequence[Run], *kinds: str) -> list[str]:
+    """What was scored: losses before measures, as the log has them."""
+    entries = [entry for run in runs for kind in kinds for entry in run.of_kind(kind)[-1:]]
+    names = dict.fromkeys(name for entry in entries for name, v in entry.items() if isinstance(v, int | float))
+    return [name for name in names if name not in NO_SCORE]
+
+
+def _distinct(names: list[str], entries: list[dict]) -> list[str]:
+    """Leaves out what is `loss` under another name: the only loss of a run."""
+    return [n for n in names if n == "loss" or any(e.get(n) != e.get("loss") for e in entries)]
+
+
+def _scores(runs: Sequence[Run]) -> list[Chart]:
+    """A chart for each loss and measure, training and evaluation in one."""
+    charts = []
+    entries = [entry for run in runs for kind in ("train", "evaluation") for entry in run.of_kind(kind)]
+    for name in _distinct(_measures(runs, "train", "evaluation"), entries):
+        curves = []
+        for run in runs:
+            lead = f"{run.name}, " if len(runs) > 1 else ""
+            held_out = COLOURS[1] if len(runs) == 1 else run.colour
+            curves += [
+                run.curve("train", name, f"{lead}training"),
+                run.curve("evaluation", name, f"{lead}evaluation", held_out),
+            ]
+        level = runs[0].baseline if name == "masked_lm_accuracy" else None
+        charts.append(Chart(name, [c for c in curves if c], level, "commonest token"))
+    return charts
+
+
+def _course(runs: Sequence[Run]) -> list[Chart]:
+    """Charts of the rates, and of the norms of layers, where they were logged."""
+    charts = []
+    for name, title in COURSE.items():
+        curves = [c for run in runs if (c := run.curve("train", name, run.name if len(runs) > 1 else ""))]
+        if name == "tokens_per_second" and len(runs) == 1 and curves:
+            curves = [dataclasses.replace(curves[0], label="with padding")]
+            curves += [c for c in [runs[0].curve("train", "real_tokens_per_second", "real", COLOURS[1])] if c]
+        if curves and not (name == "skipped" and not any(any(c.values) for c in curves)):
+            charts.append(Chart(title, curves, logarithmic=name == "gradient_norm", from_zero=name in FROM_ZERO))
+    return charts + [chart for run in runs for chart in _norms(run, len(runs) > 1)]
+
+
+def _norms(run: Run, several: bool) -> list[Chart]:
+    names = [name for entry in run.of_kind("norms")[-1:] for name in entry if "_norm/" in name]
+    charts = []
+    for kind in ("gradient_norm", "weight_norm", "update_norm"):
+        layers = [name for name in names if name.startswith(f"{kind}/")][:MOST_LAYERS]
+        curves = [
+            run.curve("norms", name, name.partition("/")[2], COLOURS[i % len(COLOURS)]) for i, name in enumerate(layers)
+        ]
+        if curves:
+            title = f"{kind.replace('_', ' ')} of each layer" + (f", {run.name}" if several else "")
+            charts.append(Chart(title, [c for c in curves if c], logarithmic=kind == "gradient_norm"))
+    return charts
+
+
+def _warnings(run: Run) -> str:
+    """The last warnings of a run, and which records it left out."""
+    found = [(e["step"], e.get("text")) for e in run.of_kind("warning")][-MOST_WARNINGS:]
+    found += [(e["step"], f"left out: {', '.join(map(str, e.get('shards', [])))}") for e in run.of_kind("lost")]
+    return page.table(["step", run.name], found) if found else ""
+
+
+def _predictions(run: Run) -> str:
+    """What the network guessed at the last evaluation, and, folded up, at the first."""
+    found = run.of_kind("samples")
+    if not found:
+        return ""
+    first, last = found[0], found[-1]
+    text = f"<h3>{html.escape(run.name)}, step {last['step']:,}</h3>{page.examples(last['examples'])}"
+    if first["step"] != last["step"]:
+        text += f"<details><summary>the same at step {first['step']:,}</summary>{page.examples(first['examples'])}</details>"
+    return text

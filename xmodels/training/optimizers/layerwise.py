@@ -1,0 +1,75 @@
+"""Learning rates by depth: layer-wise decay, ULMFiT's discriminative rates and gradual unfreezing are one table of rates.
+
+The depth of a variable is read off its name (`models.backbone.named_weights`), by one rule for all networks:
+
+- 0, the bottom: names whose first part holds "embed", such as `embedding.token.embeddings`;
+- N + 1: names with a number, such as `blocks.N.mixer.query.kernel` or `encoder.layers.N.norm.gamma`; the first number counts;
+- the top, one above the deepest of these: everything else, such as a pooler or a last norm, and all heads.
+"""
+
+import dataclasses
+import re
+
+from data_pipelines.errors import UsageError
+from xmodels.models.backbone import named_weights
+from xmodels.training.optimizers.synced import Rate
+
+NUMBERED = re.compile(r"\.(\d+)\.")
+
+
+def depths(names) -> dict[str, int | None]:
+    """The depth of each weight of a backbone, by name; None for the top."""
+    found = {}
+    for name in names:
+        number = NUMBERED.search(name)
+        if "embed" in name.split(".", 1)[0]:
+            found[name] = 0
+        else:
+            found[name] = int(number[1]) + 1 if number else None
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Layerwise:
+    """How rates depend on depth.
+
+    Attributes:
+        decay: the rate of a layer over that of the layer above it. ULMFiT: 1 / 2.6. 0 freezes all below the top.
+        thaw_steps: steps after which the next layer begins to learn, from the top down; 0: all learn from the start.
+    """
+
+    decay: float = 1.0
+    thaw_steps: int = 0
+
+    def rate(self, below: int) -> Rate:
+        """The rate of a layer that is `below` layers under the top."""
+        return Rate(float(self.decay**below), below * self.thaw_steps)
+
+    def rates(self, backbone) -> list[tuple]:
+        """(variable, Rate) for the weights of a backbone below the top.
+
+        Raises:
+            UsageError: no name of a weight says how deep it is.
+        """
+        if self == Layerwise():
+            return []
+        weights = named_weights(backbone)
+        found = depths(weights)
+        known = {depth for depth in found.values() if depth is not None}
+        if not known - {0}:
+            raise UsageError(
+                f"--layerwise_lr_decay and --gradual_unfreezing: {type(backbone).__name__} has no numbered layers, so "
+                "the depth of its weights is not known. Leave the flags out."
+            )
+        top = max(known) + 1
+        return [(weights[name], self.rate(top - depth)) for name, depth in found.items() if depth is not None]
+
+    def describe(self, backbone) -> str:
+        """The rates of all layers, from the top down, in a line; empty where all are alike."""
+        by_rate = dict.fromkeys([Rate(), *sorted({rate for _, rate in self.rates(backbone)}, key=_order)])
+        shown = [f"{r.factor:.3g}" + (f" from step {r.begins}" if r.begins else "") for r in by_rate]
+        return f"Rates from the top down: {', '.join(shown)}." if len(shown) > 1 else ""
+
+
+def _order(rate: Rate):
+    return -rate.factor, rate.begins

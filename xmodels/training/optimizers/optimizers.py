@@ -1,0 +1,116 @@
+"""Optimizers by name, as the papers used them; all run under any `tf.distribute` strategy. Table: docs/optimizers.md."""
+
+import dataclasses
+from collections.abc import Callable
+
+import keras
+from keras.optimizers import Optimizer
+
+from xmodels.models.backbone import named_weights
+from xmodels.training.optimizers import adafactor, adam, lamb
+from xmodels.training.optimizers.layerwise import Layerwise
+from xmodels.training.optimizers.synced import Synced
+
+# Google excludes names that match LayerNorm, layer_norm or bias; these are the names of such variables in Keras.
+NOT_DECAYED = ("bias", "gamma", "beta")
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Adam(Synced, adam.FusedAdam, keras.optimizers.Adam):
+    """Keras' Adam (Kingma and Ba, 2015)."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class AdamW(Synced, adam.FusedAdam, keras.optimizers.AdamW):
+    """Keras' AdamW (Loshchilov and Hutter, 2019), with bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Adamax(Synced, keras.optimizers.Adamax):
+    """Keras' Adamax (Kingma and Ba, 2015, section 7.1)."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Sgd(Synced, keras.optimizers.SGD):
+    """Keras' SGD. Its momentum holds the learning rate: after a change of rate it moves on with the old one."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Adagrad(Synced, keras.optimizers.Adagrad):
+    """Keras' AdaGrad (Duchi et al., 2011)."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class BertAdamW(Synced, adam.FusedBertAdam):
+    """BERT's: no bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class MtDnnAdamax(Synced, adam.MtDnnAdamax):
+    """MT-DNN's: no bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class BertLamb(Synced, lamb.AlbertLamb):
+    """ALBERT's: no bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Lamb(Synced, lamb.CorrectedLamb):
+    """That of the LAMB paper: bias correction."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Adafactor(Synced, adafactor.Adafactor):
+    """T5's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A named optimizer: its class, and its numbers with their defaults, under the names of `Optimization`."""
+
+    make: Callable[..., Optimizer]
+    numbers: dict[str, float]
+
+
+def _adam_like(weight_decay=0.0, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    return {"weight_decay": weight_decay, "adam_beta1": beta1, "adam_beta2": beta2, "adam_epsilon": epsilon}
+
+
+BERT = _adam_like(weight_decay=0.01, epsilon=1e-6)
+
+OPTIMIZERS = {
+    "bert_adamw": Kind(BertAdamW, BERT),
+    "adamw": Kind(AdamW, BERT),
+    "adam": Kind(Adam, _adam_like(beta2=0.98, epsilon=1e-9)),
+    "lamb": Kind(BertLamb, BERT),
+    "lamb_corrected": Kind(Lamb, BERT),
+    "adamax": Kind(Adamax, _adam_like()),
+    "mt_dnn_adamax": Kind(MtDnnAdamax, BERT),
+    "adafactor": Kind(Adafactor, {"weight_decay": 0.0}),
+    "sgd": Kind(Sgd, {"weight_decay": 0.0, "momentum": 0.0}),
+    "sgd_nesterov": Kind(lambda **values: Sgd(nesterov=True, **values), {"weight_decay": 0.0, "momentum": 0.9}),
+    # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
+    "adagrad": Kind(
+        lambda **values: Adagrad(initial_accumulator_value=1.0, epsilon=0.0, **values), {"weight_decay": 0.0}
+    ),
+}
+
+
+def prepare(optimizer: Optimizer, backbone, objective) -> None:
+    """Tells an optimizer, before it is built, which weights do not decay and how fast each learns.
+
+    Weights of rate 0 become untrainable, so that no gradient is computed for them.
+    """
+    exclude_from_decay(optimizer, named_weights(backbone) | named_weights(objective))
+    rates = getattr(optimizer, "layerwise", Layerwise()).rates(backbone)
+    for variable, rate in rates:
+        if not rate.factor:
+            variable.trainable = False
+    optimizer.set_rates(rates)
+
+
+def exclude_from_decay(optimizer, named_variables) -> None:
+    """Excludes biases and normalisation weights, found by the last part of their names, from weight decay."""
+    excluded = [v for name, v in named_variables.items() if name.rsplit(".", 1)[-1] in NOT_DECAYED]
+    optimizer.exclude_from_weight_decay(var_list=excluded)

@@ -1,0 +1,77 @@
+"""Averages of weights: a moving one, kept while training, and one of the last states of a run."""
+
+import contextlib
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from safetensors import safe_open
+
+from xmodels.training.step.precision import ONCE
+
+
+class MovingAverage:
+    """After every update, average = keep * average + (1 - keep) * weight, with keep = min(decay, (1 + n) / (10 + n)).
+
+    n counts the updates before. The second term is TensorFlow's (`tf.train.ExponentialMovingAverage`, `num_updates`): it
+    lets a short run forget its random beginning. The first average is the weight itself. Skipped steps do not count.
+    The variables belong to a state.
+
+    Args:
+        weights: the weights by name.
+        decay: below 1; the average reaches back some 1 / (1 - decay) steps.
+    """
+
+    def __init__(self, weights: dict, decay: float):
+        self.weights, self.decay = weights, decay
+        self.averages = {
+            name: tf.Variable(tf.zeros(w.shape, w.dtype), trainable=False, aggregation=ONCE)
+            for name, w in weights.items()
+        }
+        self.updates = tf.Variable(0, trainable=False, aggregation=ONCE, dtype=tf.int64)
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        return {"average.updates": self.updates, **{f"average.{n}": v for n, v in self.averages.items()}}
+
+    def update(self) -> None:
+        """Takes in the weights of now; called by every replica."""
+        n = tf.cast(self.updates, tf.float32)
+        keep = tf.where(n > 0, tf.minimum(self.decay, (1.0 + n) / (10.0 + n)), 0.0)
+        for name, weight in self.weights.items():
+            average = self.averages[name]
+            average.assign(average + (1.0 - keep) * (weight.value - average))
+        self.updates.assign_add(1)
+
+    def settle(self) -> None:
+        """Gives the weights their averages, if there are any yet."""
+        if int(self.updates.numpy()):
+            for name, weight in self.weights.items():
+                weight.assign(self.averages[name])
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """Inside, the weights hold their averages; behind it they are, bit for bit, what they were before."""
+        kept = {name: weight.numpy() for name, weight in self.weights.items()}
+        self.settle()
+        try:
+            yield
+        finally:
+            for name, weight in self.weights.items():
+                weight.assign(kept[name])
+
+
+def mean_of_files(paths: Sequence[str]) -> dict[str, np.ndarray]:
+    """The mean of each tensor over safetensors files that hold the same names (Vaswani et al., 2017, section 6.1).
+
+    Added up in float64, one tensor at a time; what is no floating point is that of the last file.
+    """
+    files = [safe_open(path, framework="numpy") for path in paths]
+    means = {}
+    for name in files[-1].keys():  # noqa: SIM118 - it is no dictionary
+        values = [file.get_tensor(name) for file in files]
+        last = values[-1]
+        if np.issubdtype(last.dtype, np.floating):
+            last = np.mean(values, axis=0, dtype=np.float64).astype(last.dtype)
+        means[name] = last
+    return means

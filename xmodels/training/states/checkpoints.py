@@ -1,0 +1,201 @@
+"""Resumable training states: written under a temporary name, completed by a rename and a marker, verified when read.
+
+A state is a folder `step_00001200` with the weights of network and heads, the optimizer's variables, and state.json,
+which names the step, the examples seen, and the SHA-256 of the other files. Only folders with a state.json count.
+"""
+
+import dataclasses
+import glob
+import os
+import re
+import shutil
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.records.records import file_sha256, write_json
+from xmodels.models.folder import assign, read_json, read_weights, values_of
+from xmodels.training.watching.progress import say
+
+STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Where a run stands. Everything random is a function of the seed and these numbers.
+
+    Attributes:
+        step: updates done.
+        consumed: examples seen by all hosts.
+        seed: the run's seed.
+        best: the best value of the selection metric so far, where there is one.
+        best_step: the step that reached it.
+        cursors: where reading of each host stands, of batches that are grouped by length or packed.
+        first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
+        lost: the names of damaged shards that are left out.
+        hosts: how many machines read, each its own shards.
+    """
+
+    step: int
+    consumed: int
+    seed: int
+    best: float | None = None
+    best_step: int | None = None
+    cursors: tuple[tuple[int, int, int], ...] | None = None
+    first_epoch: int = 0
+    first_consumed: int = 0
+    lost: tuple[str, ...] = ()
+    hosts: int = 1
+
+    def reading(self, host: int = 0) -> dict:
+        """Where reading of a host goes on; for `Batches.training`."""
+        return {
+            "consumed": (self.consumed - self.first_consumed) // self.hosts, "first_epoch": self.first_epoch,
+            "cursor": self.cursors and tuple(self.cursors[host]),
+        }  # fmt: skip
+
+    def without(self, lost, num_examples: int) -> "State":
+        """The state from which reading goes on when other shards are missing than before: at the next epoch.
+
+        Args:
+            lost: the names of the shards that are left out now.
+            num_examples: an epoch so far.
+        """
+        if self.cursors:
+            epoch = max(cursor[0] for cursor in self.cursors)
+        else:
+            epoch = self.first_epoch + (self.consumed - self.first_consumed) // num_examples
+        return dataclasses.replace(
+            self, cursors=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
+        )
+
+    def read_by(self, hosts: int, num_examples: int) -> "State":
+        """The state from which so many machines go on; at the next epoch, if another number of them read before."""
+        if hosts != self.hosts and self.consumed:
+            return dataclasses.replace(self.without(self.lost, num_examples), hosts=hosts)
+        return dataclasses.replace(self, hosts=hosts)
+
+
+def _optimizer_variables(learner) -> dict:
+    # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
+    # stable: Keras numbers the networks that one process makes.
+    own = {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(learner.optimizer.variables)}
+    return own | learner.further_variables
+
+
+def _optimizer_values(learner) -> dict[str, np.ndarray]:
+    return {name: np.atleast_1d(v.numpy()) for name, v in _optimizer_variables(learner).items()}
+
+
+def save(folder: str, learner, state: State, keep: int = 2) -> str:
+    """Writes the state of a learner below `folder` and removes all but the `keep` newest and the best."""
+    path = path_of(folder, state.step)
+    temporary = f"{path}.partial"
+    for leftover in glob.glob(os.path.join(glob.escape(folder), "step_*.partial")):
+        shutil.rmtree(leftover)
+    os.makedirs(temporary)
+    objective = learner.objective
+    weights = values_of("backbone", learner.backbone) | values_of(objective.prefix, objective)
+    for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
+        save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
+        _to_disk(os.path.join(temporary, name))
+    sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
+    write_json(os.path.join(temporary, STATE), {**dataclasses.asdict(state), "sha256": sums})
+    shutil.rmtree(path, ignore_errors=True)  # the same step, written before an interruption
+    os.replace(temporary, path)
+    _to_disk(folder)
+    for old in complete(folder)[:-keep]:
+        if step_of(old) != state.best_step:
+            shutil.rmtree(old)
+    return path
+
+
+def _to_disk(path: str) -> None:
+    """Waits until a file, or the names in a folder, would outlast a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def variables(learner) -> list:
+    """All variables that a state holds, in an order that every worker shares."""
+    parts = learner.backbone.variables, learner.objective.variables, learner.optimizer.variables
+    return [*(v for part in parts for v in part), *learner.further_variables.values()]
+
+
+def path_of(folder: str, step: int) -> str:
+    """The state of a step below `folder`."""
+    return os.path.join(folder, f"step_{step:08d}")
+
+
+def complete(folder: str) -> list[str]:
+    """The whole states below `folder`, oldest first."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    paths = [os.path.join(folder, name) for name in names if re.fullmatch(r"step_\d{8}", name)]
+    return [path for path in paths if os.path.isfile(os.path.join(path, STATE))]
+
+
+def step_of(path: str) -> int:
+    """The step of a state, by the name of its folder."""
+    return int(os.path.basename(path).removeprefix("step_"))
+
+
+def newest(folder: str) -> str | None:
+    """The newest state below `folder` whose files are as they were written; says which damaged ones it passes over.
+
+    Raises:
+        CheckpointError: there are states, and all of them are damaged.
+    """
+    paths = complete(folder)
+    problems = []
+    for path in reversed(paths):
+        damaged = damaged_file(path)
+        if damaged is None:
+            for problem in problems:
+                say(f"Warning: {problem}. Going on from the state before it, {path}.")
+            return path
+        problems.append(f"{damaged}: damaged (its SHA-256 is not that of {STATE})")
+    if problems:
+        raise CheckpointError(
+            f"{'; '.join(problems)}. No other state is left in {folder}: start anew in another --model_dir."
+        )
+    return None
+
+
+def damaged_file(path: str) -> str | None:
+    """The first file of a state that is missing or not as it was written."""
+    try:
+        sums = read_json(os.path.join(path, STATE))["sha256"]
+    except (CheckpointError, KeyError):
+        return os.path.join(path, STATE)
+    for name, wanted in sums.items():
+        source = os.path.join(path, name)
+        if not os.path.isfile(source) or file_sha256(source) != wanted:
+            return source
+    return None
+
+
+def restore(path: str, learner) -> State:
+    """Puts a learner into a saved state, which `newest` has found.
+
+    Raises:
+        CheckpointError: the state does not fit the network or the optimizer.
+    """
+    stored = read_json(os.path.join(path, STATE))
+    del stored["sha256"]
+    if cursor := stored.pop("cursor", None):  # of versions that knew one host only
+        stored["cursors"] = [cursor]
+    weights = read_weights(os.path.join(path, WEIGHTS))
+    assign("backbone", learner.backbone, weights, path)
+    assign(learner.objective.prefix, learner.objective, weights, path)
+    values = read_weights(os.path.join(path, OPTIMIZER))
+    variables = _optimizer_variables(learner)
+    wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
+    if wanted != {name: value.shape for name, value in values.items()}:
+        raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
+    for name, variable in variables.items():
+        variable.assign(values[name].reshape(tuple(variable.shape)))
+    return State(**stored)

@@ -1,0 +1,44 @@
+"""States that a network carries from batch to batch: the memory of a Transformer-XL."""
+
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from xmodels.training.step.precision import ONCE
+
+
+class Carried:
+    """What `backbone.remember_nothing` gives for a whole batch, kept between steps and saved with a state.
+
+    Every replica has all rows, and works on its own: row r belongs to the stream of row r of the batch. So a state may be
+    resumed with another number of replicas.
+
+    Raises:
+        UsageError: micro-batches would see each other's memory.
+    """
+
+    def __init__(self, backbone, batch_size: int, micro_batches: int):
+        if micro_batches > 1:
+            raise UsageError(
+                f"--gradient_accumulation_steps={micro_batches}: a {type(backbone).__name__} carries a memory from step to step, "
+                "which micro-batches cannot share. Leave the flag out."
+            )
+        start = backbone.remember_nothing(batch_size)
+        self.held = {name: tf.Variable(value, trainable=False, aggregation=ONCE) for name, value in start.items()}
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        return {f"carried.{name}": variable for name, variable in self.held.items()}
+
+    def rows(self, replica, batch) -> dict[str, tf.Tensor]:
+        """The features of a replica's share of a batch with what its rows carry."""
+        count = batch["token_ids"].shape[0]
+        return {**batch, **{name: v[replica * count :][:count] for name, v in self.held.items()}}
+
+    def given(self, outputs, context, finite) -> list[tf.Tensor]:
+        """What all rows carry from now on; nothing new after a step that is skipped."""
+        whole = {name: context.all_gather(outputs[name], axis=0) for name in self.held}
+        return [tf.where(finite, whole[name], held) for name, held in self.held.items()]
+
+    def keep(self, values: list[tf.Tensor]) -> None:
+        for variable, value in zip(self.held.values(), values, strict=True):
+            variable.assign(value)

@@ -1,0 +1,97 @@
+"""Looks at every step of a learner for numbers that show that something is wrong."""
+
+import numpy as np
+import tensorflow as tf
+
+from xmodels.training.step.first_batch import check_values
+from xmodels.training.step.nonfinite import MOST_KEPT, Skipped
+from xmodels.training.step.precision import ONCE
+from xmodels.training.step.spikes import Spikes
+
+
+class Guard:
+    """Checks the first batch, keeps what skipped steps looked like, and watches the loss.
+
+    Methods of one group are called in the graph of all replicas' step, those of the other in between steps.
+
+    Attributes:
+        skipped_in_row: steps up to now that were skipped one after the other.
+    """
+
+    def __init__(self, learner):
+        self.learner = learner
+        self.spikes = Spikes()
+        self.problem = None  # what is wrong with the first batch
+        self.kept: list[Skipped] = []  # not yet taken
+        self.num_kept = 0
+        self._unchecked = tf.Variable(True, trainable=False, aggregation=ONCE)
+        self._in_row = tf.Variable(0, trainable=False, aggregation=ONCE, dtype=tf.int64)
+
+    # In the graph.
+
+    def check(self, batch) -> tf.Tensor:
+        """Checks a batch, the first time only. The step must wait for the result."""
+        done = tf.cond(self._unchecked, lambda: self._on_host(self._check, batch), lambda: True)
+        with tf.control_dependencies([done]):
+            self._unchecked.assign(False)
+        return done
+
+    def see(self, batch, sums, norms, finite, fault) -> None:
+        """Looks at a step that is over.
+
+        Args:
+            batch: of all replicas.
+            sums: (sum, weight) of losses and metrics.
+            norms: of the gradients, in the order of the learner's variables.
+            finite: whether the step was done.
+            fault: whether it was skipped for another reason than the size of the loss scale.
+        """
+        self._in_row.assign(tf.where(fault, self._in_row + 1, 0))
+        losses = sums[: len(self.learner.loss_names)]
+        losses = losses[:, 0] / tf.maximum(losses[:, 1], 1e-5)
+        step = self.learner.optimizer.iterations.value
+        tf.cond(fault, lambda: self._on_host(self._keep, batch, step, losses, norms), lambda: True)
+        tf.cond(finite, lambda: self.spikes.see(tf.reduce_sum(losses), step), lambda: None)
+
+    def _on_host(self, function, batch, *others) -> tf.Tensor:
+        """Calls `function(batch of this host, *others)` in Python, with arrays."""
+        names, local = sorted(batch), self.learner.strategy.experimental_local_results
+        whole = [tf.concat(local(batch[name]), axis=0) for name in names]
+
+        def call(*arrays):
+            function(dict(zip(names, arrays, strict=False)), *arrays[len(names) :])
+            return np.bool_(True)
+
+        return tf.ensure_shape(tf.numpy_function(call, [*whole, *others], tf.bool), ())
+
+    def _check(self, batch):
+        try:
+            check_values(batch, self.learner.backbone, self.learner.objective)
+        except ValueError as error:
+            self.problem = error
+            raise
+
+    def _keep(self, batch, step, losses, norms):
+        self.num_kept += 1
+        if self.num_kept <= MOST_KEPT:
+            losses = dict(zip(self.learner.loss_names, losses.tolist(), strict=True))
+            norms = dict(zip(self.learner.trained_weights(), norms.tolist(), strict=True))
+            self.kept.append(Skipped(int(step), batch, losses, norms))
+
+    # In between steps.
+
+    @property
+    def skipped_in_row(self) -> int:
+        return int(self._in_row.numpy())
+
+    def warnings(self, folder: str) -> list[str]:
+        """What is to be said about the steps since the last call. Writes skipped steps below `folder`."""
+        kept, self.kept = self.kept, []
+        said = [s for s in [self.spikes.take()] if s]
+        if kept:
+            norms = {
+                name: float(np.linalg.norm(w.numpy().astype(np.float64)))
+                for name, w in self.learner.trained_weights().items()
+            }
+            said += [f"Warning: step {s.step} was skipped ({s.summary()}): {s.write(folder, norms)}" for s in kept]
+        return said

@@ -1,0 +1,93 @@
+"""The most that a machine multiplies in a second: from a table for known accelerators, else measured."""
+
+import functools
+import json
+import os
+import re
+import time
+
+import tensorflow as tf
+
+from data_pipelines.records.records import write_json
+
+FILE = "peak.json"
+# Dense matrix multiplication in 1e12 FLOPs a second, as the makers state it: {name: (float32, bfloat16 or float16)}.
+# Of GPUs since Ampere "float32" is TF32, which TensorFlow takes by default.
+ACCELERATORS = {
+    "H200": (494.7, 989.4), "H100 PCIe": (378.0, 756.0), "H100": (494.7, 989.4), "A100": (156.0, 312.0),
+    "L40S": (183.0, 362.0), "L4": (60.0, 121.0), "A10": (62.5, 125.0), "V100": (15.7, 125.0), "T4": (8.1, 65.0),
+}  # fmt: skip
+SIZES, SECONDS = (512, 1024), 0.1  # of the measuring multiplications, and for how long each is repeated
+
+
+def peak_flops(strategy: tf.distribute.Strategy, dtype: str, folder: str | None = None) -> dict | None:
+    """The peak of all devices of a strategy.
+
+    Args:
+        dtype: in which is computed, such as "float32" or "bfloat16".
+        folder: a run folder, in which peak.json keeps the most that was measured; None keeps it nowhere.
+
+    Returns:
+        `flops_per_second` of all devices, and `how`, `device`, `dtype` and `devices`, which tell what that is; None of
+        TPUs, whose kind TensorFlow does not tell.
+    """
+    gpus = tf.config.list_physical_devices("GPU")
+    if tf.config.list_physical_devices("TPU"):
+        return None
+    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else "CPU"
+    # Virtual CPUs share the cores of their host, so of these only hosts count.
+    fact = {"device": name, "dtype": dtype, "devices": strategy.num_replicas_in_sync if gpus else _hosts(strategy)}
+    path = folder and os.path.join(folder, FILE)
+    stored = (path and _read(path)) or {}
+    if not all(stored.get(key) == value for key, value in fact.items()):
+        stored = {}
+    known = stated(name, dtype)
+    one = known or measured(dtype)
+    # A machine that was busy when it was measured before may show more now; never less.
+    most = max(one * fact["devices"], 0.0 if known else stored.get("flops_per_second", 0.0))
+    fact |= {"flops_per_second": most, "how": "table" if known else "measured"}
+    if path and fact != stored:
+        write_json(path, fact)
+    return fact
+
+
+def stated(name: str, dtype: str) -> float | None:
+    """FLOPs a second of an accelerator by the name that its driver gives; None of unknown ones."""
+    for key, numbers in ACCELERATORS.items():
+        if re.search(rf"\b{key}\b", name):
+            return numbers[dtype != "float32"] * 1e12
+    return None
+
+
+def _hosts(strategy) -> int:
+    cluster = strategy.cluster_resolver and strategy.cluster_resolver.cluster_spec().as_dict()
+    return max(1, sum(len(tasks) for tasks in cluster.values())) if cluster else 1
+
+
+def _read(path: str) -> dict | None:
+    """What was measured before; a file cut by a kill counts as none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            stored = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+    return stored if isinstance(stored, dict) and isinstance(stored.get("flops_per_second"), float) else None
+
+
+@functools.cache
+def measured(dtype: str) -> float:
+    """FLOPs a second of the best of many matrix multiplications on the first device.
+
+    Small ones too, since on a busy machine they may run between what others do.
+    """
+    best = 0.0
+    for size in SIZES:
+        x = tf.cast(tf.random.stateless_uniform((size, size), (1, 2)), dtype)
+        multiply = tf.function(lambda a, b: tf.matmul(a, b))
+        multiply(x, x).numpy()
+        end = time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            multiply(x, x)[0, 0].numpy()
+            best = max(best, 2.0 * size**3 / (time.perf_counter() - start))
+    return best

@@ -1,0 +1,74 @@
+"""Where a run writes what happens: JSON lines and TensorBoard events in its folder."""
+
+import json
+import os
+import time
+
+import numpy as np
+import psutil
+import tensorflow as tf
+from tensorboard.plugins.histogram.metadata import create_summary_metadata
+
+from xmodels.training.watching.progress import read_log
+from xmodels.training.watching.samples import as_text
+
+NUM_BUCKETS = 30  # of a histogram, as TensorFlow writes them
+
+
+class RunLog:
+    """Appends to log.jsonl and tensorboard/ of a run folder.
+
+    Args:
+        folder: the run folder.
+        resumed_step: lines of later steps, written before a kill, are dropped, so each step stands once.
+    """
+
+    def __init__(self, folder: str, resumed_step: int = 0):
+        self.path = os.path.join(folder, "log.jsonl")
+        self._forget_after(resumed_step)
+        self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
+
+    def _forget_after(self, step: int) -> None:
+        entries = read_log(self.path)
+        with open(f"{self.path}.partial", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
+        os.replace(f"{self.path}.partial", self.path)
+
+    def note(self, kind: str, step: int, values: dict) -> None:
+        """Adds an entry that holds more than numbers, to log.jsonl only."""
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, "step": step, "time": time.time(), **values}) + "\n")
+
+    def write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        """Adds one entry, such as ("train", 100, {"loss": 6.8})."""
+        self.note(kind, step, values)
+        with self.writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(f"{kind}/{name}", value)
+        self.writer.flush()
+
+    def histograms(self, step: int, numbers: dict[str, np.ndarray]) -> None:
+        """Adds histograms of numbers, to TensorBoard only.
+
+        They are counted here: `tf.summary.histogram` would take 240 bytes for each number.
+        """
+        with self.writer.as_default(step=step):
+            for name, values in numbers.items():
+                counts, edges = np.histogram(values, NUM_BUCKETS)
+                buckets = np.stack([edges[:-1], edges[1:], counts], axis=1).astype(np.float64)  # (30, 3)
+                tf.summary.write(name, buckets, metadata=create_summary_metadata(display_name=None, description=None))
+        self.writer.flush()
+
+    def samples(self, step: int, examples: list[dict]) -> None:
+        """Adds predictions of some examples; TensorBoard shows them as text."""
+        self.note("samples", step, {"examples": examples})
+        with self.writer.as_default(step=step):
+            tf.summary.text("samples", "\n\n".join(as_text(example) for example in examples))
+        self.writer.flush()
+
+
+def memory_gib() -> float:
+    """Memory in use: of the first GPU where there is one, else of this process."""
+    if tf.config.list_logical_devices("GPU"):
+        return tf.config.experimental.get_memory_info("GPU:0")["current"] / 2**30
+    return psutil.Process().memory_info().rss / 2**30
