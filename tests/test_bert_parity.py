@@ -14,7 +14,8 @@ from keras import ops
 from safetensors.numpy import save_file
 
 from xmodels.conversion import convert
-from xmodels.conversion.tables import bert as table
+from xmodels.conversion.tables.bert import SETTINGS, TABLE
+from xmodels.conversion.tensors import rows
 from xmodels.layers.dropout import dropout_seed
 from xmodels.layers.rematerialization import rematerialized
 from xmodels.models import folder
@@ -38,7 +39,7 @@ def golden(case):
 
 def settings(numbers):
     """The keys that Hugging Face's config.json and Google's bert_config.json share."""
-    return {theirs: numbers[ours] for theirs, ours in table.SETTINGS.items() if ours in numbers} | {
+    return {theirs: numbers[ours] for theirs, ours in SETTINGS.items() if ours in numbers} | {
         "hidden_act": numbers["activation"]
     }
 
@@ -119,11 +120,7 @@ def assert_gradients(backbone, objective, loss, outputs, variables):
         value = loss()
     gradients = tape.gradient(value, {name: weight.value for name, weight in weights.items()})
     norms = {name: float(tf.norm(tf.convert_to_tensor(gradient))) for name, gradient in gradients.items()}
-    ours = {
-        theirs.format(layer=layer): name.format(layer=layer)
-        for name, (theirs, _) in variables.items()
-        for layer in range(backbone.config.num_layers)
-    }
+    ours = {theirs: name for name, _, theirs, _ in rows(variables, TABLE, backbone.config)}
     expected = dict(zip(outputs["grad_norm_names"].tolist(), outputs["grad_norm_values"], strict=True))
     assert {ours[name] for name in expected} == set(weights)
     for name, norm in expected.items():
@@ -223,7 +220,7 @@ def test_gradients_are_those_of_hugging_face(hugging_face):
         losses, _ = objective.score(backbone(batch), batch, backbone)
         return sum(total / weight for total, weight in losses.values())
 
-    assert_gradients(backbone, objective, loss, hugging_face.case.outputs, table.HUGGING_FACE.variables)
+    assert_gradients(backbone, objective, loss, hugging_face.case.outputs, TABLE.hugging_face.variables)
 
 
 def test_states_and_log_probabilities_are_those_of_the_original_code(original):
@@ -259,7 +256,7 @@ def test_losses_are_those_of_the_original_code(original):
 
 
 def test_gradients_are_those_of_the_original_code(original):
-    variables = table.TENSORFLOW1.variables
+    variables = TABLE.tensorflow1.variables
     assert_gradients(
         original.backbone, original.objective, lambda: sum(original_losses(original)), original.case.outputs, variables
     )

@@ -14,7 +14,8 @@ from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import convert, hugging_face
-from xmodels.conversion.tables import bert as table
+from xmodels.conversion.tables.bert import TABLE
+from xmodels.conversion.tensors import rows
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
@@ -31,9 +32,9 @@ TARGETS = ["", "hf:", "tf1:"]
 def random_checkpoint(heads=HEADS, **changes):
     """A small network with random weights and three classes."""
     config = dataclasses.replace(CONFIG, **changes)
-    lengths = table.axis_lengths(config) | {"C": 3}
+    lengths = TABLE.lengths(config) | {"C": 3}
     random = np.random.default_rng(1)
-    names = {name.format(layer=layer): axes for name, axes in table.AXES.items() for layer in range(config.num_layers)}
+    names = {name: axes for name, axes, _, _ in rows(TABLE.hugging_face.variables, TABLE, config)}
     values = {
         name: random.normal(size=[lengths[axis] for axis in axes.split()]).astype("float32")
         for name, axes in names.items()
@@ -69,12 +70,12 @@ def listing(path):
     return sorted(file.name for file in path.iterdir())
 
 
-@pytest.mark.parametrize("variables", [table.HUGGING_FACE.variables, table.TENSORFLOW1.variables])
+@pytest.mark.parametrize("variables", [TABLE.hugging_face.variables, TABLE.tensorflow1.variables])
 def test_every_variable_is_mapped_once_in_both_directions(variables):
-    assert set(variables) == set(table.AXES)
+    assert set(variables) == set(TABLE.axes)
     assert len({theirs for theirs, _ in variables.values()}) == len(variables)
     for name, (_, axes) in variables.items():
-        assert sorted(axes.replace(" ", "")) == sorted(table.AXES[name].replace(" ", "")), name
+        assert sorted(axes.replace(" ", "")) == sorted(TABLE.axes[name].replace(" ", "")), name
 
 
 def test_the_table_names_the_weights_of_the_network():

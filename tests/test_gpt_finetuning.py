@@ -23,7 +23,8 @@ from data_pipelines.text.plain_units import WordTokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.invocation import invoke
 from xmodels.conversion import convert
-from xmodels.conversion.formats import table_of, tensors_from
+from xmodels.conversion.formats import table_of
+from xmodels.conversion.tensors import tensors_from
 from xmodels.export.predictor import Predictor
 from xmodels.jobs.choices import pack_choices
 from xmodels.jobs.finetuning_texts import TOKEN_TABLE, with_rows
@@ -191,7 +192,7 @@ def test_both_losses_and_their_gradients_are_those_of_hugging_face():
     theirs["multiple_choice_head.summary.bias"] = found.pop("head.bias")
     table = table_of("gpt")
     of_network = {f"backbone.{name}": value for name, value in found.items()}
-    theirs |= tensors_from(of_network, table.HUGGING_FACE.variables, table, backbone.config)
+    theirs |= tensors_from(of_network, table.hugging_face.variables, table, backbone.config)
     expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
     assert set(theirs) == set(expected)
     for name, norm in expected.items():

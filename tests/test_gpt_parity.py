@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
+from xmodels.conversion.tensors import tensors_from
 from xmodels.decoding.beam import beam_search, mean_penalty
 from xmodels.decoding.sampling import generate
 from xmodels.models import folder, gpt, gpt2
@@ -35,7 +36,7 @@ def golden(name):
 
 def write_hugging_face(path, name):
     """A folder as `transformers` writes it."""
-    case, form = golden(name), table_of(CASES[name]).HUGGING_FACE
+    case, form = golden(name), table_of(CASES[name]).hugging_face
     path.mkdir()
     kept = {n: value for n, value in case.weights.items() if n.startswith("transformer.")}
     save_file(kept, path / "model.safetensors")
@@ -101,10 +102,8 @@ def test_loss_and_gradient_norms(name):
     close(loss, case.outputs["loss"])
     gradients = tape.gradient(loss, [v.value for v in weights.values()])
     values = {f"backbone.{n}": np.array(tf.convert_to_tensor(g)) for n, g in zip(weights, gradients, strict=True)}
-    from xmodels.conversion.formats import tensors_from
-
     table = table_of(CASES[name])
-    found = tensors_from(values, table.HUGGING_FACE.variables, table, backbone.config)
+    found = tensors_from(values, table.hugging_face.variables, table, backbone.config)
     expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
     assert set(found) == set(expected)
     for tensor, norm in expected.items():

@@ -9,13 +9,9 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, tensorflow1, vocabularies
+from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
-from xmodels.objectives.causal_lm import CausalLM
-from xmodels.objectives.masked_lm import MaskedLM
-from xmodels.objectives.next_sentence import NextSentence
-from xmodels.tasks.classify import Classify
 from xmodels.tasks.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
@@ -52,7 +48,7 @@ def save(loaded: Loaded, target: str) -> None:
     kind, path = _split(target)
     unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
     if kind and formats.has_table(loaded.model):
-        unknown -= {name.split(".")[1] for name in formats.table_of(loaded.model).AXES if name.startswith("objective.")}
+        unknown -= {head.label for head in formats.table_of(loaded.model).heads}
         if unknown:
             raise CheckpointError(
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
@@ -79,29 +75,29 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
 
 
 def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
-    """What the network and its heads say to a fixed batch that has padding and two segments."""
-    config = loaded.config
-    backbone = folder.model_class(loaded.model)(config).initialize()
+    """The outputs of the network and its heads for a fixed batch that has padding and two segments."""
+    backbone = folder.model_class(loaded.model)(loaded.config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
-    batch = example_batch(config)
-    found = backbone(batch)
-    states, pooled = found["sequence_output"], found.get("pooled_output")
-    if pooled is None:  # a causal network: its table of tokens is its head
-        found["causal_lm_logits"] = CausalLM().logits(states, backbone)
-        return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
-    num_classes = len(loaded.values.get("objective.classify.head.bias", (0,)))
-    masked_lm, next_sentence, classify = MaskedLM(config), NextSentence(config), Classify(config, range(num_classes))
-    logits = {
-        masked_lm: lambda: masked_lm.head(states, batch["mask_positions"], token_embedding=backbone.embedding.token),
-        next_sentence: lambda: next_sentence.head(pooled),
-        classify: lambda: classify.head(pooled),
-    }
-    for objective, call in logits.items():
-        if objective.label in loaded.heads:
-            call()  # creates the weights
-            folder.assign(objective.prefix, objective, loaded.values, loaded.model)
-            found[f"{objective.label}_logits"] = call()
-    return {name: keras.ops.convert_to_numpy(value) for name, value in found.items()}
+    batch = example_batch(loaded.config)
+    found = dict(backbone(batch))
+    logits = {}
+    if formats.has_table(loaded.model):
+        table = formats.table_of(loaded.model)
+        for head in table.heads:
+            if head.label in loaded.heads or head.label not in table.groups:  # the latter have no weights
+                logits[f"{head.label}_logits"] = _logits(head, found, batch, backbone, loaded)
+    return {name: keras.ops.convert_to_numpy(value) for name, value in (found | logits).items()}
+
+
+def _logits(head: formats.Head, found, batch, backbone, loaded: Loaded):
+    """What a head says of the outputs of the network, with its weights of the checkpoint."""
+    num_classes = tensors.num_classes(loaded.values, formats.table_of(loaded.model))
+    objective = head.make(loaded.config, num_classes)
+    logits = head.logits(objective, found, batch, backbone)  # creates the weights
+    if not objective.weights:
+        return logits
+    folder.assign(objective.prefix, objective, loaded.values, loaded.model)
+    return head.logits(objective, found, batch, backbone)
 
 
 def example_batch(config) -> dict[str, np.ndarray]:
@@ -149,11 +145,12 @@ def _read_ours(path: str) -> Loaded:
         values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         return Loaded(model, config, values, vocabularies.read_ours(path), heads, folder.read_labels(path))
-    axes, values = formats.table_of(model).AXES, folder.read_weights(source)
-    further = {name: value for name, value in values.items() if name not in axes and _is_task(name)}
-    loaded = formats.loaded(
+    table, values = formats.table_of(model), folder.read_weights(source)
+    known = {head.label for head in table.heads}
+    further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
+    loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
-        {name: (name, of_name) for name, of_name in axes.items()},
+        {name: (name, axes) for name, axes in table.axes.items()},
         model,
         config,
         source,
@@ -166,10 +163,11 @@ def _read_ours(path: str) -> Loaded:
     return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
 
 
-def _is_task(name: str) -> bool:
-    """Whether a weight belongs to a task of ours, which other formats may have no place for."""
+def _task_of(name: str) -> str | None:
+    """The task of ours to which a weight belongs, which other formats may have no place for; None for other weights."""
     prefix, _, rest = name.partition(".")
-    return prefix == "objective" and task_class(rest.partition(".")[0]) is not None
+    task = rest.partition(".")[0]
+    return task if prefix == "objective" and task_class(task) is not None else None
 
 
 def _write_ours(path: str, loaded: Loaded) -> None:

@@ -1,10 +1,8 @@
-"""What a table says about somebody else's checkpoints, and the two directions of reading it."""
+"""What a table says about somebody else's checkpoints: the names of tensors, and the two directions of a configuration."""
 
 import dataclasses
 import importlib
-import math
 import pkgutil
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,8 +11,10 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import tables
 from xmodels.conversion.vocabularies import TokenizerFiles
-from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
+from xmodels.objectives.base import Objective
+
+Variables = Mapping[str, tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,23 +22,117 @@ class Format:
     """The names of one kind of checkpoint.
 
     Attributes:
-        variables: our name -> (their name, their axes); `{layer}` counts the layers, and a name that ends in `[1/3]` is
-            the second third of the last axis of a tensor.
+        variables: our name -> (their name, their axes). Placeholders such as `{block}` count what `Table.counts` says, and a
+            name that ends in `[1/3]` is the second third of the last axis of a tensor.
         settings: the key in their config.json -> our field.
-        activations: their name -> ours. The first that fits is the one we write.
-        fixed: keys of their config.json that may hold this value only.
-        implied: our fields that their config.json cannot say, with the only value they can have.
+        activations: their name -> ours. The first that fits is written. Empty where networks have no choice.
         activation_key: the key of the activation in their config.json.
+        fixed: keys of their config.json that may hold this value only.
+        implied: from what their config.json holds, those of our fields that it does not name.
         complete: fills in what their config.json may leave out.
     """
 
-    variables: Mapping[str, tuple[str, str]]
+    variables: Variables
     settings: Mapping[str, str]
-    activations: Mapping[str, str]
-    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    implied: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    activations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     activation_key: str = "hidden_act"
+    fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
     complete: Callable[[dict], dict] = dict
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HuggingFace(Format):
+    """The names in folders of the `transformers` library. `fixed` holds the `model_type`.
+
+    Attributes:
+        architectures: the class that `transformers` builds for a set of heads; the first whose heads are all present is
+            written.
+        prefix, bare_parts: a checkpoint of the network alone begins with one of `bare_parts`, without `prefix`.
+        old_endings: endings of names that older files have, -> the present ones.
+        buffers: patterns of names that hold no weights.
+        tied: a copy of a tensor -> the name under which it counts.
+        untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
+    """
+
+    architectures: tuple[tuple[str, frozenset[str]], ...]
+    prefix: str
+    bare_parts: tuple[str, ...]
+    old_endings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
+    tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    untyped: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorFlow1(Format):
+    """The names in a folder of a TensorFlow 1 checkpoint.
+
+    Attributes:
+        config_file: the file of the configuration, which tells the network.
+        checkpoint: the prefix of the files of weights that is written.
+        sentence_pieces: how the original code reads a SentencePiece model that lies beside the checkpoint.
+    """
+
+    config_file: str
+    checkpoint: str
+    sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """What a checkpoint may hold beside the network.
+
+    Attributes:
+        label: the label of the objective or task.
+        make: (configuration, number of classes) -> the objective.
+        logits: (objective, outputs of the network, batch, network) -> what `verify` compares.
+    """
+
+    label: str
+    make: Callable[[ModelConfig, int], Objective]
+    logits: Callable[[Objective, Mapping[str, Any], Mapping[str, Any], Any], Any]
+
+    @property
+    def prefix(self) -> str:
+        """Leads the names of its weights."""
+        return f"objective.{self.label}."
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """How others name the weights and the configuration of one network.
+
+    Attributes:
+        config: the class of the configuration.
+        axes: our name -> our axes, of every weight of the network and its heads.
+        lengths: configuration -> the length of every axis but C, the classes, which only a checkpoint knows.
+        counts: configuration -> how many numbers each placeholder in the names takes: `{"block": 12}`.
+        heads: what may stand beside the network.
+        optional: a part of the network that a checkpoint may lack as a whole -> the prefix of its weights. It then gets
+            initial values.
+        lacks: configuration -> prefixes of the weights that networks of this configuration do not have.
+    """
+
+    config: type[ModelConfig]
+    axes: Mapping[str, str]
+    lengths: Callable[[Any], dict[str, int]]
+    counts: Callable[[Any], dict[str, int]]
+    heads: tuple[Head, ...]
+    hugging_face: HuggingFace
+    tensorflow1: TensorFlow1 | None = None
+    optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """What a checkpoint may lack as a whole, -> the prefix of its weights. Parts of it are an error."""
+        heads = {head.label: head.prefix for head in self.heads if any(n.startswith(head.prefix) for n in self.axes)}
+        return {**self.optional, **heads}
+
+    def is_task(self, label: str) -> bool:
+        """Whether a head has classes, which a pretrained checkpoint is not expected to have."""
+        return any("C" in axes for name, axes in self.axes.items() if name.startswith(f"objective.{label}."))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +144,7 @@ class Loaded:
         config: the configuration of that network.
         values: our flat names, `backbone.…` and `objective.…`, -> float32 arrays.
         tokenizer: the files of the vocabulary and what is known of them, if there are any.
-        heads: the heads that `values` holds: "masked_lm", "next_sentence", "classify".
+        heads: the labels of the heads that `values` holds, such as "masked_lm".
         labels: the names of the classes, where the checkpoint names them.
         warnings: what the reader should know, such as heads that are absent.
     """
@@ -73,26 +167,32 @@ def has_table(model: str) -> bool:
     return model in models_with_tables()
 
 
-def table_of(model: str):
-    """The module `xmodels/conversion/tables/<model>.py`."""
+def table_of(model: str) -> Table:
+    """The `TABLE` of `xmodels/conversion/tables/<model>.py`."""
     if not has_table(model):
         known = ", ".join(models_with_tables())
         raise CheckpointError(f"No table says how to convert the model {model!r}. Known: {known}.")
-    return importlib.import_module(f"{tables.__name__}.{model}")
+    return importlib.import_module(f"{tables.__name__}.{model}").TABLE
 
 
-def table_for(model_type: str):
+def table_for(model_type: str | None) -> tuple[Table, str]:
     """The table of the network that Hugging Face's config.json calls `model_type`, and our name of it."""
-    known = models_with_tables()
-    for model in known:
-        if table_of(model).HUGGING_FACE.fixed["model_type"] == model_type:
+    forms = {model: table_of(model).hugging_face for model in models_with_tables()}
+    for model, form in forms.items():
+        if form.untyped if model_type is None else form.fixed["model_type"] == model_type:
             return table_of(model), model
-    types = ", ".join(table_of(model).HUGGING_FACE.fixed["model_type"] for model in known)
+    types = ", ".join(form.fixed["model_type"] for form in forms.values())
     raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
 
 
-def in_every_layer(ours: str, theirs: str, rows: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """Puts both prefixes before the names of one layer."""
+def tensorflow1_forms() -> dict[str, TensorFlow1]:
+    """The networks of which there are TensorFlow 1 checkpoints, and their names there."""
+    forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
+    return {model: form for model, form in forms.items() if form}
+
+
+def numbered(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:
+    """The rows of a part that is there several times: puts both prefixes, with their placeholders, before the names."""
     return {ours + name: (theirs + their_name, axes) for name, (their_name, axes) in rows.items()}
 
 
@@ -106,17 +206,12 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Mode
     for key, only in form.fixed.items():
         if stored.get(key) not in (None, only):
             raise CheckpointError(f"{source}: cannot convert `{key}` = {stored[key]!r}; only {only!r} is supported.")
-    key = form.activation_key
-    activation = stored.get(key, next(iter(form.activations)))
-    if not isinstance(activation, str) or activation not in form.activations:
-        known = ", ".join(form.activations)
-        raise CheckpointError(f"{source}: cannot convert `{key}` = {activation!r}. Known: {known}.")
     values = {ours: stored[theirs] for theirs, ours in form.settings.items() if theirs in stored}
     required = [field.name for field in dataclasses.fields(config_class) if field.default is dataclasses.MISSING]
     missing = [theirs for theirs, ours in form.settings.items() if ours in required and theirs not in stored]
     if missing:
         raise CheckpointError(f"{source}: missing keys: {', '.join(missing)}.")
-    values |= {"activation": form.activations[activation], **form.implied}
+    values |= {**_activation_from(form, stored, source), **form.implied(stored)}
     config = config_class.from_json(values, source)
     if config.hidden_dim % config.num_heads:
         raise CheckpointError(
@@ -126,6 +221,17 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Mode
     return config
 
 
+def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> dict[str, str]:
+    if not form.activations:
+        return {}
+    key = form.activation_key
+    activation = stored.get(key, next(iter(form.activations)))
+    if not isinstance(activation, str) or activation not in form.activations:
+        known = ", ".join(form.activations)
+        raise CheckpointError(f"{source}: cannot convert `{key}` = {activation!r}. Known: {known}.")
+    return {"activation": form.activations[activation]}
+
+
 def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
     """Their config.json from our configuration; the inverse of `config_from`.
 
@@ -133,157 +239,25 @@ def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
         CheckpointError: the format has no word for one of our values.
     """
     values = config.to_json()
-    for name, only in form.implied.items():
-        if values[name] != only:
-            raise CheckpointError(f"{target}: this format means `{name}` = {only!r} and cannot say {values[name]!r}.")
-    activation = next((theirs for theirs, ours in form.activations.items() if ours == values["activation"]), None)
-    if activation is None:
-        raise CheckpointError(
-            f"{target}: this format has no word for the activation {values['activation']!r}; it knows "
-            f"{', '.join(form.activations.values())}. Change `activation` in the source's config.json if that is "
-            "close enough."
-        )
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
-    written = {**form.fixed, **settings, form.activation_key: activation}
+    written = {**form.fixed, **settings, **_activation_to(form, values.get("activation"), target)}
     back = config_from(form, written, type(config), target).to_json()
-    lost = sorted(name for name in values if back[name] != values[name])
-    if lost:
-        raise CheckpointError(f"{target}: this format cannot say `{lost[0]}` = {values[lost[0]]!r}.")
+    for name in sorted(values):
+        if back[name] != values[name]:
+            raise CheckpointError(
+                f"{target}: this format cannot say `{name}` = {values[name]!r}; it means {back[name]!r}."
+            )
     return written
 
 
-def values_from(tensors: Mapping[str, np.ndarray], variables, table, config: ModelConfig, source: str):
-    """Our values from their tensors. Every tensor must be accounted for.
-
-    Args:
-        tensors: their name -> array.
-        variables: `Format.variables`.
-        table: the module that the names come from.
-
-    Returns:
-        Our name -> float32 array, and the names of the groups in `table.GROUPS` that are absent as a whole.
-
-    Raises:
-        CheckpointError: lists the tensors that are missing, unexpected or of another shape.
-    """
-    # A layer has more than one tensor, so a damaged number of layers cannot make this list long.
-    rows = _rows(variables, table, min(config.num_layers, len(tensors) + 1))
-    lengths = table.axis_lengths(config) | {"C": _classes(tensors, rows)}
-    absent = [
-        group
-        for group, prefix in table.GROUPS.items()
-        if not any(theirs in tensors for ours, _, theirs, _ in rows if ours.startswith(prefix))
-    ]
-    rows = [row for row in rows if not any(row[0].startswith(table.GROUPS[group]) for group in absent)]
-    wanted = {theirs: _shape(axes, lengths) for _, _, theirs, axes in rows}
-    tensors = _cut(tensors, wanted)
-    folder.report_misfits(wanted, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, source)
-    values = {}
-    for ours, our_axes, theirs, their_axes in rows:
-        values[ours] = _rearrange(_float32(tensors[theirs], theirs, source), their_axes, our_axes, lengths)
-    return values, absent
-
-
-def tensors_from(values: Mapping[str, np.ndarray], variables, table, config: ModelConfig) -> dict[str, np.ndarray]:
-    """Their tensors from our values; the inverse of `values_from`."""
-    rows = [row for row in _rows(variables, table, config.num_layers) if row[0] in values]
-    identity = [(ours, axes, ours, axes) for ours, axes, _, _ in rows]
-    lengths = table.axis_lengths(config) | {"C": _classes(values, identity)}
-    tensors = {
-        theirs: _rearrange(values[ours], our_axes, their_axes, lengths) for ours, our_axes, theirs, their_axes in rows
-    }
-    return _joined(tensors)
-
-
-PART = re.compile(r"(.+)\[(\d)/(\d)\]")  # "name[1/3]": the second third of a tensor's last axis
-
-
-def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
-    """The tensors, with those of which parts are wanted cut into these."""
-    tensors = dict(tensors)
-    for name in wanted:
-        part = PART.fullmatch(name)
-        if part and part[1] in tensors and tensors[part[1]].ndim and not tensors[part[1]].shape[-1] % int(part[3]):
-            tensors[name] = np.split(tensors[part[1]], int(part[3]), axis=-1)[int(part[2])]
-    for name in {part[1] for part in map(PART.fullmatch, tensors) if part}:
-        del tensors[name]
-    return tensors
-
-
-def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inverse of `_cut`."""
-    whole = {name: tensor for name, tensor in tensors.items() if not PART.fullmatch(name)}
-    for name in dict.fromkeys(part[1] for part in map(PART.fullmatch, tensors) if part):
-        parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
-        whole[name] = np.concatenate(parts, axis=-1)
-    return whole
-
-
-def loaded(tensors, variables, model: str, config: ModelConfig, source: str, labels=None, tokenizer=None) -> Loaded:
-    """Joins what a reader has found. A missing pooler gets initial values; other missing groups stay absent."""
-    table = table_of(model)
-    values, absent = values_from(tensors, variables, table, config, source)
-    warnings = [f"{source} holds no weights for {group}." for group in absent if group != "classify"]
-    if "pooler" in absent:
-        warnings.append("The pooler starts from initial values; train it before you use `pooled_output`.")
-        lengths = table.axis_lengths(config)
-        values |= {
-            name: _initial(name, _shape(axes, lengths), config.initializer_stddev)
-            for name, axes in table.AXES.items()
-            if name.startswith(table.GROUPS["pooler"])
-        }
-    if tokenizer is None:
-        warnings.append("There is no vocabulary; put a vocab.txt beside the converted checkpoint.")
-    elif tokenizer.unsure:
-        warnings.append("Nothing says whether the tokenizer lower-cases; set `do_lower_case` in tokenizer_config.json.")
-    heads = frozenset(group for group in table.GROUPS if group not in (*absent, "pooler"))
-    classes = len(values.get("objective.classify.head.bias", ()))
-    if labels is not None and len(labels) != classes:
-        if classes:
-            warnings.append(f"{source} has {classes} classes but names {len(labels)} labels; the names are left out.")
-        labels = None
-    return Loaded(model, config, values, tokenizer, heads, labels, tuple(warnings))
-
-
-def _rows(variables, table, num_layers: int) -> list[tuple[str, str, str, str]]:
-    """(our name, our axes, their name, their axes) of every variable."""
-    rows = []
-    for ours, (theirs, their_axes) in variables.items():
-        for layer in range(num_layers if "{layer}" in ours else 1):
-            rows.append((ours.format(layer=layer), table.AXES[ours], theirs.format(layer=layer), their_axes))
-    return rows
-
-
-def _classes(tensors, rows) -> int:
-    """The length of axis C: the number of classes, as the checkpoint has it."""
-    for _, _, theirs, axes in rows:
-        if theirs in tensors and "C" in axes:
-            return dict(zip(axes.split(), tensors[theirs].shape, strict=False)).get("C", 1)
-    return 1
-
-
-def _shape(axes: str, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(math.prod(lengths[letter] for letter in axis) for axis in axes.split())
-
-
-def _rearrange(array, source_axes: str, target_axes: str, lengths: Mapping[str, int]):
-    """`HK D` -> `D H K`: splits, transposes and merges axes."""
-    source, target = source_axes.replace(" ", ""), target_axes.replace(" ", "")
-    array = array.reshape([lengths[letter] for letter in source])
-    array = array.transpose([source.index(letter) for letter in target])
-    return np.ascontiguousarray(array.reshape(_shape(target_axes, lengths)))
-
-
-def _float32(array, name: str, source: str):
-    if array.dtype.kind not in "fV":  # V: bfloat16, which numpy does not know itself
-        raise CheckpointError(f"{source}: {name} holds {array.dtype}, not floating-point numbers.")
-    return array.astype("float32")
-
-
-def _initial(name: str, shape: tuple[int, ...], stddev: float):
-    """BERT's initial values, the same ones every time: zero biases, and normal cut at two standard deviations."""
-    if name.endswith("bias"):
-        return np.zeros(shape, "float32")
-    draws = np.random.default_rng(0).standard_normal(2 * math.prod(shape) + 64)
-    kept = draws[np.abs(draws) < 2][: math.prod(shape)]
-    return (stddev * kept).reshape(shape).astype("float32")
+def _activation_to(form: Format, activation: str | None, target: str) -> dict[str, str]:
+    if not form.activations:
+        return {}
+    theirs = next((name for name, ours in form.activations.items() if ours == activation), None)
+    if theirs is None:
+        raise CheckpointError(
+            f"{target}: this format has no word for the activation {activation!r}; it knows "
+            f"{', '.join(form.activations.values())}. Change `activation` in the source's config.json if that is "
+            "close enough."
+        )
+    return {form.activation_key: theirs}

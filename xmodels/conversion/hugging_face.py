@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import PAD
-from xmodels.conversion import formats
+from xmodels.conversion import formats, tensors
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits
 
@@ -26,13 +26,13 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
     """
     source = os.path.join(path, CONFIG)
     stored = read_json(source)
-    table, model = formats.table_for(str(stored.get("model_type") or "bert"))  # files of 2018 do not say
-    config = formats.config_from(table.HUGGING_FACE, stored, table.CONFIG, source)
-    tensors, source = _tensors(path, allow_pickle)
-    tensors = _without_duplicates(_present_names(tensors, table, source), table, source)
-    return formats.loaded(
-        tensors,
-        table.HUGGING_FACE.variables,
+    table, model = formats.table_for(str(stored["model_type"]) if stored.get("model_type") else None)
+    form = table.hugging_face
+    config = formats.config_from(form, stored, table.config, source)
+    found, source = _tensors(path, allow_pickle)
+    return tensors.loaded_from(
+        _without_duplicates(_present_names(found, form, source), form, source),
+        form.variables,
         model,
         config,
         source,
@@ -44,17 +44,18 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
 def write(path: str, loaded: formats.Loaded) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
     table = formats.table_of(loaded.model)
-    tensors = formats.tensors_from(loaded.values, table.HUGGING_FACE.variables, table, loaded.config)
-    architecture = next(name for name, heads in table.ARCHITECTURES if heads <= loaded.heads)
+    form = table.hugging_face
+    architecture = next(name for name, heads in form.architectures if heads <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
-    settings |= formats.config_to(table.HUGGING_FACE, loaded.config, CONFIG)
+    settings |= formats.config_to(form, loaded.config, CONFIG)
     settings["pad_token_id"] = loaded.tokenizer.open().vocabulary.roles.get(PAD, 0) if loaded.tokenizer else 0
-    if "classify" in loaded.heads:
-        classes = range(len(loaded.values["objective.classify.head.bias"]))
-        labels = loaded.labels or [f"LABEL_{index}" for index in classes]
+    classes = tensors.num_classes(loaded.values, table)
+    if classes:
+        labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]
         settings["id2label"] = {str(index): label for index, label in enumerate(labels)}
         settings["label2id"] = {label: index for index, label in enumerate(labels)}
-    save_file(tensors, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
+    written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
+    save_file(written, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
     write_json(os.path.join(path, CONFIG), settings)
     if loaded.tokenizer:
         write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length)
@@ -98,14 +99,14 @@ def _shards(path: str, index: str) -> dict[str, np.ndarray]:
     outside = [file for file in files.values() if os.path.basename(file) != file]
     if outside:
         raise CheckpointError(f"{index}: {outside[0]!r} is not a file of this folder.")
-    tensors = {}
+    joined = {}
     for file in sorted(set(files.values())):
         shard = os.path.join(path, file)
         found = read_weights(shard)
         wanted = dict.fromkeys((name for name in files if files[name] == file), ())
         report_misfits(wanted, dict.fromkeys(found, ()), f"{shard}, by its index,")
-        tensors |= found
-    return tensors
+        joined |= found
+    return joined
 
 
 def _unpickle(path: str) -> dict[str, np.ndarray]:
@@ -116,42 +117,42 @@ def _unpickle(path: str) -> dict[str, np.ndarray]:
             f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to {WEIGHTS}."
         ) from None
     try:
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        stored = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
-    if not isinstance(tensors, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors.values()):
+    if not isinstance(stored, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in stored.values()):
         raise CheckpointError(f"{path}: expected a dictionary of tensors.")
-    widened = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    widened = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in stored.items()}
     return {name: tensor.numpy() for name, tensor in widened.items()}
 
 
-def _present_names(tensors, table, source: str) -> dict[str, np.ndarray]:
+def _present_names(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:
     """Undoes what older versions and bare networks call differently."""
-    bare = not any(name.startswith(table.PREFIX) for name in tensors)
+    bare = not any(name.startswith(form.prefix) for name in found)
     renamed = {}
-    for name, tensor in tensors.items():
-        for old, new in table.OLD_ENDINGS.items():
+    for name, tensor in found.items():
+        for old, new in form.old_endings.items():
             name = name.removesuffix(old) + new if name.endswith(old) else name
-        if bare and name.split(".")[0] in table.BARE_PARTS:
-            name = f"{table.PREFIX}{name}"
+        if bare and name.split(".")[0] in form.bare_parts:
+            name = f"{form.prefix}{name}"
         if name in renamed:
             raise CheckpointError(f"{source}: {name} is there twice, under an old and a new name.")
         renamed[name] = tensor
     return renamed
 
 
-def _without_duplicates(tensors, table, source: str) -> dict[str, np.ndarray]:
-    """Drops buffers, and copies of tied tensors after a look at whether they are copies."""
-    tensors = {name: tensor for name, tensor in tensors.items() if not _matches(name, table.BUFFERS)}
-    for copy, original in table.TIED.items():
-        if copy in tensors:
-            tensor = tensors.pop(copy)
-            if not np.array_equal(tensors.setdefault(original, tensor), tensor):
+def _without_duplicates(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:
+    """Drops buffers, and copies of tied tensors after a check that they are copies."""
+    kept = {name: tensor for name, tensor in found.items() if not _matches(name, form.buffers)}
+    for copy, original in form.tied.items():
+        if copy in kept:
+            tensor = kept.pop(copy)
+            if not np.array_equal(kept.setdefault(original, tensor), tensor):
                 raise CheckpointError(
                     f"{source}: {copy} differs from {original}; our network has one tensor for both, so it cannot "
                     "hold this checkpoint."
                 )
-    return tensors
+    return kept
 
 
 def _matches(name: str, patterns) -> bool:

@@ -1,4 +1,4 @@
-"""Folders of Google's BERT code: bert_model.ckpt.*, bert_config.json, vocab.txt."""
+"""Folders of a TensorFlow 1 checkpoint: the weights, the configuration that tells the network, and a vocabulary."""
 
 import os
 import re
@@ -6,13 +6,11 @@ import re
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion import formats
+from xmodels.conversion import formats, tensors
 from xmodels.conversion.hugging_face import write_json
-from xmodels.conversion.vocabularies import read_ours
+from xmodels.conversion.vocabularies import read_ours, read_sentence_pieces
 from xmodels.models.folder import TOKENIZER, read_json
 
-CHECKPOINT, CONFIG = "bert_model.ckpt", "bert_config.json"
-MODEL = "bert"
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
@@ -24,37 +22,52 @@ def read(path: str) -> formats.Loaded:
     """
     prefix = _prefix(path)
     folder = os.path.dirname(prefix)
-    table = formats.table_of(MODEL)
-    source = os.path.join(folder, CONFIG)
-    config = formats.config_from(table.TENSORFLOW1, read_json(source), table.CONFIG, source)
-    return formats.loaded(
-        _tensors(prefix),
-        table.TENSORFLOW1.variables,
-        MODEL,
-        config,
-        prefix,
-        tokenizer=read_ours(folder),
-    )
+    model = _model(folder)
+    table = formats.table_of(model)
+    form = table.tensorflow1
+    source = os.path.join(folder, form.config_file)
+    config = formats.config_from(form, read_json(source), table.config, source)
+    tokenizer = read_ours(folder) or read_sentence_pieces(folder, form.sentence_pieces)
+    return tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
 
 
 def write(path: str, loaded: formats.Loaded) -> None:
-    """Fills the existing folder `path` with what Google's code reads."""
+    """Fills the existing folder `path` with what the original code reads.
+
+    Raises:
+        CheckpointError: there is no such code for this network, or it cannot express the checkpoint.
+    """
     import tensorflow as tf
 
     table = formats.table_of(loaded.model)
-    settings = formats.config_to(table.TENSORFLOW1, loaded.config, CONFIG)
-    tensors = formats.tensors_from(loaded.values, table.TENSORFLOW1.variables, table, loaded.config)
+    form = table.tensorflow1
+    if form is None:
+        known = ", ".join(formats.tensorflow1_forms())
+        raise CheckpointError(f"tf1:{path}: nothing reads a {loaded.model} in this format. It is there for {known}.")
+    settings = formats.config_to(form, loaded.config, form.config_file)
+    written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
-        prefix=os.path.join(path, CHECKPOINT),
-        tensor_names=list(tensors),
-        shape_and_slices=[""] * len(tensors),
-        tensors=[tf.constant(tensor) for tensor in tensors.values()],
+        prefix=os.path.join(path, form.checkpoint),
+        tensor_names=list(written),
+        shape_and_slices=[""] * len(written),
+        tensors=[tf.constant(tensor) for tensor in written.values()],
     )
-    write_json(os.path.join(path, CONFIG), settings)
+    write_json(os.path.join(path, form.config_file), settings)
     if loaded.tokenizer:
         loaded.tokenizer.write(path)
         if loaded.tokenizer.kind != "wordpiece":  # of which its files tell the kind
             write_json(os.path.join(path, TOKENIZER), loaded.tokenizer.settings)
+
+
+def _model(folder: str) -> str:
+    """The network whose configuration lies in a folder."""
+    models = {form.config_file: model for model, form in formats.tensorflow1_forms().items()}
+    found = [file for file in models if os.path.isfile(os.path.join(folder, file))]
+    if len(found) != 1:
+        raise CheckpointError(
+            f"{folder or '.'}: expected one configuration: {' or '.join(models)}. Found: {', '.join(found) or 'none'}."
+        )
+    return models[found[0]]
 
 
 def _prefix(path: str) -> str:
@@ -64,8 +77,9 @@ def _prefix(path: str) -> str:
             raise CheckpointError(f"{path}: neither a folder nor a checkpoint; there is no {path}.index.")
         return path
     found = sorted(name.removesuffix(".index") for name in os.listdir(path) if name.endswith(".index"))
-    if CHECKPOINT in found or len(found) == 1:
-        return os.path.join(path, CHECKPOINT if CHECKPOINT in found else found[0])
+    usual = [form.checkpoint for form in formats.tensorflow1_forms().values() if form.checkpoint in found]
+    if len(usual) == 1 or len(found) == 1:
+        return os.path.join(path, (usual or found)[0])
     raise CheckpointError(f"{path}: expected one checkpoint. Found: {', '.join(found) or 'none'}.")
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from typing import Any
 
 from tokenizers import processors
 
@@ -125,6 +126,17 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
     if kind == "T5Tokenizer":
         settings |= {"num_sentinels": stored.get("extra_ids", 100)}
     return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _checked(settings, folder), folder)
+
+
+def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerFiles | None:
+    """The one SentencePiece model of a folder, whatever its name, read with these settings; None where there is none."""
+    models = sorted(name for name in os.listdir(folder or ".") if name.endswith(".model"))
+    if len(models) > 1:
+        raise CheckpointError(f"{folder}: {', '.join(models)}: expected one SentencePiece model.")
+    if not models:
+        return None
+    files = {"spiece.model": _bytes(folder, models[0])}
+    return TokenizerFiles(files, _checked({"tokenizer": "sentencepiece", **settings}, folder), folder)
 
 
 def _with_added(found: TokenizerFiles) -> TokenizerFiles:

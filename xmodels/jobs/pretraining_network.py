@@ -51,7 +51,7 @@ def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
         config = config_class.from_json(values, options.model_config_file)
     else:
         table = table_of(_module_name(system.MODEL))
-        form = getattr(table, "TENSORFLOW1", table.HUGGING_FACE)
+        form = table.tensorflow1 or table.hugging_face
         config = config_from(form, values, config_class, options.model_config_file)
     if config.vocabulary_size != vocabulary_size:
         raise UsageError(

@@ -5,10 +5,11 @@ Hugging Face's files and `D HK` in Google's. D hidden_dim, O the same as output 
 K head_dim, F intermediate_dim, V vocabulary, L positions, S segments, N next sentence (2), C classes.
 """
 
-from xmodels.conversion.formats import Format, in_every_layer
+from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, numbered
 from xmodels.models.bert import BertConfig
-
-CONFIG = BertConfig
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.tasks.classify import Classify
 
 AXES = {
     "backbone.embedding.token.embeddings": "V D",
@@ -16,22 +17,22 @@ AXES = {
     "backbone.embedding.position.embeddings": "L D",
     "backbone.embedding.norm.gamma": "D",
     "backbone.embedding.norm.beta": "D",
-    "backbone.blocks.{layer}.mixer.query.kernel": "D H K",
-    "backbone.blocks.{layer}.mixer.query.bias": "H K",
-    "backbone.blocks.{layer}.mixer.key.kernel": "D H K",
-    "backbone.blocks.{layer}.mixer.key.bias": "H K",
-    "backbone.blocks.{layer}.mixer.value.kernel": "D H K",
-    "backbone.blocks.{layer}.mixer.value.bias": "H K",
-    "backbone.blocks.{layer}.mixer.merge.kernel": "H K D",
-    "backbone.blocks.{layer}.mixer.merge.bias": "D",
-    "backbone.blocks.{layer}.mixer_norm.gamma": "D",
-    "backbone.blocks.{layer}.mixer_norm.beta": "D",
-    "backbone.blocks.{layer}.feedforward.expand.kernel": "D F",
-    "backbone.blocks.{layer}.feedforward.expand.bias": "F",
-    "backbone.blocks.{layer}.feedforward.contract.kernel": "F D",
-    "backbone.blocks.{layer}.feedforward.contract.bias": "D",
-    "backbone.blocks.{layer}.feedforward_norm.gamma": "D",
-    "backbone.blocks.{layer}.feedforward_norm.beta": "D",
+    "backbone.blocks.{block}.mixer.query.kernel": "D H K",
+    "backbone.blocks.{block}.mixer.query.bias": "H K",
+    "backbone.blocks.{block}.mixer.key.kernel": "D H K",
+    "backbone.blocks.{block}.mixer.key.bias": "H K",
+    "backbone.blocks.{block}.mixer.value.kernel": "D H K",
+    "backbone.blocks.{block}.mixer.value.bias": "H K",
+    "backbone.blocks.{block}.mixer.merge.kernel": "H K D",
+    "backbone.blocks.{block}.mixer.merge.bias": "D",
+    "backbone.blocks.{block}.mixer_norm.gamma": "D",
+    "backbone.blocks.{block}.mixer_norm.beta": "D",
+    "backbone.blocks.{block}.feedforward.expand.kernel": "D F",
+    "backbone.blocks.{block}.feedforward.expand.bias": "F",
+    "backbone.blocks.{block}.feedforward.contract.kernel": "F D",
+    "backbone.blocks.{block}.feedforward.contract.bias": "D",
+    "backbone.blocks.{block}.feedforward_norm.gamma": "D",
+    "backbone.blocks.{block}.feedforward_norm.beta": "D",
     "backbone.pooler.kernel": "D O",
     "backbone.pooler.bias": "O",
     "objective.masked_lm.head.dense.kernel": "D O",
@@ -61,13 +62,23 @@ def axis_lengths(config: BertConfig) -> dict[str, int]:
     }
 
 
-# What a published checkpoint may lack as a whole. Parts of it are an error.
-GROUPS = {
-    "pooler": "backbone.pooler.",
-    "masked_lm": "objective.masked_lm.",
-    "next_sentence": "objective.next_sentence.",
-    "classify": "objective.classify.",
-}
+HEADS = (
+    Head(
+        "masked_lm",
+        lambda config, num_classes: MaskedLM(config),
+        lambda head, outputs, batch, backbone: head.logits(outputs, batch, backbone),
+    ),
+    Head(
+        "next_sentence",
+        lambda config, num_classes: NextSentence(config),
+        lambda head, outputs, batch, backbone: head.head(outputs["pooled_output"]),
+    ),
+    Head(
+        "classify",
+        lambda config, num_classes: Classify(config, range(num_classes)),
+        lambda head, outputs, batch, backbone: head.head(outputs["pooled_output"]),
+    ),
+)
 
 SETTINGS = {
     "vocab_size": "vocabulary_size",
@@ -82,7 +93,7 @@ SETTINGS = {
     "initializer_range": "initializer_stddev",
 }
 
-HUGGING_FACE = Format(
+HUGGING_FACE = HuggingFace(
     variables={
         "backbone.embedding.token.embeddings": ("bert.embeddings.word_embeddings.weight", "V D"),
         "backbone.embedding.segment.embeddings": ("bert.embeddings.token_type_embeddings.weight", "S D"),
@@ -101,9 +112,9 @@ HUGGING_FACE = Format(
         "objective.classify.head.kernel": ("classifier.weight", "C D"),
         "objective.classify.head.bias": ("classifier.bias", "C"),
     }
-    | in_every_layer(
-        "backbone.blocks.{layer}.",
-        "bert.encoder.layer.{layer}.",
+    | numbered(
+        "backbone.blocks.{block}.",
+        "bert.encoder.layer.{block}.",
         {
             "mixer.query.kernel": ("attention.self.query.weight", "HK D"),
             "mixer.query.bias": ("attention.self.query.bias", "HK"),
@@ -139,9 +150,25 @@ HUGGING_FACE = Format(
         "is_decoder": False,
         "add_cross_attention": False,
     },
+    architectures=(
+        ("BertForPreTraining", frozenset({"masked_lm", "next_sentence"})),
+        ("BertForMaskedLM", frozenset({"masked_lm"})),
+        ("BertForNextSentencePrediction", frozenset({"next_sentence"})),
+        ("BertForSequenceClassification", frozenset({"classify"})),
+        ("BertModel", frozenset()),
+    ),
+    prefix="bert.",
+    bare_parts=("embeddings", "encoder", "pooler"),
+    old_endings={".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"},
+    buffers=(r"bert\.embeddings\.position_ids",),
+    tied={
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    untyped=True,
 )
 
-TENSORFLOW1 = Format(
+TENSORFLOW1 = TensorFlow1(
     variables={
         "backbone.embedding.token.embeddings": ("bert/embeddings/word_embeddings", "V D"),
         "backbone.embedding.segment.embeddings": ("bert/embeddings/token_type_embeddings", "S D"),
@@ -160,9 +187,9 @@ TENSORFLOW1 = Format(
         "objective.classify.head.kernel": ("output_weights", "C D"),
         "objective.classify.head.bias": ("output_bias", "C"),
     }
-    | in_every_layer(
-        "backbone.blocks.{layer}.",
-        "bert/encoder/layer_{layer}/",
+    | numbered(
+        "backbone.blocks.{block}.",
+        "bert/encoder/layer_{block}/",
         {
             "mixer.query.kernel": ("attention/self/query/kernel", "D HK"),
             "mixer.query.bias": ("attention/self/query/bias", "HK"),
@@ -184,26 +211,18 @@ TENSORFLOW1 = Format(
     ),
     settings=SETTINGS,
     activations={"gelu": "gelu_tanh", "relu": "relu", "tanh": "tanh"},  # Google's "gelu" is the tanh approximation
-    implied={"layer_norm_epsilon": 1e-12},
+    implied=lambda stored: {"layer_norm_epsilon": 1e-12},
+    config_file="bert_config.json",
+    checkpoint="bert_model.ckpt",
 )
 
-# What Hugging Face's files have held over the years.
-OLD_ENDINGS = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
-PREFIX, BARE_PARTS = (
-    "bert.",
-    ("embeddings", "encoder", "pooler"),
-)  # a `BertModel` alone writes its names without `bert.`
-BUFFERS = (r"bert\.embeddings\.position_ids",)
-TIED = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
-
-# The class that Hugging Face builds for a set of heads; the first whose heads are all present.
-ARCHITECTURES = (
-    ("BertForPreTraining", {"masked_lm", "next_sentence"}),
-    ("BertForMaskedLM", {"masked_lm"}),
-    ("BertForNextSentencePrediction", {"next_sentence"}),
-    ("BertForSequenceClassification", {"classify"}),
-    ("BertModel", set()),
+TABLE = Table(
+    config=BertConfig,
+    axes=AXES,
+    lengths=axis_lengths,
+    counts=lambda config: {"block": config.num_layers},
+    heads=HEADS,
+    optional={"pooler": "backbone.pooler."},
+    hugging_face=HUGGING_FACE,
+    tensorflow1=TENSORFLOW1,
 )

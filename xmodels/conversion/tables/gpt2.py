@@ -4,10 +4,9 @@ Axes as in `tables/bert.py`. Its `Conv1D` kernels are [in, out], and that of the
 by side: `[0/3]` is the first third of the last axis.
 """
 
-from xmodels.conversion.formats import Format, in_every_layer
+from xmodels.conversion.formats import Head, HuggingFace, Table, numbered
 from xmodels.models.gpt2 import Gpt2Config
-
-CONFIG = Gpt2Config
+from xmodels.objectives.causal_lm import CausalLM
 
 BLOCK_AXES = {
     "mixer.query.kernel": "D H K",
@@ -31,7 +30,7 @@ BLOCK_AXES = {
 AXES = {
     "backbone.embedding.token.embeddings": "V D",
     "backbone.embedding.position.embeddings": "L D",
-    **{f"backbone.blocks.{{layer}}.{name}": axes for name, axes in BLOCK_AXES.items()},
+    **{f"backbone.blocks.{{block}}.{name}": axes for name, axes in BLOCK_AXES.items()},
     "backbone.norm.gamma": "D",
     "backbone.norm.beta": "D",
 }
@@ -89,25 +88,40 @@ def complete(stored: dict) -> dict:
     return {**stored, "n_inner": inner} if inner else stored
 
 
-GROUPS: dict[str, str] = {}  # the output matrix is the table of tokens, so nothing may be absent
+# The output matrix is the table of tokens, so the head has no weights.
+HEADS = (
+    Head(
+        "causal_lm",
+        lambda config, num_classes: CausalLM(),
+        lambda head, outputs, batch, backbone: head.logits(outputs["sequence_output"], backbone),
+    ),
+)
 
-HUGGING_FACE = Format(
+HUGGING_FACE = HuggingFace(
     variables={
         "backbone.embedding.token.embeddings": ("transformer.wte.weight", "V D"),
         "backbone.embedding.position.embeddings": ("transformer.wpe.weight", "L D"),
         "backbone.norm.gamma": ("transformer.ln_f.weight", "D"),
         "backbone.norm.beta": ("transformer.ln_f.bias", "D"),
     }
-    | in_every_layer("backbone.blocks.{layer}.", "transformer.h.{layer}.", BLOCK),
+    | numbered("backbone.blocks.{block}.", "transformer.h.{block}.", BLOCK),
     settings=SETTINGS,
     activation_key="activation_function",
     activations={"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"},
     complete=complete,
     fixed={"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True},
+    architectures=(("GPT2LMHeadModel", frozenset()),),
+    prefix="transformer.",
+    bare_parts=("wte", "wpe", "h", "ln_f"),  # a `GPT2Model` alone writes its names bare
+    buffers=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),  # of older files
+    tied={"lm_head.weight": "transformer.wte.weight"},
 )
 
-OLD_ENDINGS: dict[str, str] = {}
-PREFIX, BARE_PARTS = "transformer.", ("wte", "wpe", "h", "ln_f")  # a `GPT2Model` alone writes its names bare
-BUFFERS = (r"transformer\.h\.\d+\.attn\.(masked_)?bias",)  # of older files
-TIED = {"lm_head.weight": "transformer.wte.weight"}
-ARCHITECTURES = (("GPT2LMHeadModel", set()),)
+TABLE = Table(
+    config=Gpt2Config,
+    axes=AXES,
+    lengths=axis_lengths,
+    counts=lambda config: {"block": config.num_layers},
+    heads=HEADS,
+    hugging_face=HUGGING_FACE,
+)
