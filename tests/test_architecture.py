@@ -11,6 +11,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("xmodels", "data_pipelines", "launch")
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+EVERYTHING = FILES + sorted(
+    path.relative_to(ROOT) for name in ("tests", "benchmarks") for path in (ROOT / name).rglob("*.py")
+)
 
 # Room -> the rooms of this project that its files may import at module level. A room may always import itself.
 DOORS = {
@@ -78,6 +81,36 @@ def test_files_import_only_through_the_doors_of_their_room(path):
     # `from a.b import c` names both a.b and a.b.c; either may be the module that is allowed.
     wrong = {name for name in own if not inside(name, allowed) and not any(d.startswith(f"{name}.") for d in allowed)}
     assert not wrong, f"{path} ({room}) imports {sorted(wrong)}; allowed: {sorted(allowed)}"
+
+
+def defined_in(path):
+    """The names that a module binds at its top level, in branches and `try` too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def test_every_import_of_our_modules_finds_what_it_names():
+    names = {}  # of each module of ours
+    for path in EVERYTHING:
+        module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        names[module] = set(defined_in(ROOT / path))
+        package, _, name = module.rpartition(".")
+        names.setdefault(package, set()).add(name)
+    for path in EVERYTHING:
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                missing = [a.name for a in node.names if a.name.split(".")[0] in PACKAGES and a.name not in names]
+            elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in PACKAGES:
+                known = names.get(node.module, set())
+                missing = [f"{node.module}.{alias.name}" for alias in node.names if alias.name not in known]
+            else:
+                continue
+            assert not missing, f"{path}, line {node.lineno}: there is no {', '.join(missing)}"
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if inside(room_of(p), NO_TENSORFLOW)], ids=str)
