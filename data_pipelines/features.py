@@ -1,30 +1,7 @@
-"""The one dialect spoken in every room: what a batch may contain. Pure Python, imports nothing heavy.
+"""The glossary of features: every name that records, ops, batches, networks, objectives, tasks and exports share.
 
-Names (shapes without the leading batch axis):
-
-    token_ids (L,) segment_ids (L,) padding_mask (L,) True on real tokens; word_start (L,) 1 where a word opens
-    segment_lengths (2,) tokens of the first and second segment, before [CLS] and [SEP] are added
-    mask_positions (P,) labels (P,) label_weights (P,) 0 where a slot is unused
-    sentence_order_labels () 1 where the two segments are swapped
-    next_sentence_labels () 1 where the second segment is a random one
-    pack_ids (L,) 1, 2, ... for the examples of a row of several, 0 on padding; position_ids (L,) from 0 in each of them
-    pack_starts (K,) where each of them begins; other features without axis have (K,) in such rows
-
-Records of labelled data hold ids without special tokens, the first text and then the second, and `segment_lengths` of both:
-
-    example_ids () the place of the example in its input, from 0; the windows of a question share one
-    labels () a class or the right choice; float: a score. (L,) the tag of each token, (N,) relevance of each candidate
-    label_weights (L,) 1 on the first token of a word; (N,) 1 where there is a candidate. choice_weights (N,) likewise
-    word_ids (L,) the word to which a token belongs; candidate_ids (N,) the place of a candidate in its list
-    token_ids (N, L), segment_lengths (N, 2) where a record holds N pairs of texts; target_ids (T,) of a translation
-    has_answer () 0 where the window does not hold the answer; then start_positions and end_positions are 0 too
-    start_positions () end_positions () the first and the last token of the answer, counted within `token_ids`
-    char_starts (L,) char_ends (L,) which characters of the text a token covers; 0 in the question
-    most_context (L,) 1 where no other window shows more text around the token
-
-In batches:
-
-    example_weights () 0 on rows that only fill up a batch; seed () 64 random bits of this example in this epoch
+Pure Python, imports nothing heavy. Shapes are those of one example, without the leading batch axis; None is a free length.
+`tests/test_features.py` compares the glossary with the code, in both directions.
 """
 
 import dataclasses
@@ -35,13 +12,128 @@ from data_pipelines.errors import DataError
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """The shape (None for a free axis) and dtype of one feature of one example."""
+    """The shape (None for a free axis), the dtype and, in the glossary, the meaning of one feature of one example."""
 
     shape: tuple[int | None, ...] = ()
     dtype: str = "int32"
+    meaning: str = dataclasses.field(default="", compare=False)
+
+    def fits(self, other: "Feature") -> bool:
+        """Whether the shapes agree where both are known."""
+        return len(self.shape) == len(other.shape) and all(
+            a is None or b is None or a == b for a, b in zip(self.shape, other.shape, strict=True)
+        )
 
 
 Features = Mapping[str, Feature]
+L, NL = (None,), (None, None)
+
+
+def _starts(unit: str) -> tuple[Feature, ...]:
+    return (Feature(L, "int32", f"1 where {unit} begins"),)
+
+
+def _label(meaning: str) -> tuple[Feature, ...]:
+    return Feature((), "int32", meaning), Feature((1,), "int32", "the same in the layout of Google's script")
+
+
+GLOSSARY: dict[str, tuple[Feature, ...]] = {
+    # The tokens of an example.
+    "token_ids": (
+        Feature(L, "int32", "a text, or the texts of an example one behind the other"),
+        Feature(
+            NL, "int32", "several sequences: the choices of a question, both orders of a pair, sentences of a story"
+        ),
+    ),
+    "padding_mask": (
+        Feature(L, "bool", "True on real tokens; of a story on real sentences"),
+        Feature(NL, "bool", "the same of several sequences"),
+    ),
+    "segment_ids": (
+        Feature(L, "int32", "the segment of each token, from 0; of a story 1 on the question"),
+        Feature(NL, "int32", "the same of several sequences"),
+    ),
+    "segment_lengths": (
+        Feature(L, "int32", "tokens of each segment, before special tokens are added"),
+        Feature(NL, "int32", "the same of several pairs of texts"),
+    ),
+    "position_ids": (Feature(L, "int32", "the place of each token in its own example, from 0"),),
+    "word_start": _starts("a word"),
+    "phrase_start": _starts("a phrase"),
+    "entity_start": _starts("an entity"),
+    "sentence_start": _starts("a sentence"),
+    "word_ids": (Feature(L, "int32", "the word of its text to which a token belongs, from 0"),),
+    "char_starts": (Feature(L, "int32", "the first character of the text that a token covers; 0 in the question"),),
+    "char_ends": (Feature(L, "int32", "where the characters end that a token covers; 0 in the question"),),
+    # Rows of several examples.
+    "pack_ids": (Feature(L, "int32", "1, 2, ... for the examples of a row, 0 on padding"),),
+    "pack_starts": (Feature(L, "int32", "where each example of a row begins"),),
+    # Targets of an encoder-decoder.
+    "target_ids": (
+        Feature(
+            L,
+            "int32",
+            "what the decoder reads: the target moved on by one place; in records of pairs the target itself",
+        ),
+    ),
+    "target_position_ids": (Feature(L, "int32", "the place of each token of the target in its own example, from 0"),),
+    "clean_ids": (Feature(L, "int32", "the text as it was before it was corrupted"),),
+    "clean_mask": (Feature(L, "bool", "True on the real tokens of `clean_ids`"),),
+    # What is to be predicted.
+    "maskable": (Feature(L, "bool", "True on tokens that may be hidden: neither special tokens nor padding"),),
+    "mask_positions": (Feature(L, "int32", "the places that are predicted; 0 in unused slots"),),
+    "labels": (
+        Feature((), "int32", "a class, an answer or the right choice"),
+        Feature((), "float32", "a score"),
+        Feature(L, "int32", "the id at each hidden place, or the id that follows, or the tag of each token"),
+        Feature(L, "float32", "the relevance of each candidate"),
+    ),
+    "label_weights": (
+        Feature(L, "float32", "0 where a slot or a place of `labels` does not count"),
+        Feature(L, "int32", "the same in records: 1 on the first token of a word, or where there is a candidate"),
+    ),
+    "choice_weights": (
+        Feature(L, "float32", "0 where an example has fewer choices"),
+        Feature(L, "int32", "the same in records"),
+    ),
+    "query_mask": (Feature(NL, "bool", "True where a predicted place may look, without its own token"),),
+    "content_mask": (Feature(NL, "bool", "True where a token may look, its own place included"),),
+    "next_sentence_labels": _label("1 where the second segment is a random one"),
+    "sentence_order_labels": _label("1 where the two segments are swapped"),
+    "follows_labels": _label("1 where the second segment of a stream follows the first"),
+    "dialogue_labels": _label("1 where a turn was replaced by one from elsewhere"),
+    # Labelled examples.
+    "example_ids": (
+        Feature((), "int32", "the place of the example in its input; the windows of a question share one"),
+    ),
+    "candidate_ids": (Feature(L, "int32", "the place of each candidate in its list"),),
+    "has_answer": (Feature((), "int32", "0 where the window does not hold the answer"),),
+    "start_positions": (Feature((), "int32", "the first token of the answer within `token_ids`; 0 without an answer"),),
+    "end_positions": (Feature((), "int32", "the last token of the answer; 0 without an answer"),),
+    "most_context": (Feature(L, "int32", "1 where no other window shows more text around the token"),),
+    # What a batch adds.
+    "example_weights": (Feature((), "float32", "0 on rows that only fill up a batch"),),
+    "seed": (Feature((), "uint64", "64 random bits of this example in this epoch"),),
+    "cursor": (
+        Feature((3,), "int64", "where reading goes on: epoch, window, groups of the window that are done; in buckets"),
+    ),
+    # What a network carries from batch to batch.
+    "memory": (Feature((None, None, None), "float32", "the states of the places before, of each layer"),),
+    "memory_filled": (Feature((), "int32", "how many places of `memory` hold states"),),
+    # The same things in files of Google's script; `ops.classic` renames them.
+    "input_ids": (Feature(L, "int32", "`token_ids`"),),
+    "input_mask": (Feature(L, "int32", "`padding_mask`"),),
+    "masked_lm_positions": (Feature(L, "int32", "`mask_positions`"),),
+    "masked_lm_ids": (Feature(L, "int32", "`labels`"),),
+    "masked_lm_weights": (Feature(L, "float32", "`label_weights`"),),
+    # What tasks answer.
+    "label_ids": (Feature((), "int32", "the likeliest class"),),
+    "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),
+    "answer_ids": (Feature((), "int32", "the likeliest answer"),),
+    "probabilities": (Feature(L, "float32", "of each class or choice"),),
+    "answer_probabilities": (Feature(L, "float32", "of each answer"),),
+}
+"""What each name may be: one entry for each of its shapes and types."""
 
 
 def check(features: Features, expected: Features, where: str) -> None:
@@ -50,8 +142,5 @@ def check(features: Features, expected: Features, where: str) -> None:
         if name not in features:
             raise DataError(f"{where}: feature `{name}` is missing. Found: {', '.join(sorted(features))}.")
         found = features[name]
-        fits = len(found.shape) == len(wanted.shape) and all(
-            w is None or f is None or w == f for f, w in zip(found.shape, wanted.shape, strict=True)
-        )
-        if not fits:
+        if not found.fits(wanted):
             raise DataError(f"{where}: feature `{name}` has shape {list(found.shape)}, expected {list(wanted.shape)}.")

@@ -47,7 +47,7 @@ def test_the_draw_belongs_to_the_example_and_shapes_are_static(corrupt):
     whole = arrays(graph(batch))
     specs = {name: tf.TensorSpec((None, *value.shape[1:]), value.dtype) for name, value in batch.items()}
     shapes = tf.function(corrupt).get_concrete_function(specs).structured_outputs
-    for name in ("token_ids", "padding_mask", "decoder_ids", "labels", "label_weights"):
+    for name in ("token_ids", "padding_mask", "target_ids", "labels", "label_weights"):
         assert shapes[name].shape[1] == whole[name].shape[1]
     for part in ([5], [40, 3, 9]):
         some = arrays(corrupt({name: tf.gather(value, part) for name, value in batch.items()}))
@@ -76,9 +76,9 @@ def test_a_fragment_and_its_gap_give_back_the_text():
     for row, text in enumerate(texts_of(clean["token_ids"], clean["padding_mask"])):
         n, used = len(text), made["label_weights"][row] > 0
         framed = [CLS, *text, SEP]
-        positions = made["decoder_positions"][row][used]
+        positions = made["target_position_ids"][row][used]
         assert used.sum() == fragment_length(n) and np.diff(positions).tolist() == [1] * (used.sum() - 1)
-        assert [framed[p] for p in positions] == made["decoder_ids"][row][used].tolist()
+        assert [framed[p] for p in positions] == made["target_ids"][row][used].tolist()
         assert [framed[p + 1] for p in positions] == made["labels"][row][used].tolist()
         rebuilt = made["token_ids"][row].copy()
         rebuilt[positions + 1] = made["labels"][row][used]
@@ -97,7 +97,7 @@ def test_a_fragment_opens_or_closes_the_text_in_a_fifth_of_examples_each():
         "seed": seeds_of(range(rows)),
     }
     made = arrays(mask_fragment(VOCABULARY, n + 2)(batch))
-    first = made["decoder_positions"][:, 0]
+    first = made["target_position_ids"][:, 0]
     edge = 0.2 + 0.6 / 21  # the even draw meets the edges too
     assert (first == 0).mean() == pytest.approx(edge, abs=0.01)
     assert (first == 20).mean() == pytest.approx(edge, abs=0.01)
@@ -124,8 +124,8 @@ def test_sentinels_replaced_by_their_spans_give_back_the_text():
         assert [t for token in inputs for t in answers.get(token, [token])] == text
         if spans:
             assert inputs[0] == text[0] and inputs[-1] in SENTINELS  # visible first, hidden last
-        assert made["decoder_ids"][row, 0] == 0
-        np.testing.assert_array_equal(made["decoder_ids"][row, 1:], made["labels"][row, :-1])
+        assert made["target_ids"][row, 0] == 0
+        np.testing.assert_array_equal(made["target_ids"][row, 1:], made["labels"][row, :-1])
 
 
 def test_span_corruption_has_the_lengths_of_the_released_preprocessor():
@@ -163,7 +163,7 @@ def test_infilled_text_without_masks_is_the_text_less_whole_words():
     for row, text in enumerate(texts_of(clean["token_ids"], clean["padding_mask"])):
         answer = made["labels"][row][made["label_weights"][row] > 0].tolist()
         assert answer == [CLS, *text, SEP]
-        assert made["decoder_ids"][row, : len(answer)].tolist() == [SEP, *answer[:-1]]
+        assert made["target_ids"][row, : len(answer)].tolist() == [SEP, *answer[:-1]]
         noisy = made["token_ids"][row][made["padding_mask"][row]].tolist()
         assert noisy[0] == CLS and noisy[-1] == SEP and MASK in noisy
         left = [token for token in noisy[1:-1] if token != MASK]
@@ -235,7 +235,7 @@ def test_sentences_move_whole_among_their_own_places(rate):
         places = sum(a != b for a, b in zip(before, order, strict=True))
         assert places <= np.ceil(rate * len(before))
         moved += places
-        np.testing.assert_array_equal(made["target_ids"][row], clean["token_ids"][row])
+        np.testing.assert_array_equal(made["clean_ids"][row], clean["token_ids"][row])
     assert (moved > 500) if rate else (moved == 0)
 
 

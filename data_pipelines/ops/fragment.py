@@ -19,7 +19,7 @@ def mask_fragment(vocabulary: Vocabulary, length: int, rate: float = 0.5) -> Op:
     of its input tokens in the framed text.
 
     Reads:  token_ids and padding_mask, a text without special tokens, (B, N); seed (B,).
-    Writes: token_ids, padding_mask (B, length), `[CLS] text [SEP]` with the gap; decoder_ids, decoder_positions,
+    Writes: token_ids, padding_mask (B, length), `[CLS] text [SEP]` with the gap; target_ids, target_position_ids,
         labels int32 (B, K), label_weights float32 (B, K).
     """
     cls, sep, pad, mask = (vocabulary[token] for token in (CLS, SEP, PAD, MASK))
@@ -39,8 +39,8 @@ def mask_fragment(vocabulary: Vocabulary, length: int, rate: float = 0.5) -> Op:
         step = tf.range(width)[None, :]
         used = step < size[:, None]  # (B, K)
         target = tf.where(used, first[:, None] + step, 1)
-        features["decoder_positions"] = tf.where(used, target - 1, 0)
-        features["decoder_ids"] = tf.where(used, tf.gather(token_ids, target - 1, batch_dims=1), pad)
+        features["target_position_ids"] = tf.where(used, target - 1, 0)
+        features["target_ids"] = tf.where(used, tf.gather(token_ids, target - 1, batch_dims=1), pad)
         features["labels"] = tf.where(used, tf.gather(token_ids, target, batch_dims=1), pad)
         features["label_weights"] = tf.cast(used, tf.float32)
         features["token_ids"] = replace(token_ids, hidden, mask, drawable, fold(seed, 1))

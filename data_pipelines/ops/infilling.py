@@ -17,7 +17,7 @@ def permute_sentences(rate: float = 1.0) -> Op:
     """Shuffles ceil(rate * n) of n sentences among their own places; 1 shuffles all.
 
     Reads:  token_ids, padding_mask, sentence_start, (B, L), and those of word_start, ... that are there; seed (B,).
-    Writes: the same, moved; target_ids and target_mask, the text as it was, unless an earlier op has kept it.
+    Writes: the same, moved; clean_ids and clean_mask, the text as it was, unless an earlier op has kept it.
     """
 
     def op(features):
@@ -47,7 +47,7 @@ def infill_text(mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str =
     starts at a word of its own. As in the released code spans may run into each other, so that fewer words vanish.
 
     Reads:  token_ids, padding_mask and `units`, (B, L), a text without special tokens; seed (B,).
-    Writes: token_ids, padding_mask (B, L), the shorter text; target_ids and target_mask as `permute_sentences`.
+    Writes: token_ids, padding_mask (B, L), the shorter text; clean_ids and clean_mask as `permute_sentences`.
         A text that insertions would make longer than L takes only as many as there is room for.
     Drops:  word_start and its kin, which no longer fit.
     """
@@ -73,7 +73,7 @@ def infill_text(mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str =
 
 def keep_target(features) -> dict:
     """Keeps the text as it is for the decoder, unless an earlier op has done so."""
-    clean = {"target_ids": features["token_ids"], "target_mask": features["padding_mask"]}
+    clean = {"clean_ids": features["token_ids"], "clean_mask": features["padding_mask"]}
     return {**clean, **features}
 
 

@@ -61,21 +61,21 @@ def frame_denoising(vocabulary: Vocabulary, length: int) -> Op:
 
     `[CLS]` and `[SEP]` play `<s>` and `</s>`. The decoder reads `</s> <s> clean` and answers `<s> clean </s>`.
 
-    Reads:  token_ids and padding_mask (B, N), the noisy text; target_ids and target_mask, the clean one.
-    Writes: token_ids, padding_mask, `<s> noisy </s>`; decoder_ids, labels, label_weights float32; all (B, length).
-    Drops:  target_ids, target_mask, word_start and its kin.
+    Reads:  token_ids and padding_mask (B, N), the noisy text; clean_ids and clean_mask, the clean one.
+    Writes: token_ids, padding_mask, `<s> noisy </s>`; target_ids, labels, label_weights float32; all (B, length).
+    Drops:  clean_ids, clean_mask, word_start and its kin.
     """
     bos, eos, pad = vocabulary[CLS], vocabulary[SEP], vocabulary[PAD]
 
     def op(features):
         features = {name: value for name, value in features.items() if name not in STARTS}
-        clean, _ = frame(features.pop("target_ids"), features.pop("target_mask"), bos, eos, pad, length)
+        clean, _ = frame(features.pop("clean_ids"), features.pop("clean_mask"), bos, eos, pad, length)
         features["token_ids"], features["padding_mask"] = frame(
             features["token_ids"], features["padding_mask"], bos, eos, pad, length
         )
         features["labels"] = clean
         features["label_weights"] = tf.cast(clean != pad, tf.float32)
-        features["decoder_ids"] = tf.pad(clean[:, :-1], [[0, 0], [1, 0]], constant_values=eos)
+        features["target_ids"] = tf.pad(clean[:, :-1], [[0, 0], [1, 0]], constant_values=eos)
         return features
 
     return op

@@ -21,7 +21,7 @@ def corrupt_spans(
     lengths depend on n only, and there is no sentinel behind the last span. Both sides end with `eos_id`.
 
     Reads:  token_ids and padding_mask, (B, length), a text without special tokens; seed (B,).
-    Writes: token_ids, padding_mask (B, I); decoder_ids, labels (B, T), label_weights float32 (B, T), with I and T
+    Writes: token_ids, padding_mask (B, I); target_ids, labels (B, T), label_weights float32 (B, T), with I and T
         what `corrupted_lengths` gives; the decoder starts with `pad_id`.
 
     Args:
@@ -51,7 +51,7 @@ def corrupt_spans(
         text = tf.where(hidden, token_ids, marks), real & (hidden | opens)
         labels, used = ended(*text, target_length, eos_id, pad_id)
         features["labels"], features["label_weights"] = labels, tf.cast(used, tf.float32)
-        features["decoder_ids"] = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=pad_id)
+        features["target_ids"] = tf.pad(labels[:, :-1], [[0, 0], [1, 0]], constant_values=pad_id)
         return features
 
     return op

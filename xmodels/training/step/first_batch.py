@@ -6,7 +6,7 @@ import numpy as np
 
 from data_pipelines.errors import DataError
 
-WORDS = ("token_ids", "target_ids", "decoder_token_ids")  # features that hold ids of the vocabulary
+WORDS = ("token_ids", "target_ids")  # features that hold ids of the vocabulary
 
 
 def check_lengths(batch: Mapping, backbone, where: str = "The first batch") -> None:
