@@ -1,5 +1,6 @@
 """GPT is fine-tuned as its paper says: input strings, one extract token, new rows, and language modelling beside the task."""
 
+import dataclasses
 import json
 import re
 import types
@@ -26,6 +27,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
 from xmodels.export.predictor import Predictor
+from xmodels.interfaces.reading import Reading
 from xmodels.jobs.choices import pack_choices
 from xmodels.jobs.finetuning_texts import TOKEN_TABLE, with_rows
 from xmodels.jobs.finetunings.classify import Labels
@@ -36,10 +38,10 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.gpt import Gpt, GptConfig
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.systems import gpt as gpt_system
 from xmodels.tasks.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.choose import Choose
 from xmodels.tasks.classify import Classify
-from xmodels.tasks.readings import extract, pooled
 from xmodels.tasks.similarity import Similarity
 from xmodels.training.optimizers.optimization import Optimization
 
@@ -61,10 +63,6 @@ def backbone():
     for variable in found.variables:  # so that all that could differ does
         variable.assign_add(np.random.default_rng(0).normal(0, 0.2, variable.shape))
     return found
-
-
-def reading(tokenizer):
-    return extract.Reading(tokenizer.vocabulary)
 
 
 def built(task, backbone, batch):
@@ -100,15 +98,15 @@ def test_texts_are_framed_as_in_figure_1(words):
         [START, w + 1, w + 2, DELIMITER, w + 4, EXTRACT], [START, w + 4, DELIMITER, w + 1, w + 2, EXTRACT]
     ]  # fmt: skip
     asked = [ChoiceQuestion("w1 w2", "w3", ["w4", "w5 w6"], 0, ""), ChoiceQuestion("w1", "w3", ["w4"] * 3, 0, "")]
-    three = pack_choices(asked, words, 24, reading(words))
+    three = pack_choices(asked, words, 24, gpt_system.READING)
     assert three["token_ids"].shape[:2] == (2, 3) and three["choice_weights"].tolist() == [[1, 1, 0], [1, 1, 1]]
     assert three["token_ids"][0, 1, :8].tolist() == [
         START, w + 1, w + 2, w + 3, DELIMITER, w + 5, w + 6, EXTRACT
     ]  # fmt: skip
     assert not three["padding_mask"][0, 2].any()
-    short = pack_choices(asked[:1], words, 7, reading(words))  # question and choice stay whole
+    short = pack_choices(asked[:1], words, 7, gpt_system.READING)  # question and choice stay whole
     assert short["token_ids"][0, 1].tolist() == [START, w + 1, w + 3, DELIMITER, w + 5, w + 6, EXTRACT]
-    bert = pack_choices(asked[:1], words, 24, pooled.Reading())
+    bert = pack_choices(asked[:1], words, 24, Reading())
     assert bert["segment_ids"][0, 1, :8].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
@@ -134,14 +132,13 @@ def test_added_tokens_stand_behind_all_others_and_come_out_of_no_text(kind, tmp_
 # What it computes.
 
 
-class AtGivenPlaces(extract.Reading):
-    """Hugging Face is told where to read."""
+def at_places(places):
+    """GPT's reading, but the state that answers stands at given places, as Hugging Face is told them."""
 
-    def __init__(self, places):
-        self.places = places
+    def summary(outputs, batch):
+        return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], places.reshape(-1, 1, 1), axis=1), 1)
 
-    def summary(self, outputs, batch):
-        return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], self.places.reshape(-1, 1, 1), axis=1), 1)
+    return dataclasses.replace(gpt_system.READING, summary=summary)
 
 
 class WithSegments:
@@ -161,7 +158,7 @@ def double_heads():
     case, backbone = golden("gpt1/double_heads"), network("gpt1/double_heads")
     inputs = {"token_ids": case.inputs["token_ids"], "padding_mask": case.inputs["padding_mask"].astype(bool)}
     batch = labelled({**inputs, "choice_weights": np.ones((2, 3), np.float32)}, case.inputs["mc_labels"])
-    task = Choose(backbone.config, [], AtGivenPlaces(case.inputs["mc_token_positions"]))
+    task = Choose(backbone.config, [], at_places(case.inputs["mc_token_positions"]))
     task.forward(backbone, batch)
     task.head.kernel.assign(case.weights["multiple_choice_head.summary.weight"].T)
     task.head.bias.assign(case.weights["multiple_choice_head.summary.bias"])
@@ -204,7 +201,7 @@ def flat(inputs, name):
 
 
 def test_padding_behind_the_extract_token_changes_nothing(words, backbone):
-    task = Classify(backbone.config, "ab", reading(words))
+    task = Classify(backbone.config, "ab", gpt_system.READING)
     short = pack_texts([("w1 w2 w3 w4",)], words, 24, frames.GPT)
     built(task, backbone, short)
     long = {name: np.pad(value, [(0, 0), (0, 9)]) for name, value in short.items()}
@@ -216,14 +213,14 @@ def test_padding_behind_the_extract_token_changes_nothing(words, backbone):
 
 
 def test_similarity_has_no_order(words, backbone):
-    task = Similarity(backbone.config, "abc", reading(words))
+    task = Similarity(backbone.config, "abc", gpt_system.READING)
     pairs = [("w1 w2 w3", "w4"), ("w5", "w5 w6"), ("w7 w8", "w9 w9")]
     one, other = (pack_texts(x, words, 24, frames.GPT, task.orders) for x in (pairs, [(b, a) for a, b in pairs]))
     built(task, backbone, one)
     found, turned = (np.array(task.forward(backbone, batch)["logits"]) for batch in (one, other))
     np.testing.assert_allclose(found, turned, atol=1e-6 * np.abs(found).max())
     assert np.ptp(found, axis=0).min() > 0.01  # pairs differ
-    once = Classify(backbone.config, "abc", reading(words))
+    once = Classify(backbone.config, "abc", gpt_system.READING)
     batches = [{name: value[:, order] for name, value in one.items()} for order in (0, 1)]
     built(once, backbone, batches[0])
     bias = np.array(once.head.bias)
@@ -233,7 +230,7 @@ def test_similarity_has_no_order(words, backbone):
 
 
 def test_choices_are_judged_alone_and_those_that_are_missing_never_win(words, backbone):
-    task = Choose(backbone.config, [], reading(words))
+    task = Choose(backbone.config, [], gpt_system.READING)
     choices = ["w4", "w5 w6", "w7"]
     asked = [ChoiceQuestion("w1", "w2", [choices[i] for i in order], 0, "") for order in ((0, 1, 2), (2, 0, 1), (0, 1))]
     batch = pack_choices(asked, words, 24, task.reading)
@@ -253,7 +250,7 @@ def a_batch(words):
 
 
 def test_language_modelling_is_a_mean_over_tokens_and_then_over_sequences(words, backbone):
-    task, batch = Classify(backbone.config, "ab", reading(words)), a_batch(words)
+    task, batch = Classify(backbone.config, "ab", gpt_system.READING), a_batch(words)
     built(task, backbone, batch)
     objective = WithLanguageModel(task, 0.5)
     outputs = objective.forward(backbone, batch)
@@ -270,7 +267,7 @@ def test_language_modelling_is_a_mean_over_tokens_and_then_over_sequences(words,
 
 
 def test_missing_choices_are_not_modelled(words, backbone):
-    task = Choose(backbone.config, [], reading(words))
+    task = Choose(backbone.config, [], gpt_system.READING)
     asked = [ChoiceQuestion("w1", "w2", ["w3", "w4", "w5"], 0, ""), ChoiceQuestion("w1", "w2", ["w3", "w4"], 0, "")]
     batch = labelled(pack_choices(asked, words, 24, task.reading), [0, 1])
     built(task, backbone, batch)
@@ -280,7 +277,7 @@ def test_missing_choices_are_not_modelled(words, backbone):
 
 
 def test_the_gradient_is_that_of_the_task_and_of_the_language_model_by_its_weight(words, backbone):
-    task, batch = Classify(backbone.config, "ab", reading(words)), a_batch(words)
+    task, batch = Classify(backbone.config, "ab", gpt_system.READING), a_batch(words)
     built(task, backbone, batch)
     joined = {weight: trained_alike(WithLanguageModel(task, weight), backbone, batch) for weight in (0.0, 0.5)}
     alone = trained_alike(task, backbone, batch)

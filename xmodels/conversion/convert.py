@@ -125,6 +125,15 @@ def is_foreign(name: str) -> bool:
     return bool(_split(name)[0])
 
 
+def model_of(name: str) -> str:
+    """The network of a checkpoint of another format, told from its configuration where that suffices."""
+    kind, path = _split(name)
+    if kind == "hf":
+        stored = folder.read_json(os.path.join(path, folder.CONFIG))
+        return formats.table_for(stored.get("model_type"))[1]
+    return load(name).model
+
+
 def _read_ours(path: str) -> Loaded:
     run_model = os.path.join(path, RUN_MODEL)
     if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
@@ -144,7 +153,8 @@ def _read_ours(path: str) -> Loaded:
     if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
         values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
-        return Loaded(model, config, values, vocabularies.read_ours(path), heads, folder.read_labels(path))
+        labels, files = folder.read_labels(path), vocabularies.read_ours(path)
+        return Loaded(model, config, values, files, heads, labels, system=folder.read_system(path))
     table, values = formats.table_of(model), folder.read_weights(source)
     known = {head.label for head in table.heads}
     further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
@@ -157,6 +167,7 @@ def _read_ours(path: str) -> Loaded:
         tokenizer=vocabularies.read_ours(path),
         labels=folder.read_labels(path),
     )
+    loaded = dataclasses.replace(loaded, system=folder.read_system(path))
     if not further:
         return loaded
     heads = loaded.heads | {name.split(".")[1] for name in further}
@@ -173,7 +184,7 @@ def _task_of(name: str) -> str | None:
 def _write_ours(path: str, loaded: Loaded) -> None:
     tokenizer = loaded.tokenizer
     files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
-    folder.write_values(path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels)
+    folder.write_values(path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system)
 
 
 @contextlib.contextmanager

@@ -147,6 +147,7 @@ class Loaded:
         heads: the labels of the heads that `values` holds, such as "masked_lm".
         labels: the names of the classes, where the checkpoint names them.
         warnings: what the reader should know, such as heads that are absent.
+        system: the file in `xmodels/systems`; None where the checkpoint names none.
     """
 
     model: str
@@ -156,6 +157,7 @@ class Loaded:
     heads: frozenset[str] = frozenset()
     labels: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
+    system: str | None = None
 
 
 def models_with_tables() -> list[str]:

@@ -14,10 +14,10 @@ from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.export.causal import generates, objective_of, remembers
-from xmodels.export.task_file import BACKBONE_FOLDER, read_tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
+from xmodels.runs.loaded import BACKBONE_FOLDER, read_tokenizer
 
 GREEDY = Decoding(temperature=0.0)
 SEGMENTS = (256, 16, 1)  # tokens of a prompt that are read at once where a memory goes on; few shapes, so few functions

@@ -3,19 +3,16 @@
 import dataclasses
 import os
 
-from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.errors import CheckpointError
 from data_pipelines.records.records import write_json
-from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
+from xmodels.runs.loaded import BACKBONE_FOLDER, load
 from xmodels.tasks.base import Task
-from xmodels.tasks.find import reading_class, task_class
+from xmodels.tasks.find import task_class
 
 TASK_FILE = "task.json"
-BACKBONE_FOLDER = "backbone"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,32 +94,6 @@ def read_task(run: str) -> TaskDescription:
     return TaskDescription(**values)
 
 
-def read_tokenizer(path: str) -> Tokenizer:
-    """The tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
-
-    Raises:
-        CheckpointError: one of the two is missing or damaged.
-    """
-    source = os.path.join(path, folder.TOKENIZER)
-    values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
-    if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
-        try:
-            return kinds.read_tokenizer(path)
-        except DataError as error:
-            raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
-    lower, longest = values.get("do_lower_case"), values["max_word_characters"]
-    if values.get("tokenizer") != "wordpiece" or type(lower) is not bool or type(longest) is not int or longest < 1:
-        raise CheckpointError(
-            f'{source}: expected "tokenizer": "wordpiece", `do_lower_case` true or false, and `max_word_characters` '
-            f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
-        )
-    try:
-        vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
-    except DataError as error:
-        raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
-    return WordPieceTokenizer(vocabulary, lower, longest)
-
-
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A fine-tuned run in memory.
@@ -158,25 +129,16 @@ def read_run(run: str) -> Run:
     """
     description = read_task(run)
     path = os.path.join(run, BACKBONE_FOLDER)
-    if os.path.isfile(os.path.join(run, folder.WEIGHTS)):
-        path = run
-    elif not os.path.isdir(path):
+    if not os.path.isfile(os.path.join(run, folder.WEIGHTS)) and not os.path.isdir(path):
         raise CheckpointError(
             f"{run}: this fine-tuning was interrupted and has no {BACKBONE_FOLDER}/ yet. Finish it with "
             f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
         )
-    tokenizer = read_tokenizer(path)
-    config, network = folder.read_config(path)
-    if len(tokenizer.vocabulary) != config.vocabulary_size:
-        raise CheckpointError(
-            f"{path}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
-            f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
-        )
+    loaded = load(run)
+    config = loaded.backbone.config
     if description.max_sequence_length > config.max_sequence_length:
         raise CheckpointError(
             f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
             f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
         )
-    reading = reading_class(network)
-    backbone, heads = folder.read_model(path)
-    return Run(description, backbone, heads, tokenizer, reading and reading(tokenizer.vocabulary), path)
+    return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, loaded.reading, loaded.path)

@@ -5,6 +5,7 @@ import shutil
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
+from xmodels import systems
 from xmodels.models.folder import assign, model_class, read_json, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
@@ -45,12 +46,16 @@ def average_checkpoints(model_dir: str, last: int, output_dir: str) -> None:
         raise UsageError(f"--output_dir={output_dir}: exists already; choose another.")
     job = read_json(os.path.join(model_dir, run_folder.CONFIG))
     config = model_class(job["model"]).config_class.from_json(job["config"], model_dir)
+    system = systems.of_model(job.get("system") or job.get("flags", {}).get("system"), job["model"], model_dir)
+    system = system and systems.name_of(system)
     states = states[-last:]
     values = _mean(states)
     tokenizer, partial = open_tokenizer(model_dir), f"{output_dir}.partial"
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
-    write_values(partial, job["model"], config, values, tokenizer.files(), tokenizer.describe(), job.get("labels"))
+    write_values(
+        partial, job["model"], config, values, tokenizer.files(), tokenizer.describe(), job.get("labels"), system
+    )
     os.replace(partial, output_dir)
     say(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
 

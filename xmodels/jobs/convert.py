@@ -1,11 +1,16 @@
 """Converts a checkpoint and says what it held."""
 
+import dataclasses
+
+from xmodels import systems
 from xmodels.conversion import convert
 
 
 def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool) -> None:
     """Converts, and with `check` compares the outputs of both checkpoints on one batch."""
     loaded = convert.load(source, allow_pickle)
+    system = systems.of_model(loaded.system, loaded.model, source)
+    loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
     convert.save(loaded, target)
     heads = ", ".join(sorted(loaded.heads)) or "none"
     parameters = sum(value.size for value in loaded.values.values())

@@ -9,6 +9,7 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.export.task_file import write_task
 from xmodels.jobs import devices, dry_run, step_options
@@ -172,7 +173,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
 
     def hand_over():
         with learner.averaged():
-            run_folder.write_backbone(options.model_dir, backbone, task, tokenizer)
+            run_folder.write_backbone(options.model_dir, backbone, task, tokenizer, loaded.system)
 
     def score(name):
         return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
@@ -258,6 +259,7 @@ def _run(
 ) -> tuple:  # fmt: skip
     """The arguments of `run_folder.claim`; without `data_sha256` the training data are not compared."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
+    job |= {"system": loaded.system} if loaded.system else {}
     job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
     settings = _settings(optimization, tokenizer)
     return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
@@ -328,6 +330,8 @@ def opened(options: Options, kind: Finetuning):
     begun = kind.begin()
     if begun is None:
         loaded = convert.load(options.init_checkpoint)
+        system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
+        loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     return kind.prepare(*begun)
 

@@ -11,10 +11,10 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Loaded
+from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base import Task
-from xmodels.tasks.readings.pooled import NUMBERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Finetuning:
     keep: tuple[str, ...]
     own_flags: tuple[str, ...] = ()
     chosen_by = "accuracy"
-    numbers = NUMBERS
+    numbers = BERT_NUMBERS
 
     def __init__(self, options):
         self.options = options

@@ -10,33 +10,33 @@ from data_pipelines.text.added_tokens import with_tokens
 from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
+from xmodels import systems
 from xmodels.conversion.formats import Loaded
 from xmodels.jobs.finetuning import Finetuning
-from xmodels.models.folder import model_class
 from xmodels.tasks.auxiliary_lm import WithLanguageModel
-from xmodels.tasks.find import reading_class
 from xmodels.training.watching.progress import say
 
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
 class TextFinetuning(Finetuning):
-    """Asks about texts in the way that the network names; see `xmodels/tasks/readings`."""
+    """Asks about texts in the way that the system names, its `READING`."""
 
     reading = None
 
     def prepare(self, loaded, tokenizer):
-        found = reading_class(model_class(loaded.model))
-        if found is None:
+        system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
+        reading = system and system.READING
+        if reading is None:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.options.task} asks about texts, which a network "
                 f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2."
             )
-        self.numbers = found.numbers
-        extended = with_tokens(tokenizer, found.tokens)
+        self.numbers = reading.numbers
+        extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
-        self.reading = found(extended.vocabulary)
+        self.reading = reading
         return loaded, extended
 
     def objective(self, task):

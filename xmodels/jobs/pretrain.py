@@ -188,7 +188,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     if loop.means is None or options.average_checkpoints:  # these weights were not looked at
         watcher.evaluated(state.step)
     means = scores(evaluate() if options.average_checkpoints else loop.means or evaluate(), learner.loss_names)
-    path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer)
+    path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer, options.system)
     facts = {
         "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",

@@ -86,7 +86,7 @@ class Backbone(keras.Model):
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
     packs: ClassVar[bool] = False  # does it read rows of several examples, as `ops.packing` makes them?
     any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
-    reading: ClassVar[str | None] = None  # the file of `xmodels/tasks/readings` by which it answers about texts
+    carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
 
     def __init__(self, config: ModelConfig, **kwargs):

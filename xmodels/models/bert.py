@@ -42,7 +42,6 @@ class Bert(Backbone):
     """
 
     config_class = BertConfig
-    reading = "pooled"
     packs = True
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
 

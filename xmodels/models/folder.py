@@ -95,9 +95,9 @@ def model_class(name: str) -> type[Backbone]:
     return own[-1]
 
 
-def model_name(backbone: Backbone) -> str:
+def name_of(network: type[Backbone]) -> str:
     """The file that defines a network, such as `bert`; the inverse of `model_class`."""
-    return type(backbone).__module__.rsplit(".", 1)[-1]
+    return network.__module__.rsplit(".", 1)[-1]
 
 
 def write_model(
@@ -106,18 +106,20 @@ def write_model(
     heads=None,
     vocabulary: Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
+    system: str | None = None,
 ) -> None:
     """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist.
 
     Args:
         vocabulary: the files of a tokenizer, name -> contents.
         tokenizer: what the tokenizer says of itself.
+        system: the file of `xmodels/systems` that says how the network reads and writes.
     """
     values = values_of("backbone", backbone)
     if heads is not None:
         values |= values_of(heads.prefix, heads)
     labels = getattr(heads, "label_names", None)
-    write_values(path, model_name(backbone), backbone.config, values, vocabulary, tokenizer, labels)
+    write_values(path, name_of(type(backbone)), backbone.config, values, vocabulary, tokenizer, labels, system)
 
 
 def write_values(
@@ -128,11 +130,13 @@ def write_values(
     vocabulary: Mapping[str, bytes] | None = None,
     tokenizer: dict | None = None,
     labels: Sequence[str] | None = None,
+    system: str | None = None,
 ) -> None:
     """Writes named weights into the folder `path`, which must exist, without building the network."""
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
-    files = {CONFIG: json.dumps({"model": model, "config": config.to_json()}, indent=2) + "\n"}
+    named = {"system": system} if system else {}
+    files = {CONFIG: json.dumps({**named, "model": model, "config": config.to_json()}, indent=2) + "\n"}
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
     if labels is not None:
@@ -156,14 +160,26 @@ def read_labels(path: str) -> tuple[str, ...] | None:
     return tuple(labels)
 
 
-def read_config(path: str):
+def read_config(path: str) -> tuple[ModelConfig, type[Backbone]]:
     """The configuration object in a model folder, and the class of its network."""
-    source = os.path.join(path, CONFIG)
-    stored = read_json(source)
-    if set(stored) != {"model", "config"} or not isinstance(stored["config"], dict):
-        raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
+    source, stored = _read_config(path)
     network = model_class(str(stored["model"]))
     return network.config_class.from_json(stored["config"], source), network
+
+
+def read_system(path: str) -> str | None:
+    """The name of the system in a model folder; None where it names none, as those of before systems were named."""
+    return _read_config(path)[1].get("system")
+
+
+def _read_config(path: str) -> tuple[str, dict]:
+    source = os.path.join(path, CONFIG)
+    stored = read_json(source)
+    if set(stored) - {"system"} != {"model", "config"} or not isinstance(stored["config"], dict):
+        raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
+    if not isinstance(stored.get("system", ""), str):
+        raise CheckpointError(f"{source}: `system` must be the name of a system. Found: {stored['system']!r}.")
+    return source, stored
 
 
 def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:

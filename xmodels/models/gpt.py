@@ -39,7 +39,6 @@ class Gpt(Backbone):
 
     config_class = GptConfig
     packs = True
-    reading = "extract"
 
     def __init__(self, config: GptConfig, **kwargs):
         super().__init__(config, **kwargs)

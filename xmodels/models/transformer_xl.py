@@ -156,6 +156,7 @@ class TransformerXL(Backbone):
     """
 
     config_class = TransformerXLConfig
+    carries_memory = True
 
     def __init__(self, config: TransformerXLConfig, **kwargs):
         super().__init__(config, **kwargs)

@@ -50,7 +50,9 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
     """
     before, after = ({**run.get("flags", {}), **run.get("settings", {})} for run in (stored, now))
     fatal = {n: (before[n], after[n]) for n in structural if n in before and before[n] != after[n]}
-    fatal |= _differences(*({n: run.get(n) for n in now if n not in ("flags", "settings")} for run in (stored, now)))
+    fatal |= _differences(
+        *({n: run.get(n) for n in now if n in stored and n not in ("flags", "settings")} for run in (stored, now))
+    )
     if fatal:
         raise UsageError(
             f"--model_dir={folder}: this run was begun with other settings ({_listed(fatal)}). Give the old ones to "

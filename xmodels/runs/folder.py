@@ -142,13 +142,13 @@ def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -
         shutil.copyfile(os.path.join(manifest_folder, MANIFEST), os.path.join(folder, "data_manifest.json"))
 
 
-def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer) -> str:
+def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, system: str | None = None) -> str:
     """Writes `backbone/`, the model folder that is handed over, in one piece. Returns its path."""
     path = os.path.join(folder, "backbone")
     for leftover in (f"{path}.partial", f"{path}.old"):
         shutil.rmtree(leftover, ignore_errors=True)
     os.makedirs(f"{path}.partial")
-    write_model(f"{path}.partial", backbone, objective, tokenizer.files(), tokenizer.describe())
+    write_model(f"{path}.partial", backbone, objective, tokenizer.files(), tokenizer.describe(), system)
     if os.path.isdir(path):
         os.replace(path, f"{path}.old")
     os.replace(f"{path}.partial", path)

@@ -1,11 +1,12 @@
 """Published systems. The folder listing is the only registry: adding a file adds the system."""
 
 import difflib
+import functools
 import importlib
 import pkgutil
 from types import ModuleType
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, UsageError
 
 
 def names() -> list[str]:
@@ -19,3 +20,64 @@ def load(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, names(), 3) or names()
         raise UsageError(f"--system={name}: unknown. Did you mean {' or '.join(near)}? Known: {', '.join(names())}.")
     return importlib.import_module(f"{__name__}.{name}")
+
+
+def of_model(name: str | None, model: str, source: str) -> ModuleType | None:
+    """The system of a model folder; None where no system trains its network.
+
+    Args:
+        name: what the folder says; None where it says nothing, so that the network tells.
+        model: the file of its network in `xmodels/models`.
+        source: names the folder in errors.
+
+    Raises:
+        CheckpointError: there is no such system, or it trains another network.
+    """
+    name = name or default_for(model)
+    if name is None:
+        return None
+    if name not in names():
+        raise CheckpointError(f"{source}: `system` is {name!r}, which is unknown. Known: {', '.join(names())}.")
+    system = load(name)
+    if model_of(system) != model:
+        raise CheckpointError(
+            f"{source}: `system` is {name!r}, which trains {model_of(system)!r}; `model` is {model!r}."
+        )
+    return system
+
+
+@functools.cache
+def default_for(model: str) -> str | None:
+    """The system of a network that names none: the one of the same name, or else the first that trains it."""
+    others = (name for name in names() if name != model)
+    ordered = [model, *others] if model in names() else others
+    return next((name for name in ordered if model_of(load(name)) == model), None)
+
+
+def model_of(system: ModuleType) -> str:
+    """The file of the network that a system trains."""
+    return system.MODEL.__module__.rsplit(".", 1)[-1]
+
+
+def name_of(system: ModuleType) -> str:
+    """The name of a system."""
+    return system.__name__.rsplit(".", 1)[-1]
+
+
+def configuration(system: ModuleType, vocabulary, size: str):
+    """The network of a size: what the system's own `configuration` says, or else the numbers of its `SIZES`."""
+    make = vars(system).get("configuration")
+    if make is not None:
+        return make(vocabulary, size)
+    return system.MODEL.config_class(vocabulary_size=len(vocabulary), **system.SIZES[size])
+
+
+def options_class(system: ModuleType) -> type | None:
+    """The dataclass of the system's own numbers; None where it has none."""
+    return vars(system).get("Options")
+
+
+def recipe(system: ModuleType, vocabulary, records, config, options=None):
+    """The recipe of a network of that configuration, with the system's own numbers where it has some."""
+    own = {} if options is None else {"options": options}
+    return system.recipe(vocabulary, records, config=config, **own)

@@ -13,6 +13,19 @@ from xmodels.systems import universal_transformer
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = AdaptiveUniversalTransformer, False
+READING, WRITING = None, universal_transformer.WRITING
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(universal_transformer.Options):
+    """`ponder_weight` is the cost of a step, tensor2tensor's `act_loss_weight`."""
+
+    ponder_weight: float = 0.01
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.ponder_weight < 0:
+            raise ValueError("`ponder_weight` must be 0 or more.")
 
 
 def recipe(
@@ -20,12 +33,14 @@ def recipe(
     records: Records,
     size: str = "base",
     config: AdaptiveUniversalTransformerConfig | None = None,
+    options: Options | None = None,
 ) -> Recipe:
     """The numbers of the Universal Transformer; pondering costs 0.01 a step."""
+    options = options or Options()
     config = config or AdaptiveUniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    like = universal_transformer.recipe(vocabulary, records, size, config)
+    like = universal_transformer.recipe(vocabulary, records, size, config, options)
     return dataclasses.replace(
         like,
         backbone=lambda: AdaptiveUniversalTransformer(config),
-        objective=lambda: PonderingSeq2Seq(0.1, ponder_weight=0.01),
+        objective=lambda: PonderingSeq2Seq(options.label_smoothing, options.ponder_weight),
     )

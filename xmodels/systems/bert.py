@@ -1,9 +1,12 @@
 """BERT (Devlin et al., 2018): masked LM over word pieces and next sentence prediction."""
 
+import dataclasses
+
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import MASK, Vocabulary
+from xmodels.interfaces.reading import Reading
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -11,12 +14,35 @@ from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bert, False
+READING, WRITING = Reading(), None
 
 
-def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """`masking_rate` is the share of the tokens to hide; None: the share that the records were made for."""
+
+    masking_rate: float | None = None
+
+    def __post_init__(self):
+        if self.masking_rate is not None and not 0 < self.masking_rate < 1:
+            raise ValueError("`masking_rate` must lie between 0 and 1.")
+
+    def rate(self, records: Records) -> float:
+        """The share of the tokens that is hidden."""
+        return records.masking_rate if self.masking_rate is None else self.masking_rate
+
+
+def recipe(
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: BertConfig | None = None,
+    options: Options | None = None,
+) -> Recipe:
     """Appendix A.2 of the paper: batch 256, peak 1e-4 after 10,000 steps, 1,000,000 steps, weight decay 0.01."""
+    options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), records.masking_rate, records.num_predictions)
+    corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), options.rate(records), records.num_predictions)
     return Recipe(
         backbone=lambda: Bert(config),
         objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),

@@ -1,12 +1,28 @@
 """GPT (Radford et al., 2018): a causal language model, later fine-tuned whole."""
 
 from data_pipelines.ops.runs import frame_run
+from data_pipelines.text.frames import GPT, GPT_TOKENS
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.reading import Reading, last_token, normal
+from xmodels.interfaces.writing import Writing
 from xmodels.models.gpt import SIZES, Gpt, GptConfig
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt, False
+# Sections 3.3 and 4.1, and the code of the authors: `_start_ A _delimiter_ B _classify_`, and the state of the last token.
+READING = Reading(
+    frame=GPT,
+    summary=last_token,
+    added_tokens=GPT_TOKENS,
+    asks_first=True,
+    make_initializer=normal,
+    numbers={
+        "learning_rate": 6.25e-5, "warmup_proportion": 0.002, "optimizer": "adamw", "adam_epsilon": 1e-8,
+        "lr_schedule": "gpt_linear", "auxiliary_lm_weight": 0.5,
+    },
+)  # fmt: skip
+WRITING = Writing(objective=lambda config: CausalLM())
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: GptConfig | None = None) -> Recipe:

@@ -4,9 +4,11 @@ from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.gpt2 import SIZES, Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.systems import gpt
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt2, False
+READING, WRITING = gpt.READING, gpt.WRITING
 
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: Gpt2Config | None = None) -> Recipe:

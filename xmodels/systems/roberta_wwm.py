@@ -12,18 +12,28 @@ from data_pipelines.text.vocabulary import MASK, Vocabulary
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.systems import bert
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bert, True
+READING, WRITING = bert.READING, None
+Options = bert.Options
 
 
-def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: BertConfig | None = None) -> Recipe:
+def recipe(
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: BertConfig | None = None,
+    options: Options | None = None,
+) -> Recipe:
     """The numbers of the base model: AdamW, batch 384 at length 512, peak 1e-4 after 10 % of 1,000,000 steps."""
+    options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_whole_words(
         vocabulary[MASK],
         len(vocabulary),
-        records.masking_rate,
+        options.rate(records),
         records.num_predictions,
         replace_unit=records.replace_unit,
     )

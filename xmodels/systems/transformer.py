@@ -1,25 +1,45 @@
 """Transformer (Vaswani et al., 2017): translation, or any other text from text."""
 
+import dataclasses
+
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.writing import Writing
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.schedules.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = Transformer, False
+READING, WRITING = None, Writing(objective=lambda config: Seq2Seq(), reads_source=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """`label_smoothing` is the share of probability that other tokens than the target get (section 5.4)."""
+
+    label_smoothing: float = 0.1
+
+    def __post_init__(self):
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError("`label_smoothing` must be from 0 to below 1.")
 
 
 def recipe(
-    vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerConfig | None = None
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: TransformerConfig | None = None,
+    options: Options | None = None,
 ) -> Recipe:
     """Section 5: 100,000 steps, warm-up of 4,000, label smoothing 0.1. A batch of 25,000 tokens a side is here one of
     about as many examples as that is of sentences; the peak is
     hidden_dim^-0.5 * 4000^-0.5, 7e-4 at 512."""
+    options = options or Options()
     config = config or TransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Transformer(config),
-        objective=lambda: Seq2Seq(0.1),
+        objective=lambda: Seq2Seq(options.label_smoothing),
         frame=frame_parallel(vocabulary, records.sequence_length),
         batch_size=1000,
         num_steps=100_000,

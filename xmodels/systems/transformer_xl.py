@@ -2,12 +2,20 @@
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.writing import Writing
 from xmodels.layers.adaptive import cutoffs_of
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = TransformerXL, False
+READING, WRITING = None, Writing(objective=AdaptiveLM)
+
+
+def configuration(vocabulary: Vocabulary, size: str) -> TransformerXLConfig:
+    """The network of a size, with cutoffs for the vocabulary."""
+    count = len(vocabulary)
+    return TransformerXLConfig(count, cutoffs=cutoffs_of(count), **SIZES[size])
 
 
 def recipe(
@@ -16,8 +24,7 @@ def recipe(
     """The script of the authors for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up, cosine to
     0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in proportion;
     a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
-    size_of_all = len(vocabulary)
-    config = config or TransformerXLConfig(size_of_all, cutoffs=cutoffs_of(size_of_all), **SIZES[size])
+    config = config or configuration(vocabulary, size)
     return Recipe(
         backbone=lambda: TransformerXL(config),
         objective=lambda: AdaptiveLM(config),

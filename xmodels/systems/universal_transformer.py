@@ -9,14 +9,20 @@ from xmodels.training.recipe import Recipe, Records
 from xmodels.training.schedules.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = UniversalTransformer, False
+READING, WRITING, Options = None, transformer.WRITING, transformer.Options
 
 
 def recipe(
-    vocabulary: Vocabulary, records: Records, size: str = "base", config: UniversalTransformerConfig | None = None
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: UniversalTransformerConfig | None = None,
+    options: Options | None = None,
 ) -> Recipe:
     """The numbers of the Transformer, but warm-up, peak and beta2 of tensor2tensor's later `transformer_base_v3`."""
+    options = options or Options()
     config = config or UniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    like = transformer.recipe(vocabulary, records, size, config)
+    like = transformer.recipe(vocabulary, records, size, config, options)
     return dataclasses.replace(
         like,
         backbone=lambda: UniversalTransformer(config),

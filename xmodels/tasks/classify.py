@@ -4,10 +4,10 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
+from xmodels.interfaces.reading import Reading
 from xmodels.layers.dropout import Dropout
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 from xmodels.tasks.base import Task
-from xmodels.tasks.readings.pooled import Reading
 
 
 class Classify(Task):

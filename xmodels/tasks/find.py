@@ -1,4 +1,4 @@
-"""Tasks, and ways to read texts for them, by the names of their files. The folders are the only registries."""
+"""Tasks by the names of their files. The folder is the only registry."""
 
 import importlib
 import importlib.util
@@ -14,12 +14,3 @@ def task_class(name: str) -> type[Task] | None:
     module = importlib.import_module(path)
     own = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Task) and c.__module__ == path]
     return own[-1] if own else None
-
-
-def reading_class(network: type):
-    """How a class of networks reads texts that it answers: `xmodels/tasks/readings/NAME.py`, as its `reading` names it.
-
-    None where it names none.
-    """
-    name = getattr(network, "reading", None)
-    return importlib.import_module(f"xmodels.tasks.readings.{name}").Reading if name else None

@@ -53,7 +53,7 @@ class Program:
     @property
     def carries(self) -> bool:
         """Whether a memory goes on from batch to batch."""
-        return hasattr(self.backbone, "remember_nothing")
+        return self.backbone.carries_memory
 
     def state(self) -> tuple:
         """The weights and the optimizer's variables, as `step` takes and returns them."""

@@ -83,7 +83,7 @@ class Learner:
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
         decay = self.memory.ema_decay
         self.average = MovingAverage(self.trained_weights(), decay) if decay else None
-        remembers = hasattr(self.backbone, "remember_nothing")
+        remembers = self.backbone.carries_memory
         rows = len(self.batch["token_ids"])
         self.carried = Carried(self.backbone, rows, self.memory.micro_batches) if remembers else None
         self.guard = Guard(self)

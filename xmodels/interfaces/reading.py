@@ -1,0 +1,63 @@
+"""How texts enter a network: the special tokens around them, the state that answers about them, the numbers of a fine-tuning."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from data_pipelines.text.frames import BERT, Frame
+from xmodels.layers.initialization import truncated_normal
+
+# Devlin et al., 2018, appendix A.3: the middle of the ranges.
+BERT_NUMBERS = {
+    "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
+}  # fmt: skip
+
+
+def pooled(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
+    """(B, D), what the network makes of the first token of each sequence (Devlin et al., 2018, section 4.1)."""
+    return outputs["pooled_output"]
+
+
+def first_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
+    """(B, D), the state of the first token of each sequence (B, L)."""
+    return outputs["sequence_output"][:, 0]
+
+
+def last_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
+    """(B, D), the state of the last real token of each sequence (B, L), behind which padding stands."""
+    count = ops.sum(ops.cast(batch["padding_mask"], "int32"), axis=-1)  # (B,)
+    place = ops.reshape(ops.maximum(count - 1, 0), (-1, 1, 1))  # (B, 1, 1)
+    return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], place, axis=1), 1)
+
+
+def normal(stddev: float) -> keras.initializers.Initializer:
+    """A normal distribution."""
+    return keras.initializers.RandomNormal(stddev=stddev)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How a system reads the texts of a task. The defaults are BERT's.
+
+    Attributes:
+        frame: where special tokens stand around the texts.
+        summary: (outputs of the network, batch of B sequences) -> (B, D), the state that answers.
+        added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
+        asks_first: whether a question stands with its context, and not with the choice that answers it.
+        make_initializer: (stddev) -> the initializer of the kernel of a head.
+        numbers: flags of `finetune` and what holds where they are not given.
+    """
+
+    frame: Frame = BERT
+    summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
+    added_tokens: tuple[str, ...] = ()
+    asks_first: bool = False
+    make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
+    numbers: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(BERT_NUMBERS))
+
+    def initializer(self, config) -> keras.initializers.Initializer:
+        """The initializer of the kernel of a head; make one for each."""
+        return self.make_initializer(config.initializer_stddev)

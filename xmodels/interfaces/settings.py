@@ -1,0 +1,73 @@
+"""Numbers that are set by name: `name=value,name=value`, typed by the fields of a dataclass."""
+
+import dataclasses
+import difflib
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines.errors import UsageError
+
+NEXT = re.compile(r",(?=\s*\w+\s*=)")  # values may hold commas, as those of tuples do
+WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def parse(text: str | None) -> dict[str, str]:
+    """{name: value} of `name=value,name=value`. Raises a UsageError where a part is none, or a name stands twice."""
+    found: dict[str, str] = {}
+    for part in NEXT.split(text or ""):
+        if not part.strip():
+            continue
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--set={part.strip()}: expected NAME=VALUE, such as --set=label_smoothing=0.2.")
+        if name in found:
+            raise UsageError(f"--set={name}: given twice, as {found[name]} and as {value}.")
+        found[name] = value
+    return found
+
+
+def typed(name: str, value: str, kind: Any) -> Any:
+    """The value of a field of type `kind`. Raises a UsageError that says what was expected."""
+    if isinstance(kind, types.UnionType):  # int | None
+        if value.lower() == "none":
+            return None
+        (kind,) = (each for each in typing.get_args(kind) if each is not type(None))
+    try:
+        if kind is bool:
+            return WORDS[value.lower()]
+        if typing.get_origin(kind) is tuple:
+            inner = typing.get_args(kind)[0]
+            return tuple(inner(each) for each in value.strip("()[]").split(",") if each.strip())
+        return kind(value)
+    except (KeyError, ValueError):
+        expected = {bool: "true or false", int: "a whole number", float: "a number"}.get(
+            kind, "numbers parted by commas"
+        )
+        raise UsageError(f"--set={name}={value}: expected {expected}.") from None
+
+
+def apply(instance: Any, given: Mapping[str, str]) -> Any:
+    """A dataclass with the fields that `given` names changed.
+
+    Raises:
+        UsageError: a value is of another type, or the dataclass refuses it.
+    """
+    kinds = {field.name: field.type for field in dataclasses.fields(instance)}
+    try:
+        return dataclasses.replace(instance, **{name: typed(name, text, kinds[name]) for name, text in given.items()})
+    except ValueError as error:
+        raise UsageError(f"--set={','.join(f'{n}={v}' for n, v in given.items())}: {error}") from None
+
+
+def check_known(given: Mapping[str, str], known: Mapping[str, list[str]]) -> None:
+    """Raises a UsageError for the first name that is in none of the lists of `known`, {whose they are: names}."""
+    everything = [name for names in known.values() for name in names]
+    for name, value in given.items():
+        if name not in everything:
+            near = difflib.get_close_matches(name, everything, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            listed = "; ".join(f"{whose}: {', '.join(names) or 'none'}" for whose, names in known.items())
+            raise UsageError(f"--set={name}={value}: unknown name.{hint} Known of {listed}.")

@@ -1,0 +1,37 @@
+"""How texts leave a network that generates: where they begin and end, and what turns states into tokens."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from data_pipelines.text.vocabulary import EOS, PAD, SEP, Vocabulary
+from xmodels.objectives.base import Objective
+
+
+@dataclasses.dataclass(frozen=True)
+class Writing:
+    """How a system writes text, token by token.
+
+    Attributes:
+        objective: configuration of the network -> an objective with `logits(states (..., D), backbone) -> (..., V)`, whose
+            weights stand in the model folder.
+        reads_source: whether it writes the target of a source, which an encoder reads; else it continues a prompt.
+        start: of a target: the role of the token that the decoder reads first.
+        end: the roles of the token that ends a text; the first that a vocabulary has.
+        num_beams, length_penalty: of an exported beam search, where nothing else is asked for.
+    """
+
+    objective: Callable[[Any], Objective]
+    reads_source: bool = False
+    start: str = PAD
+    end: tuple[str, ...] = (EOS, SEP)
+    num_beams: int = 4
+    length_penalty: float = 0.6
+
+    def start_id(self, vocabulary: Vocabulary) -> int:
+        """The token that the decoder reads first."""
+        return vocabulary[self.start]
+
+    def end_id(self, vocabulary: Vocabulary) -> int:
+        """The token that ends a text."""
+        return next((vocabulary[role] for role in self.end if role in vocabulary), vocabulary[self.end[-1]])

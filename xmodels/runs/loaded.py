@@ -1,0 +1,171 @@
+"""A run, a model folder or somebody else's checkpoint, resolved once: its system, network, tokenizer, and how it reads and writes."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.text import kinds
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
+from xmodels import systems
+from xmodels.conversion import convert
+from xmodels.interfaces.reading import Reading
+from xmodels.interfaces.writing import Writing
+from xmodels.models import folder
+from xmodels.models.backbone import Backbone, ModelConfig
+
+BACKBONE_FOLDER = "backbone"  # of a run
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """What a checkpoint holds.
+
+    Attributes:
+        source: the folder or `hf:FOLDER` as it was named.
+        path: the model folder; of somebody else's checkpoint `source`.
+        system: the file of `xmodels/systems`; None where no system trains the network.
+        network: the class of the network.
+        reading: how texts enter it; None where the system reads no texts for tasks.
+        writing: how texts leave it; None where the system does not generate.
+    """
+
+    source: str
+    path: str
+    system: str | None
+    network: type[Backbone]
+    reading: Reading | None
+    writing: Writing | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded(Identity):
+    """A checkpoint in memory.
+
+    Attributes:
+        backbone: with its weights.
+        heads: the weights of objectives and tasks, by name: `objective.…`.
+        tokenizer: of its vocabulary.
+    """
+
+    backbone: Backbone
+    heads: dict[str, np.ndarray]
+    tokenizer: Tokenizer
+
+    def assign(self, part) -> None:
+        """Gives an objective or task that is built its weights. Raises a CheckpointError where they do not fit."""
+        folder.assign(part.prefix, part, self.heads, os.path.join(self.path, folder.WEIGHTS))
+
+    def objective(self):
+        """What turns the states of the network into tokens, with its weights."""
+        objective = self.writing.objective(self.backbone.config)
+        self.assign(objective)
+        return objective
+
+
+def model_folder(source: str) -> str:
+    """Where the network of a run lies; of a model folder the folder itself."""
+    inner = os.path.join(source, BACKBONE_FOLDER)
+    return inner if os.path.isdir(inner) else source
+
+
+def identify(source: str) -> Identity:
+    """What a run folder, a model folder, `hf:FOLDER` or `tf1:PREFIX` holds; reads no weights.
+
+    Raises:
+        CheckpointError: it is none of these, or damaged.
+    """
+    if convert.is_foreign(source):
+        path, name, model = source, None, convert.model_of(source)
+    else:
+        path = model_folder(source)
+        config, network = folder.read_config(path)
+        name, model = folder.read_system(path), folder.name_of(network)
+    return _identity(source, path, name, model)
+
+
+def _identity(source: str, path: str, name: str | None, model: str) -> Identity:
+    system = systems.of_model(name, model, source)
+    if system is None:
+        return Identity(source, path, None, folder.model_class(model), None, None)
+    return Identity(source, path, systems.name_of(system), folder.model_class(model), system.READING, system.WRITING)
+
+
+def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config) -> Loaded:
+    """Reads what `identify` finds.
+
+    Args:
+        change: changes fields of the configuration that no weight depends on.
+
+    Raises:
+        CheckpointError: the files are damaged, or do not fit each other.
+    """
+    if convert.is_foreign(source):
+        return _load_foreign(source, change)
+    found = identify(source)
+    tokenizer = read_tokenizer(found.path)
+    config, network = folder.read_config(found.path)
+    check_vocabulary(found.path, tokenizer, config)
+    weights = os.path.join(found.path, folder.WEIGHTS)
+    values = folder.read_weights(weights)
+    backbone = network(change(found, config)).initialize()
+    folder.assign("backbone", backbone, values, weights)
+    return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)
+
+
+def _load_foreign(source: str, change) -> Loaded:
+    checkpoint = convert.load(source)
+    found = _identity(source, source, checkpoint.system, checkpoint.model)
+    if checkpoint.tokenizer is None:
+        raise CheckpointError(
+            f"{source}: holds no vocabulary, and text cannot be read without. Put the files of its tokenizer there, such "
+            "as vocab.json and merges.txt."
+        )
+    tokenizer = checkpoint.tokenizer.open()
+    check_vocabulary(source, tokenizer, checkpoint.config)
+    backbone = found.network(change(found, checkpoint.config)).initialize()
+    folder.assign("backbone", backbone, checkpoint.values, source)
+    return Loaded(**vars(found), backbone=backbone, heads=_heads(checkpoint.values), tokenizer=tokenizer)
+
+
+def _heads(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: value for name, value in values.items() if name.startswith("objective.")}
+
+
+def check_vocabulary(source: str, tokenizer: Tokenizer, config: ModelConfig) -> None:
+    """Raises a CheckpointError unless the vocabulary is as large as the table of the network."""
+    if len(tokenizer.vocabulary) != config.vocabulary_size:
+        raise CheckpointError(
+            f"{source}: the vocabulary holds {len(tokenizer.vocabulary)} tokens, but the network has "
+            f"{config.vocabulary_size} (`vocabulary_size` in {folder.CONFIG}); they are not of the same model."
+        )
+
+
+def read_tokenizer(path: str) -> Tokenizer:
+    """The tokenizer of a model folder, from its vocabulary files and tokenizer_config.json.
+
+    Raises:
+        CheckpointError: one of the two is missing or damaged.
+    """
+    source = os.path.join(path, folder.TOKENIZER)
+    values = {"max_word_characters": MAX_WORD_CHARACTERS, **folder.read_json(source)}  # converted models lack it
+    if values.get("tokenizer") in set(kinds.KINDS) - {"wordpiece"}:
+        try:
+            return kinds.read_tokenizer(path)
+        except DataError as error:
+            raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
+    lower, longest = values.get("do_lower_case"), values["max_word_characters"]
+    if values.get("tokenizer") != "wordpiece" or type(lower) is not bool or type(longest) is not int or longest < 1:
+        raise CheckpointError(
+            f'{source}: expected "tokenizer": "wordpiece", `do_lower_case` true or false, and `max_word_characters` '
+            f"a whole number above 0. Found: {values.get('tokenizer')!r:.40}, {lower!r:.40} and {longest!r:.40}."
+        )
+    try:
+        vocabulary = Vocabulary.read(os.path.join(path, folder.VOCABULARY))
+    except DataError as error:
+        raise CheckpointError(f"{path}: not a whole model folder. {error}") from None
+    return WordPieceTokenizer(vocabulary, lower, longest)
