@@ -45,6 +45,11 @@ class Command:
     def string(self, name: str, default: str | None, text: str, required: bool = False) -> None:
         self._define(flags.DEFINE_string, name, default, text, required=required)
 
+    def settings(self, name: str, text: str) -> None:
+        """A string; given several times, the parts are joined by commas."""
+        flags.DEFINE_multi_string(name, None, text, flag_values=self.values)
+        self.sections[-1][1].append(name)
+
     def integer(self, name: str, default: int | None, text: str, minimum: int = 0) -> None:
         self._define(flags.DEFINE_integer, name, default, text, lower_bound=minimum)
 
@@ -100,7 +105,8 @@ class Command:
         return {name: self.values[name].default for _, names in self.sections for name in names}
 
     def __getitem__(self, name: str):
-        return self.values[name].value
+        value = self.values[name].value
+        return ",".join(value) if isinstance(value, list) else value
 
     def options(self) -> dict:
         """All flags and their values."""

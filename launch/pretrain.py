@@ -20,6 +20,7 @@ COMMAND.string("system", None, "Published system, such as bert, bert_wwm or gpt2
 COMMAND.string(
     "size", "base", "Size of the network, such as tiny, mini, base or large; which there are depends on the system."
 )
+COMMAND.settings("set", "NAME=VALUE: a number of the system or a field of its network's configuration, such as label_smoothing=0.2 or dropout=0.2; several parted by commas, or the flag again.")  # fmt: skip
 COMMAND.string("model_config_file", None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.")
 COMMAND.alias("bert_config_file", "model_config_file")
 COMMAND.string("init_checkpoint", None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.")  # fmt: skip

@@ -14,6 +14,9 @@ COMMAND = Command(
 COMMAND.section("Model")
 COMMAND.string("system", None, "Published system, as of `xmodels pretrain`.", required=True)
 COMMAND.string("size", "base", "Size of the network.")
+COMMAND.settings(
+    "set", "NAME=VALUE: a number of the system or a field of its network's configuration; see `xmodels pretrain`."
+)
 COMMAND.string("vocab_file", None, "Vocabulary; only its length matters, so that vocab_size will do.")
 COMMAND.integer("vocab_size", 30522, "Pieces of the vocabulary, without vocab_file.", minimum=1)
 COMMAND.section("Training")

@@ -53,11 +53,11 @@ def test_the_doctor_counts_weights_of_clusters_as_they_are(division):
 
 def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
     path = tmp_path / "xl.json"
-    options = types.SimpleNamespace(model_config_file=str(path), size="tiny", system="transformer_xl")
+    options = types.SimpleNamespace(model_config_file=str(path), size="tiny", system="transformer_xl", set=None)
     system = systems.load("transformer_xl")
     for values in (PLAIN, {"model": "transformer_xl", "config": PLAIN}):
         path.write_text(json.dumps(values))
-        config = chosen_config(options, system, 60)
+        config = chosen_config(options, system, range(60))
         assert (config.cutoffs, config.clamp_length, config.same_length) == ((12, 30), 40, True)
     for change, said in (
         ({"cutoffs": [30, 12]}, "`cutoffs` must rise, and end below the vocabulary of 60. Found: .30, 12."),
@@ -68,7 +68,7 @@ def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
     ):
         path.write_text(json.dumps(PLAIN | change))
         with pytest.raises(CheckpointError, match=said):
-            chosen_config(options, system, 60)
+            chosen_config(options, system, range(60))
 
 
 @pytest.fixture(scope="module")

@@ -61,3 +61,8 @@ class Reading:
     def initializer(self, config) -> keras.initializers.Initializer:
         """The initializer of the kernel of a head; make one for each."""
         return self.make_initializer(config.initializer_stddev)
+
+    def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
+        """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""
+        call = backbone.summarize if self.summary is pooled else backbone
+        return call(batch, training=training)

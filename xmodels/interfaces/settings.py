@@ -56,8 +56,9 @@ def apply(instance: Any, given: Mapping[str, str]) -> Any:
         UsageError: a value is of another type, or the dataclass refuses it.
     """
     kinds = {field.name: field.type for field in dataclasses.fields(instance)}
+    values = {name: typed(name, text, kinds[name]) for name, text in given.items()}
     try:
-        return dataclasses.replace(instance, **{name: typed(name, text, kinds[name]) for name, text in given.items()})
+        return dataclasses.replace(instance, **values)
     except ValueError as error:
         raise UsageError(f"--set={','.join(f'{n}={v}' for n, v in given.items())}: {error}") from None
 

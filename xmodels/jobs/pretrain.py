@@ -18,6 +18,7 @@ from xmodels.conversion import convert
 from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
 from xmodels.jobs.language_modelling.measures import of_training
 from xmodels.jobs.step_options import StepOptions
+from xmodels.jobs.system_settings import own_options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs import report as run_report
@@ -37,7 +38,7 @@ BATCH = (
     "example_weights", "pack_ids", "position_ids", "pack_starts", "target_ids", "target_position_ids",
 )  # fmt: skip
 STRUCTURAL = (
-    "system", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
+    "system", "set", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
     "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
 )  # fmt: skip
 
@@ -49,6 +50,7 @@ class Options(StepOptions):
     system: str
     model_dir: str
     size: str = "base"
+    set: str | None = None
     data_dir: str | None = None
     input_file: str | None = None
     vocab_file: str | None = None
@@ -109,6 +111,7 @@ def pretrain(options: Options) -> dict[str, float]:
     system = systems.load(options.system)
     preflight.check_writable(options.model_dir)
     pretraining_network.check_size(options, system)
+    own_options(options.set, system)  # raises what is wrong with it
     average.check(options.ema_decay, options.average_checkpoints)
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)
@@ -123,7 +126,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     records = pretraining_records.record_sizes(options, source)
     pretraining_records.check_words(options, source, system)
     check_contents(source, len(vocabulary))
-    config = pretraining_network.chosen_config(options, system, len(vocabulary))
+    config = pretraining_network.chosen_config(options, system, vocabulary)
     replicas = strategy.num_replicas_in_sync
     recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config, replicas)
     pretraining_network.check_sizes(options, recipe, replicas)

@@ -11,11 +11,13 @@ from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records.checks import count_ids
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels import systems
 from xmodels.conversion.formats import Loaded, config_from, has_table, table_of
+from xmodels.jobs import system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.models.backbone import ModelConfig
-from xmodels.models.folder import assign, read_json
+from xmodels.models.folder import assign, name_of, read_json
 from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import say
@@ -34,23 +36,29 @@ def check_size(options, system) -> None:
         raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.{hint}")
 
 
-def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
-    """The configuration that --model_config_file names; None where --size decides.
+def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
+    """The configuration that --model_config_file or --size names, with what --set changes of it.
 
     Raises:
-        UsageError: its vocabulary has another size than that of the records.
+        UsageError: its vocabulary has another size than that of the records, or --set does not suit it.
         CheckpointError: it is no configuration of the system's network.
     """
-    if not options.model_config_file:
-        return None
+    if options.model_config_file:
+        config = _config_of_file(options, system, len(vocabulary))
+    else:
+        config = systems.configuration(system, vocabulary, options.size)
+    return system_settings.network_config(options.set, system, config)
+
+
+def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
     values = read_json(options.model_config_file)
     config_class = system.MODEL.config_class
     if "config" in values:  # a config.json of ours
         config = config_class.from_json(values["config"], options.model_config_file)
-    elif not has_table(_module_name(system.MODEL)):  # then nobody else's config.json says the same
+    elif not has_table(systems.model_of(system)):  # then nobody else's config.json says the same
         config = config_class.from_json(values, options.model_config_file)
     else:
-        table = table_of(_module_name(system.MODEL))
+        table = table_of(systems.model_of(system))
         form = table.tensorflow1 or table.hugging_face
         config = config_from(form, values, config_class, options.model_config_file)
     if config.vocabulary_size != vocabulary_size:
@@ -62,10 +70,11 @@ def chosen_config(options, system, vocabulary_size: int) -> ModelConfig | None:
 
 
 def recipe_of(
-    options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig | None, num_replicas: int = 1
+    options, system, vocabulary: Vocabulary, records: Records, config: ModelConfig, num_replicas: int = 1
 ) -> Recipe:
     """The system's recipe for these records, with the numbers of the flags."""
-    return system.recipe(vocabulary, records, options.size, config).override(
+    own = system_settings.own_options(options.set, system)
+    return systems.recipe(system, vocabulary, records, config, own).override(
         batch_size=rows_per_batch(options, records, num_replicas),
         num_steps=options.num_train_steps,
         clip_norm=options.clip_norm,
@@ -125,7 +134,7 @@ def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, t
         CheckpointError: another architecture or other sizes.
         UsageError: another vocabulary, or its tokens in another order.
     """
-    name = _module_name(model)
+    name = name_of(model)
     if loaded.model != name:
         raise CheckpointError(
             f"--init_checkpoint={source}: holds the network {loaded.model!r}, but --system trains {name!r}. Give a checkpoint "
@@ -166,10 +175,6 @@ def _check_vocabulary(loaded: Loaded, source: str, size: int, tokens: list[str] 
 def tokens_of(loaded: Loaded) -> list[str] | None:
     """The tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
     return loaded.tokenizer.open().vocabulary.tokens if loaded.tokenizer else None
-
-
-def _module_name(model: type) -> str:
-    return model.__module__.rsplit(".", 1)[-1]
 
 
 def initialize(loaded: Loaded, source: str, backbone, objective) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import sys
 
 import keras
 import numpy as np
@@ -18,6 +17,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.pretrain import BATCH
+from xmodels.jobs.system_settings import network_config, own_options
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
@@ -32,6 +32,7 @@ class Options:
     system: str
     topology: str = "v5e:2x4"
     size: str = "base"
+    set: str | None = None
     vocab_file: str | None = None
     vocab_size: int = 30522
     max_seq_length: int = 128
@@ -47,12 +48,13 @@ class Options:
 
 def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
     system = systems.load(options.system)
-    sizes = sys.modules[system.MODEL.__module__].SIZES
-    if options.size not in sizes:
-        raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(sizes)}.")
+    own = own_options(options.set, system)
+    if options.size not in system.SIZES:
+        raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
     vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
     records = Records(options.max_seq_length, options.max_predictions_per_seq)
-    recipe = system.recipe(vocabulary, records, options.size, config)
+    config = network_config(options.set, system, config or systems.configuration(system, vocabulary, options.size))
+    recipe = systems.recipe(system, vocabulary, records, config, own)
     return recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer), records
 
 

@@ -32,7 +32,7 @@ class Classify(Task):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, backbone, batch, training=None):
-        outputs = backbone.summarize(batch, training=training)
+        outputs = self.reading.outputs(backbone, batch, training)
         hidden = self.dropout(self.reading.summary(outputs, batch), training=training)  # (B, D)
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
 

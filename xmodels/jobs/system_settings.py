@@ -1,0 +1,45 @@
+"""The numbers of one system that `--set=NAME=VALUE,…` gives: fields of its `Options`, or of the configuration of its network."""
+
+import dataclasses
+from typing import Any
+
+from data_pipelines.errors import CheckpointError, UsageError
+from xmodels import systems
+from xmodels.interfaces import settings
+from xmodels.models.backbone import ModelConfig
+
+OF_RECORDS = "vocabulary_size"  # no number of a system
+
+
+def own_options(text: str | None, system) -> Any:
+    """The system's `Options`, with what `--set` gives; None where it has none.
+
+    Raises:
+        UsageError: a name is neither a field of these nor of the network's configuration, or a value does not suit it.
+    """
+    given, kind = settings.parse(text), systems.options_class(system)
+    own, of_network = _names(kind) if kind else [], _names(system.MODEL.config_class)
+    settings.check_known(given, {f"--system={systems.name_of(system)}": own, "its network": of_network})
+    return kind and settings.apply(kind(), {name: value for name, value in given.items() if name in own})
+
+
+def network_config(text: str | None, system, config: ModelConfig) -> ModelConfig:
+    """The configuration of the network with the fields that `--set` gives.
+
+    Raises:
+        UsageError: a value does not suit the network.
+    """
+    kind = systems.options_class(system)
+    own, of_network = _names(kind) if kind else [], _names(type(config))
+    given = {name: value for name, value in settings.parse(text).items() if name in of_network and name not in own}
+    if not given:
+        return config
+    changed = settings.apply(config, given)
+    try:
+        return type(config).from_json(changed.to_json(), f"--set={text}")
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind) if field.name != OF_RECORDS]
