@@ -10,7 +10,7 @@ from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.pretraining import beam_runner
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.records.folder import PLAN
-from data_pipelines.records.records import MANIFEST
+from data_pipelines.records.manifest import MANIFEST
 
 SAMPLES = str(pathlib.Path(__file__).parent.parent / "samples/zh/corpus.txt")
 

@@ -22,7 +22,7 @@ from xmodels.training.step.learner import Learner, Memory
 
 
 def config_of(source):
-    size = source.manifest.settings["vocabulary_size"]
+    size = source.manifest.settings.vocabulary_size
     return TransformerXLConfig(size, 16, 2, 2, 32, dropout=0.0, memory_length=40)
 
 

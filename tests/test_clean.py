@@ -102,7 +102,7 @@ def test_the_manifest_says_how_the_text_was_cleaned(tmp_path, zh_vocabulary):
         max_seq_length=32,
     )
     manifest = create(settings, str(tmp_path / "records"))
-    assert manifest.settings["clean"] == "html,traditional_to_simplified"
-    assert manifest.settings["clean_versions"].keys() == {"traditional_to_simplified"}
+    assert manifest.settings.others["clean"] == "html,traditional_to_simplified"
+    assert manifest.settings.others["clean_versions"].keys() == {"traditional_to_simplified"}
     assert manifest.statistics["cleaned_by_html"] == manifest.statistics["short_sentences_dropped"] == 30
     assert manifest.statistics["sentences"] == 60

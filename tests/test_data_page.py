@@ -20,8 +20,8 @@ from backports import zstd
 
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.pretraining.job import Settings, create
-from data_pipelines.records import records
-from data_pipelines.records.records import Manifest, ShardWriter
+from data_pipelines.records.manifest import MANIFEST, Manifest
+from data_pipelines.records.shards import ShardWriter
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from tests.invocation import invoke
 
@@ -105,7 +105,7 @@ def test_each_row_of_the_page_makes_records(corpora, tmp_path, monkeypatch):
         manifest = Manifest.read(str(folder))
         documents = manifest.statistics["documents"]
         assert documents >= (1 if "prose" in row else 60 if "wiki" in row else 30), row
-        assert manifest.settings["read_as"]
+        assert manifest.settings.read_as
 
 
 def run_here(function, jobs, num_workers, report, done=0):
@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_whole_shards_only_and_says_what_to_do(settings, tmp_
         create(settings, str(folder))
     assert str(folder) in str(caught.value)
     held = sorted(os.listdir(folder))
-    assert sum(name.endswith(".tfrecord") for name in held) == 2 and records.MANIFEST not in held
+    assert sum(name.endswith(".tfrecord") for name in held) == 2 and MANIFEST not in held
     assert not [name for name in held if name.endswith(".partial")]
     monkeypatch.setattr(ShardWriter, "write", real)
     assert create(settings, str(folder), resume=True).shards == whole.shards

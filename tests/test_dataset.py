@@ -15,9 +15,11 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.compose import compose
-from data_pipelines.records import records
+from data_pipelines.records import shards as shard_files
 from data_pipelines.records.classic import classic_source
-from data_pipelines.records.records import Manifest, ShardWriter, encode_example
+from data_pipelines.records.encoding import encode_example
+from data_pipelines.records.manifest import Manifest, RecordSettings
+from data_pipelines.records.shards import ShardWriter
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
 TOTAL = sum(SHARDS)
@@ -37,7 +39,7 @@ def write_folder(folder, counts):
                 number += 1
         shards.append(writer.shard())
     features = {"number": Feature(()), "token_ids": Feature((None,)), "weight": Feature((), "float32")}
-    Manifest(features, shards, {"max_sequence_length": 6}, {}).write(str(folder))
+    Manifest(features, shards, RecordSettings.of({"max_sequence_length": 6}), {}).write(str(folder))
     return RecordSource(str(folder))
 
 
@@ -219,7 +221,7 @@ def test_the_transform_runs_on_batches_and_only_kept_features_leave(source):
 def test_a_small_shuffle_window_still_mixes_shards_and_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 5)
     monkeypatch.setattr(dataset, "CHUNK", 2)
-    monkeypatch.setattr(records, "CHUNK", 2)
+    monkeypatch.setattr(shard_files, "CHUNK", 2)
     records_source = write_folder(tmp_path, SHARDS)
     stream = numbers(take(batches_of(records_source).training(), 2 * TOTAL))
     for epoch in (stream[:TOTAL], stream[TOTAL:]):
@@ -284,7 +286,7 @@ def test_records_of_googles_script_are_read_under_our_names(tmp_path):
     paths = [write_google(tmp_path / "a.tfrecord", examples[:6]), write_google(tmp_path / "b.tfrecord", examples[6:])]
     source = classic_source(paths, vocabulary_size=100)
     assert source.num_examples == 11
-    assert source.manifest.settings["max_sequence_length"] == 16 and source.manifest.settings["masking"] == "static"
+    assert source.manifest.settings.max_sequence_length == 16 and source.manifest.settings.masking == "static"
     batches = list(Batches(source, rename_classic(), 4).once())
     ours = {name: np.concatenate([batch[name] for batch in batches])[:11] for name in batches[0]}
     for name, theirs in {
@@ -304,7 +306,7 @@ def test_our_static_records_are_read_as_googles(static_records):
     paths = [
         os.path.join(static_records, name) for name in sorted(os.listdir(static_records)) if name.endswith(".tfrecord")
     ]
-    foreign = classic_source(paths, source.manifest.settings["vocabulary_size"])
+    foreign = classic_source(paths, source.manifest.settings.vocabulary_size)
     assert foreign.features == source.features and foreign.num_examples == source.num_examples
     with pytest.raises(DataError, match="--vocab_file has 100 pieces"):
         classic_source(paths, 100)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 from tests.invocation import invoke
 from xmodels.jobs import dry_run
 from xmodels.jobs.pretrain import Options

@@ -131,7 +131,7 @@ def test_records_of_a_corpus_without_its_duplicates_do_not_depend_on_the_workers
         made.append(hashes(tmp_path / str(num_workers)))
     assert made[0] == made[1]
     assert not [name for name in made[0] if "duplicates" in name]
-    assert manifest.settings["minhash_version"].startswith("rensa ")
+    assert manifest.settings.others["minhash_version"].startswith("rensa ")
 
 
 @pytest.mark.parametrize("stop_at", ["*.duplicates", "*.drop", "*.tfrecord.json"])

@@ -19,7 +19,8 @@ from data_pipelines.finetuning.command import summary, warnings
 from data_pipelines.finetuning.tag import align, to_bio
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.pretraining.stages.windows import most_context, windows
-from data_pipelines.records.records import Manifest, verify
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.verification import verify
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
 from data_pipelines.text.framing import shorten
 from data_pipelines.text.joining import join_words
@@ -106,7 +107,7 @@ def test_texts_keep_their_order_and_labels_get_sorted_ids(make):
         ("中 国 的 首 都 ran", ""),
         ("dog ##s play ##ing", ""),
     ]
-    assert manifest.settings["label_names"] == ["bad", "good"]
+    assert manifest.settings.label_names == ["bad", "good"]
     assert [int(r["labels"]) for r in records] == [1, 0, 1]
     assert [int(r["example_ids"]) for r in records] == [0, 1, 2]
     assert manifest.statistics["label=good"] == 2 and manifest.statistics["tokens"] == 14
@@ -144,7 +145,7 @@ def test_scores_are_floats(make):
     columns = {"text_column": "0", "text_pair_column": "1", "label_column": "2"}
     manifest, folder = make("regress", "a.csv", rows, **columns)
     assert [float(r["labels"]) for r in read(folder)] == [5.0, 2.75]
-    assert manifest.features["labels"].dtype == "float32" and not manifest.settings["label_names"]
+    assert manifest.features["labels"].dtype == "float32" and not manifest.settings.label_names
     with pytest.raises(DataError, match="a.csv, line 2: no number: '好'"):
         make("regress", "a.csv", rows.replace("2.75", "好"), **columns)
 
@@ -153,7 +154,7 @@ def test_labels_of_training_records_are_those_of_dev(make, tmp_path):
     _, folder = make("classify", "train.tsv", "label\ttext\nb\tcat\na\tdog\nc\tmat\n")
     folder.rename(tmp_path / "train")
     manifest, folder = make("classify", "dev.tsv", "label\ttext\nc\tcat\n", labels_from=str(tmp_path / "train"))
-    assert manifest.settings["label_names"] == ["a", "b", "c"] and int(read(folder)[0]["labels"]) == 2
+    assert manifest.settings.label_names == ["a", "b", "c"] and int(read(folder)[0]["labels"]) == 2
     with pytest.raises(DataError, match=r"dev.tsv, line 2: unknown label: 'd'. Known: a, b, c"):
         make("classify", "dev.tsv", "label\ttext\nd\tcat\n", labels_from=str(tmp_path / "train"))
     manifest, folder = make("classify", "dev.tsv", "label\ttext\n1\tcat\n0\tdog\n", labels="1,0")
@@ -177,7 +178,7 @@ def test_rare_labels_and_repeated_texts_are_reported(make):
 def test_the_first_piece_of_a_word_carries_its_tag(make):
     text = "-DOCSTART- -X- O O\n\nThe D X I-A\ncats N X I-A\nplaying V X O\n. P X B-B\n\n中 N X B-A\n国 N X I-A\n12 M X O\n好 A X O\n"
     manifest, folder = make("tag", "a.txt", text)
-    names = manifest.settings["label_names"]
+    names = manifest.settings.label_names
     assert names == ["O", "B-A", "I-A", "B-B"]
     first, second = read(folder)
     assert tokens(first["token_ids"]) == "the cat ##s play ##ing ."
@@ -207,7 +208,7 @@ def test_conll_u_leaves_out_comments_and_multiword_tokens(make):
     ]
     text = "# text = the cat sat\n" + "".join(f"{i}\t{w}\t{w}\t{t}\t_\n" for i, w, t in rows)
     manifest, folder = make("tag", "a.conllu.gz", text, tag_scheme="none")
-    assert manifest.settings["label_names"] == ["DET", "NOUN", "VERB"]
+    assert manifest.settings.label_names == ["DET", "NOUN", "VERB"]
     assert tokens(read(folder)[0]["token_ids"]) == "the cat sat" and read(folder)[0]["labels"].tolist() == [0, 1, 2]
 
 
@@ -516,7 +517,7 @@ def test_records_do_not_depend_on_workers_and_stand_in_order(tmp_path, vocabular
     shards = [f"records-{i:05d}-of-00003.tfrecord" for i in range(3)]
     assert sorted(bytes_of(tmp_path / "w1")) == ["manifest.json", *shards, "vocab.txt"]
     assert [int(r["example_ids"]) for r in read(tmp_path / "w1")] == list(range(300))
-    described = Manifest.read(str(tmp_path / "w1")).settings["tokenizer"]
+    described = Manifest.read(str(tmp_path / "w1")).settings.tokenizer
     assert read_tokenizer(str(tmp_path / "w1"), described).describe() == described
 
 

@@ -20,8 +20,10 @@ from data_pipelines.ops.corruption import mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.packing import pack_rows
 from data_pipelines.ops.parallel import frame_parallel
-from data_pipelines.records import records
-from data_pipelines.records.records import Manifest, ShardWriter, encode_example
+from data_pipelines.records import shards as shard_files
+from data_pipelines.records.encoding import encode_example
+from data_pipelines.records.manifest import Manifest, RecordSettings
+from data_pipelines.records.shards import ShardWriter
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.backbone import Backbone
@@ -48,13 +50,15 @@ def write_records(folder, counts=(40, 23, 37), seed=0):
         shards.append(writer.shard())
     names = {"token_ids": (None,), "word_start": (None,), "segment_lengths": (2,), "next_sentence_labels": ()}
     settings = {"max_sequence_length": LENGTH, "vocabulary_sha256": VOCABULARY.sha256}
-    Manifest({name: Feature(shape) for name, shape in names.items()}, shards, settings, {}).write(str(folder))
+    Manifest({name: Feature(shape) for name, shape in names.items()}, shards, RecordSettings.of(settings), {}).write(
+        str(folder)
+    )
     return RecordSource(str(folder))
 
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    for module in (dataset, records):
+    for module in (dataset, shard_files):
         monkeypatch.setattr(module, "CHUNK", 8)
     monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 32)
     return write_records(tmp_path)
@@ -195,7 +199,8 @@ def tokens_of(stream):
 
 @pytest.mark.parametrize("grouping", [BUCKETS, TOKENS], ids=["buckets", "tokens"])
 def test_translations_are_grouped_by_their_longer_side_and_keep_both(source, grouping):
-    source.manifest.settings["packing"] = "parallel"
+    settings = dataclasses.replace(source.manifest.settings, packing="parallel")
+    source.manifest = dataclasses.replace(source.manifest, settings=settings)
     whole = Batches(source, frame_parallel(VOCABULARY, LENGTH), 6, 5)
     expected = {pair[0][0]: pair for batch in whole.once() for pair in pairs_of(batch)}
     found, wide = {}, 0

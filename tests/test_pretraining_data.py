@@ -18,7 +18,7 @@ from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.job import Settings, create, default_num_shards
 from data_pipelines.records.folder import PLAN
-from data_pipelines.records.records import MANIFEST, Manifest
+from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -337,7 +337,7 @@ def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_voc
     everything = [*tokens, *(f"##{c}" for c in characters)]  # as the published Chinese vocabulary has them
     (tmp_path / "vocab.txt").write_text("\n".join(everything), encoding="utf-8")
     manifest = create(chinese(str(tmp_path / "vocab.txt"), num_shards=1), str(tmp_path / "records"))
-    assert manifest.settings["segmenter"] == "jieba" and manifest.settings["segmenter_version"]
+    assert manifest.settings.segmenter == "jieba" and manifest.settings.others["segmenter_version"]
     bound = 0
     for example in examples_of(tmp_path / "records"):
         ids, starts, (first, second) = example["token_ids"], example["word_start"], example["segment_lengths"]
@@ -352,12 +352,10 @@ def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_voc
 def test_the_folder_keeps_the_vocabulary_and_says_how_it_was_made(small, zh_vocabulary):
     folder, _ = small
     manifest, vocabulary = Manifest.read(str(folder)), Vocabulary.read(zh_vocabulary)
-    assert (
-        Vocabulary.read(str(folder / "vocab.txt")).sha256 == vocabulary.sha256 == manifest.settings["vocabulary_sha256"]
-    )
-    assert manifest.settings["vocabulary_size"] == len(vocabulary)
-    assert manifest.settings["max_sequence_length"] == 64
-    assert manifest.settings["tokenizer"]["do_lower_case"] is True
+    assert Vocabulary.read(str(folder / "vocab.txt")).sha256 == vocabulary.sha256 == manifest.settings.vocabulary_sha256
+    assert manifest.settings.vocabulary_size == len(vocabulary)
+    assert manifest.settings.max_sequence_length == 64
+    assert manifest.settings.tokenizer["do_lower_case"] is True
     assert manifest.num_examples == manifest.statistics["examples"] == sum(1 for _ in examples_of(folder))
 
 

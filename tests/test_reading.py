@@ -13,8 +13,10 @@ from data_pipelines.batches import dataset
 from data_pipelines.batches.dataset import Batches, RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
-from data_pipelines.records import records
-from data_pipelines.records.records import Manifest, Shard, ShardWriter, chunk_offsets, encode_example
+from data_pipelines.records import shards as shard_files
+from data_pipelines.records.encoding import encode_example
+from data_pipelines.records.manifest import Manifest, RecordSettings
+from data_pipelines.records.shards import Shard, ShardWriter, chunk_offsets
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.training.watching.progress import read_log
@@ -25,7 +27,7 @@ WINDOW, CHUNK = 64, 16
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    for module in (dataset, records):
+    for module in (dataset, shard_files):
         monkeypatch.setattr(module, "CHUNK", CHUNK)
     monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", WINDOW)
 
@@ -39,7 +41,7 @@ def write_folder(folder, counts=SHARDS):
                 number += 1
         shards.append(writer.shard())
     features = {"number": Feature(()), "token_ids": Feature((None,))}
-    Manifest(features, shards, {"max_sequence_length": 9}, {}).write(str(folder))
+    Manifest(features, shards, RecordSettings.of({"max_sequence_length": 9}), {}).write(str(folder))
     return RecordSource(str(folder))
 
 

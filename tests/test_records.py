@@ -11,7 +11,10 @@ import tensorflow as tf
 
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
-from data_pipelines.records.records import MANIFEST, Manifest, ShardWriter, encode_example, verify
+from data_pipelines.records.encoding import encode_example
+from data_pipelines.records.manifest import MANIFEST, Manifest, RecordSettings
+from data_pipelines.records.shards import ShardWriter
+from data_pipelines.records.verification import verify
 
 NAME = "records-00000-of-00002.tfrecord"
 
@@ -101,14 +104,15 @@ def folder(tmp_path):
     names = [NAME, NAME.replace("00000-", "00001-")]
     shards = [write_shard(tmp_path / name, [encode_example({"a": [i] * 50}) for i in range(10)]) for name in names]
     features = {"a": Feature((None,)), "b": Feature((2,), "float32"), "c": Feature(())}
-    Manifest(features, shards, {"language": "zh", "词": "字"}, {"examples": 20}).write(str(tmp_path))
+    Manifest(features, shards, RecordSettings.of({"词": "字", "language": "zh"}), {"examples": 20}).write(str(tmp_path))
     return tmp_path
 
 
 def test_a_manifest_reads_back_as_it_was(folder):
     manifest = Manifest.read(str(folder))
     assert manifest.features == {"a": Feature((None,)), "b": Feature((2,), "float32"), "c": Feature(())}
-    assert manifest.settings == {"language": "zh", "词": "字"}
+    assert list(manifest.settings.to_json().items()) == [("词", "字"), ("language", "zh")]
+    assert manifest.settings.language == "zh"
     assert manifest.statistics == {"examples": 20}
     assert manifest.num_examples == 20
     again = folder / "again"
@@ -160,7 +164,7 @@ def test_one_flipped_bit_is_found_by_a_deep_look(folder, place):
 
 def test_many_problems_are_counted_and_five_are_listed(tmp_path):
     shards = [write_shard(tmp_path / f"{i}.tfrecord", [b"x"]) for i in range(8)]
-    Manifest({}, shards, {}, {}).write(str(tmp_path))
+    Manifest({}, shards, RecordSettings(), {}).write(str(tmp_path))
     for shard in shards:
         (tmp_path / shard.name).unlink()
     message = complaint(tmp_path)
@@ -186,6 +190,35 @@ def test_a_damaged_manifest_is_named(folder, contents, says):
     with pytest.raises(DataError, match=says) as caught:
         Manifest.read(str(folder))
     assert str(folder / MANIFEST) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda m: m["settings"].update(max_sequence_length="128"),
+         "`settings.max_sequence_length` must be a whole number. Found: '128'"),
+        (lambda m: m["settings"].update(label_names=["a", 1]), "`settings.label_names` must be a list of texts"),
+        (lambda m: m["settings"].update(do_lower_case=1), "`settings.do_lower_case` must be true or false. Found: 1"),
+        (lambda m: m["statistics"].update(examples=1.5), "`statistics` must be an object of whole numbers"),
+        (lambda m: m["shards"][1].update(bytes=None), r"`shards\[1\].bytes` must be a whole number. Found: None"),
+        (lambda m: m["shards"][0].pop("sha256"), r"`shards\[0\].sha256` is missing, expected a text"),
+        (lambda m: m["features"]["a"].update(shape=["L"]), "`features.a.shape` must be a list of whole numbers and null"),
+        (lambda m: m.pop("statistics"), "`statistics` is missing, expected an object of whole numbers"),
+    ],
+)  # fmt: skip
+def test_a_manifest_with_a_value_of_another_type_names_the_key(folder, change, says):
+    value = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    change(value)
+    (folder / MANIFEST).write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(DataError, match=says) as caught:
+        Manifest.read(str(folder))
+    assert str(folder / MANIFEST) in str(caught.value)
+
+
+def test_a_manifest_is_written_byte_for_byte_as_it_was_read(folder):
+    before = (folder / MANIFEST).read_bytes()
+    Manifest.read(str(folder)).write(str(folder))
+    assert (folder / MANIFEST).read_bytes() == before
 
 
 def test_a_missing_manifest_and_a_missing_folder_are_named(folder):

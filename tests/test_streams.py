@@ -117,7 +117,7 @@ def test_records_of_dialogues_and_translations_are_read_as_such(tmp_path, zh_voc
     for name, packing, widths in (("talk.txt", "dialogue", 3), ("pairs.tsv", "parallel", 2)):
         settings = Settings(str(tmp_path / name), zh_vocabulary, "zh", packing=packing, max_seq_length=32)
         manifest = pretraining_data.create(settings, str(tmp_path / packing))
-        assert manifest.settings["read_as"] == packing
+        assert manifest.settings.read_as == packing
         source = RecordSource(str(tmp_path / packing))
         lengths = np.stack([source.parse(item[None])["segment_lengths"][0] for _, item in source.in_order()])
         assert lengths.shape == (2, widths) and (lengths[:, :2] > 0).all()

@@ -14,7 +14,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.job import Job, Settings, create
 from data_pipelines.pretraining.tasks_split import create_share
 from data_pipelines.records import folder as record_folder
-from data_pipelines.records.records import MANIFEST, Manifest
+from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 
 NUM_SHARDS = 7  # not a multiple of the number of tasks

@@ -12,7 +12,7 @@ from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
 from data_pipelines.inspect.inspection import inspect
 from data_pipelines.pretraining.job import Settings, create
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import EOS, MASK
@@ -48,13 +48,13 @@ def made(request, tmp_path_factory):
 def test_records_name_their_tokenizer_and_hold_its_files(made):
     tokenizer, records = made
     manifest = Manifest.read(records)
-    assert manifest.settings["tokenizer"] == tokenizer.describe()
-    assert manifest.settings["vocabulary_sha256"] == tokenizer.sha256
-    assert manifest.settings["vocabulary_size"] == len(tokenizer.vocabulary)
-    assert manifest.settings["do_lower_case"] == tokenizer.do_lower_case
+    assert manifest.settings.tokenizer == tokenizer.describe()
+    assert manifest.settings.vocabulary_sha256 == tokenizer.sha256
+    assert manifest.settings.vocabulary_size == len(tokenizer.vocabulary)
+    assert manifest.settings.do_lower_case == tokenizer.do_lower_case
     held = {name for name in os.listdir(records) if name not in ("manifest.json", manifest.shards[0].name)}
     assert held == FILES.get(tokenizer.kind, {"vocab.txt"})
-    again = read_tokenizer(records, manifest.settings["tokenizer"])
+    again = read_tokenizer(records, manifest.settings.tokenizer)
     assert again.sha256 == tokenizer.sha256
 
 

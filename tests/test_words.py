@@ -186,8 +186,10 @@ def test_records_hold_the_units_and_the_manifest_their_lexicons(tmp_path, zh_voc
     manifest = create(settings, str(tmp_path / "records"))
     plain = create(chinese(zh_vocabulary, lexicon=entities, num_shards=1), str(tmp_path / "plain"))
     assert set(manifest.features) - set(plain.features) == {"phrase_start", "entity_start"}
-    assert manifest.settings["unit_lexicons_sha256"]["entity_start"] == manifest.settings["lexicon_sha256"]
-    assert manifest.settings["lexicon_sha256"] == Lexicon(entities).sha256
+    assert (
+        manifest.settings.others["unit_lexicons_sha256"]["entity_start"] == manifest.settings.others["lexicon_sha256"]
+    )
+    assert manifest.settings.others["lexicon_sha256"] == Lexicon(entities).sha256
     assert manifest.statistics["phrase_matches"] > 0 and manifest.statistics["misaligned_phrase_matches"] == 0
     held, without = (list(examples_of(tmp_path / name)) for name in ("records", "plain"))
     assert [e["token_ids"] for e in held] == [e["token_ids"] for e in without]

@@ -107,7 +107,7 @@ def in_windows(run: str, records: str, stride: int, rows: int = 64) -> dict:
 
 def _batches(records: str, rows: int) -> Batches:
     source = RecordSource(records)
-    return Batches(source, frame_run(source.manifest.settings["max_sequence_length"]), rows).once()
+    return Batches(source, frame_run(source.manifest.settings.max_sequence_length), rows).once()
 
 
 def _stream(records: str) -> tuple[np.ndarray, np.ndarray]:

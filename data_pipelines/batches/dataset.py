@@ -18,7 +18,9 @@ from data_pipelines.features import Feature
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.seeds import example_seeds, permutation
 from data_pipelines.pretraining.stages.packing import PACKINGS
-from data_pipelines.records.records import CHUNK, Manifest, chunk_offsets, damage, verify
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.shards import CHUNK, chunk_offsets
+from data_pipelines.records.verification import damage, verify
 
 SHUFFLE_WINDOW = 32_768  # records; chunks of them are mixed over all shards, then records within windows of chunks
 READ_BUFFER = 1 << 18  # bytes
@@ -112,7 +114,7 @@ class RecordSource:
     @property
     def is_stream(self) -> bool:
         """Whether the records continue one another; then their order must be kept."""
-        return self.manifest.settings.get("packing") in STREAMS
+        return self.manifest.settings.packing in STREAMS
 
     def onward(self, first: tf.Tensor) -> tf.data.Dataset:
         """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
@@ -134,13 +136,13 @@ class RecordSource:
             return tf.reduce_sum(tf.io.parse_example(serialized, spec)["input_mask"], axis=1)
         spec = {"segment_lengths": _spec(self.features["segment_lengths"])}
         segments = tf.io.parse_example(serialized, spec)["segment_lengths"]
-        if self.manifest.settings.get("packing") == "parallel":  # two sequences, of which the longer one counts
+        if self.manifest.settings.packing == "parallel":  # two sequences, of which the longer one counts
             return tf.reduce_max(segments, axis=1) + 1
         return tf.reduce_sum(segments, axis=1) + 1 + tf.math.count_nonzero(segments, axis=1)
 
     def parse(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         """A batch of serialized examples as dense tensors; free lengths are padded with zeros."""
-        width, packing = (self.manifest.settings.get(name) for name in ("max_sequence_length", "packing"))
+        width, packing = self.manifest.settings.max_sequence_length, self.manifest.settings.packing
         width = PACKINGS[packing].num_pieces(width) if packing in PACKINGS else width
         parsed = tf.io.parse_example(serialized, {name: _spec(feature) for name, feature in self.features.items()})
         return {

@@ -6,7 +6,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.pretraining.command import bar
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 
 RARE = 0.1  # of the share that a label had if all were equally frequent
 LISTED = 12  # labels
@@ -59,16 +59,16 @@ def summary(manifest: Manifest, folder: str) -> str:
 
     lines = [
         f"{folder}: {manifest.num_examples:,} records in {len(manifest.shards)} shard(s) from {number('accepted'):,} "
-        f"examples, for --task={settings['task']}",
+        f"examples, for --task={settings.task}",
         f"  tokens {number('tokens'):,} · [UNK] {share('unknown_tokens', 'tokens')}",
     ]
     lines += _about_length(settings, number, share)
-    if settings["task"] == "tag":
+    if settings.task == "tag":
         lines.append(
             f"  words {number('words'):,} · without a piece of their own {share('words_without_piece', 'words')} · "
             f"tags turned into BIO {share('changed_tags', 'words')}"
         )
-    if settings["task"] == "answer_span":
+    if settings.task == "answer_span":
         lines += [
             f"  questions {number('questions'):,} · without an answer {share('without_answer', 'questions')} · windows with "
             f"the answer {share('windows_with_answer', 'examples')}",
@@ -76,7 +76,7 @@ def summary(manifest: Manifest, folder: str) -> str:
             f"the file says {share('moved_answers', 'questions')} · in no window {share('answers_in_no_window', 'questions')}"
             f" · without tokens {share('answers_without_tokens', 'questions')}",
         ]
-    if settings["task"] == "rank":
+    if settings.task == "rank":
         lines.append(
             f"  lists {number('lists'):,} · without a relevant candidate {share('lists_without_relevant', 'lists')}"
         )
@@ -86,21 +86,21 @@ def summary(manifest: Manifest, folder: str) -> str:
             f"{share('contradicting', 'repeated')}"
         )
     lines += _about_labels(counts)
-    if settings["bad_examples"]:
+    if settings.bad_examples:
         reasons = sorted(name for name in counts if name.startswith("bad "))
         lines.append("  left out: " + " · ".join(f"{name[4:]} {share(name, 'read')}" for name in reasons))
-        lines += [f"    {message}" for message in settings["bad_examples"]]
+        lines += [f"    {message}" for message in settings.bad_examples]
     return "\n".join(lines)
 
 
 def _about_length(settings, number, share) -> list[str]:
-    if settings["task"] == "answer_span":
+    if settings.task == "answer_span":
         return [
             f"  contexts in several windows {share('long_contexts', 'questions')} · questions cut at "
-            f"{settings['max_query_length']} {share('cut_questions', 'questions')}"
+            f"{settings.max_query_length} {share('cut_questions', 'questions')}"
         ]
-    whole = "texts" if settings["task"] in ("choose", "rank") else "accepted"
-    line = f"  longer than --max_seq_length={settings['max_seq_length']}: {share('cut', whole)}"
+    whole = "texts" if settings.task in ("choose", "rank") else "accepted"
+    line = f"  longer than --max_seq_length={settings.max_sequence_length}: {share('cut', whole)}"
     if number("left_out_long"):
         return [f"{line}, left out {number('left_out_long'):,}"]
     return [f"{line}, cut by {number('cut_tokens'):,} tokens" if number("cut") else line]
@@ -126,8 +126,8 @@ def warnings(manifest: Manifest) -> list[str]:
     """What is likely to go wrong with these records."""
     counts, settings, said = manifest.statistics, manifest.settings, []
     labels = label_counts(counts)
-    names = settings["label_names"] or list(labels)
-    if settings["task"] == "classify":
+    names = settings.label_names or list(labels)
+    if settings.task == "classify":
         total = sum(labels.values())
         rare = [name for name in names if labels.get(name, 0) < RARE * total / len(names)]
         if rare:
@@ -141,6 +141,6 @@ def warnings(manifest: Manifest) -> list[str]:
         said.append(
             "pieces that cover several words hide the tags of some. A vocabulary of characters or word pieces parts them."
         )
-    if counts.get("cut", 0) > 0.2 * counts.get("texts", counts["accepted"]) and settings["task"] != "answer_span":
+    if counts.get("cut", 0) > 0.2 * counts.get("texts", counts["accepted"]) and settings.task != "answer_span":
         said.append("more than a fifth is longer than --max_seq_length; raise it if the network has the positions.")
     return said

@@ -17,6 +17,7 @@ from typing import Any
 
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
+from data_pipelines.files import file_sha256, whole_file, write_json
 from data_pipelines.finetuning.answer_span import AnswerSpan
 from data_pipelines.finetuning.lists import Choose, Rank
 from data_pipelines.finetuning.tag import Tag
@@ -26,15 +27,9 @@ from data_pipelines.finetuning.translate import Translate
 from data_pipelines.pretraining import tasks_split
 from data_pipelines.pretraining.job import Report, default_num_shards
 from data_pipelines.records import folder as record_folder
-from data_pipelines.records.records import (
-    MANIFEST,
-    Manifest,
-    ShardWriter,
-    encode_examples,
-    file_sha256,
-    whole_file,
-    write_json,
-)
+from data_pipelines.records.encoding import encode_examples
+from data_pipelines.records.manifest import MANIFEST, Manifest
+from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.workers import run_jobs
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
@@ -91,7 +86,7 @@ def check(settings: Settings) -> None:
 def known_labels(settings: Settings) -> list[str] | None:
     """The labels that the flags name; None where they are to be found in the data."""
     if settings.labels_from:
-        labels = Manifest.read(settings.labels_from).settings.get("label_names")
+        labels = Manifest.read(settings.labels_from).settings.label_names
         if not labels:
             raise UsageError(f"--labels_from={settings.labels_from}: these records have no labels.")
         return labels

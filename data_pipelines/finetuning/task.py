@@ -10,7 +10,7 @@ import numpy as np
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.features import Feature
-from data_pipelines.records.records import Columns as RecordColumns
+from data_pipelines.records.encoding import Columns as RecordColumns
 from data_pipelines.text.framing import shorten
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN

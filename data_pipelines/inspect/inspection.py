@@ -10,7 +10,8 @@ from data_pipelines.inspect.labelled import inspect_labelled
 from data_pipelines.inspect.showcase import OBJECTIVES, Setting, prepare, show_masked
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.pretraining.command import summary
-from data_pipelines.records.records import Manifest, verify
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import read_tokenizer
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
@@ -24,13 +25,13 @@ def inspect(
         with tqdm(total=sum(s.bytes for s in manifest.shards), desc="verify", unit="B", unit_scale=True) as progress:
             verify(data_dir, manifest, deep=True, progress=progress.update)
         print(f"All {len(manifest.shards)} shard(s) are whole and as the manifest says.")
-    if "task" in manifest.settings:
+    if manifest.settings.task:
         inspect_labelled(data_dir, manifest, num_examples)
         return
     source = RecordSource(data_dir, manifest)
-    vocabulary = read_tokenizer(data_dir, manifest.settings["tokenizer"]).vocabulary
+    vocabulary = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary
     print(summary(manifest, data_dir))
-    if manifest.settings["masking"] == "static":
+    if manifest.settings.masking == "static":
         op, tokens, show, counts = rename_classic(), vocabulary.tokens, show_masked, True
         print(f"The masks of these records are their own; `--objective={objective}` does not apply.")
     else:
@@ -50,7 +51,7 @@ def inspect(
 def setting_of(manifest: Manifest, vocabulary: Vocabulary, replace_unit: str = "token") -> Setting:
     """What the manifest of records says to those who mask them."""
     values = manifest.settings
-    sizes = (values[name] for name in ("max_sequence_length", "masked_lm_prob", "max_predictions_per_seq"))
+    sizes = values.max_sequence_length, values.masked_lm_prob, values.max_predictions_per_seq
     return Setting(vocabulary, *sizes, tuple(manifest.features), replace_unit)
 
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.finetuning.command import summary
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.kinds import read_tokenizer
 
 
@@ -13,10 +13,10 @@ def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> No
     """Prints what the records hold, and the first of them."""
     print(summary(manifest, data_dir))
     source = RecordSource(data_dir, manifest)
-    tokens = read_tokenizer(data_dir, dict(manifest.settings["tokenizer"])).vocabulary.tokens
+    tokens = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary.tokens
     for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
         record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
-        print(f"\n{render(record, manifest.settings['task'], tokens, manifest.settings['label_names'])}")
+        print(f"\n{render(record, manifest.settings.task, tokens, manifest.settings.label_names)}")
 
 
 def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: list[str]) -> str:

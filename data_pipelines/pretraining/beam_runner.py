@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import DataError, ReportedError, UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.pretraining.job import Job, fingerprint_part, prepare, write_part
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.folder import PLAN, claim, stored_shard
-from data_pipelines.records.records import Manifest, whole_file
+from data_pipelines.records.manifest import Manifest
 
 FAILED = ".failed"  # beside the shard that could not be made; holds the reason
 

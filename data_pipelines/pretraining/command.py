@@ -14,7 +14,7 @@ from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.pretraining.stages.packing import PACKINGS
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 
 
 def bar(total: int, title: str) -> tqdm:
@@ -85,7 +85,7 @@ def check_contamination(
             raise UsageError(
                 "--contamination: name the corpus with --input_file, or records made from it with --data_dir."
             )
-        made = Settings.of(Manifest.read(data_dir).settings)
+        made = Settings.of(Manifest.read(data_dir).settings.to_json())
     else:
         made = Settings(input_file, "", language, input_format=input_format)
     corpus = made.open_corpus()
@@ -101,22 +101,22 @@ def summary(manifest: Manifest, folder: str) -> str:
     def share(part: str, whole: float) -> str:
         return f"{counts.get(part, 0) / max(1, whole):.2%}"
 
-    positions = counts["examples"] * settings["max_sequence_length"]
-    padded = PACKINGS[settings["packing"]].fits_static_masks
+    positions = counts["examples"] * settings.max_sequence_length
+    padded = PACKINGS[settings.packing].fits_static_masks
     lines = [
-        f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings['read_as']}",
+        f"{folder}: {manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), read as {settings.read_as}",
         f"  documents {counts['documents']:,} · sentences {counts['sentences']:,} · tokens {counts['tokens']:,}",
-        f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings['packing']}"
+        f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings.packing}"
         + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if padded else ""),
         f"  words of more than one token: {share('long_words', counts['words'])} of words"
-        + (" (hidden whole)" if settings["do_whole_word_mask"] else ""),
+        + (" (hidden whole)" if settings.do_whole_word_mask else ""),
     ]
-    lines += [f"  {line}" for line in reading_report(counts, settings["input_file"])]
+    lines += [f"  {line}" for line in reading_report(counts, settings.input_file)]
     lines += [f"  {line}" for line in clean.report(counts) + duplicates.report(counts)]
     labels = sorted(name for name in counts if "=" in name)
     if labels:
         lines.append("  " + " · ".join(f"{name} {share(name, counts['examples'])}" for name in labels))
-    if settings["segmenter"] != "none":
+    if settings.segmenter != "none":
         lines.append(
             f"  sentences whose words and pieces disagree: {counts.get('misaligned_sentences', 0):,} "
             "(there each word piece group counts as a word)"
@@ -127,11 +127,11 @@ def summary(manifest: Manifest, folder: str) -> str:
             lines.append(
                 f"  {name} lexicon: {counts[f'{name}_matches']:,} matches, {left_out:,} of them across pieces (left out)"
             )
-    if settings["masking"] == "static":
+    if settings.masking == "static":
         lines.append(f"  hidden tokens: {share('predictions', counts['example_tokens'])} of tokens")
     if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
         lines.append("  Warning: much of the text is [UNK]; is the vocabulary that of this text, and --language right?")
-    if settings["packing"] == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
+    if settings.packing == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
         lines.append(
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
             "lower --num_shards."

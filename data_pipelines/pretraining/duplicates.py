@@ -17,8 +17,8 @@ import numpy as np
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.pretraining.stages.pipe import Stage
-from data_pipelines.records.records import whole_file
 from data_pipelines.text.units import shingles, units
 
 KEEP, EXACT, NEAR = range(3)

@@ -33,7 +33,9 @@ from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.pretraining.stages.pipe import pipe
 from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records import folder as record_folder
-from data_pipelines.records.records import Manifest, Shard, ShardWriter, encode_examples
+from data_pipelines.records.encoding import encode_examples
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.shards import Shard, ShardWriter
 from data_pipelines.records.workers import run_jobs
 from data_pipelines.text import words
 from data_pipelines.text.kinds import open_tokenizer

@@ -12,7 +12,7 @@ from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.pretraining.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
 from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, word_starts_of
-from data_pipelines.records.records import Columns
+from data_pipelines.records.encoding import Columns
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
 

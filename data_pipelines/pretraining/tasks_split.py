@@ -14,7 +14,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.job import Job, Report, prepare
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.folder import PLAN, claim, remove_leftovers
-from data_pipelines.records.records import MANIFEST, Manifest
+from data_pipelines.records.manifest import MANIFEST, Manifest
 
 MERGE = "merge"
 

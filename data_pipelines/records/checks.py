@@ -79,9 +79,9 @@ def _static(values, source, vocabulary_size: int):
 
 def _clean(values, source, vocabulary_size: int):
     """The same of clean records, of which none is longer than `max_sequence_length`."""
-    lengths, width = values["segment_lengths"], source.manifest.settings["max_sequence_length"]
+    lengths, width = values["segment_lengths"], source.manifest.settings.max_sequence_length
     yield _beyond(values["token_ids"].max(axis=1, initial=0), vocabulary_size)
-    if source.manifest.settings.get("packing") in FRAMED_AS_PAIRS:  # others have no special tokens, or others
+    if source.manifest.settings.packing in FRAMED_AS_PAIRS:  # others have no special tokens, or others
         total = lengths.sum(axis=1) + np.where(lengths[:, 1] > 0, 3, 2)
         yield total > width, lambda n: f"{total[n]} tokens with its special tokens, more than max_seq_length={width}"
 

@@ -9,7 +9,8 @@ from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features, check
 from data_pipelines.pretraining.layouts import static_features
-from data_pipelines.records.records import Manifest, Shard
+from data_pipelines.records.manifest import Manifest, RecordSettings
+from data_pipelines.records.shards import Shard
 
 
 def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
@@ -37,7 +38,7 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     if not features:
         raise DataError(f"{', '.join(paths)}: no records.")
     length = features["input_ids"].shape[0]
-    settings = {"masking": "static", "max_sequence_length": length, "vocabulary_size": vocabulary_size}
+    settings = RecordSettings(masking="static", max_sequence_length=length, vocabulary_size=vocabulary_size)
     return RecordSource("", Manifest(features, shards, settings, {}))
 
 

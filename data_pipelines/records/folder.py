@@ -15,7 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import Features
-from data_pipelines.records.records import MANIFEST, Manifest, Shard, whole_file, write_json
+from data_pipelines.files import whole_file, write_json
+from data_pipelines.records.manifest import MANIFEST, Manifest, RecordSettings
+from data_pipelines.records.shards import Shard
 
 PLAN = "plan.json"  # stands in an unfinished folder; holds the settings that whoever works on it must share
 EXAMPLES = "examples.jsonl"  # labelled data after the first pass; beside it what that found
@@ -82,7 +84,7 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
     held = [name for name in held if not _TEMPORARY.fullmatch(name)]
     stored = None
     if MANIFEST in held:
-        stored = Manifest.read(output_dir).settings
+        stored = Manifest.read(output_dir).settings.to_json()
     elif PLAN in held:
         with open(os.path.join(output_dir, PLAN), encoding="utf-8") as file:
             stored = json.load(file)
@@ -153,7 +155,7 @@ def finish(
         raise DataError(f"{output_dir}: {len(missing)} shard(s) missing or cut, such as {', '.join(missing[:3])}.")
     if not statistics["examples"]:
         raise DataError(f"--input_file={described['input_file']}: no example came out; is there text in the files?")
-    manifest = Manifest(features, shards, {**described, **(learnt or {})}, dict(statistics))
+    manifest = Manifest(features, shards, RecordSettings.of({**described, **(learnt or {})}), dict(statistics))
     for name, contents in files.items():
         with whole_file(os.path.join(output_dir, name), "wb") as file:
             file.write(contents)

@@ -9,7 +9,7 @@ from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.command import bar, checked_language
 from data_pipelines.pretraining.settings import Settings
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.byte_pairs import merges_beside
 from data_pipelines.text.kinds import check_form, open_tokenizer
 from data_pipelines.text.report import vocabulary_report
@@ -86,7 +86,7 @@ def report_vocabulary(
     if input_file:
         corpus = open_corpus(input_file, language, input_format, Reading(language, text_field))
     elif data_dir:
-        corpus = Settings.of(Manifest.read(data_dir).settings).open_corpus()
+        corpus = Settings.of(Manifest.read(data_dir).settings.to_json()).open_corpus()
     else:
         raise UsageError("--vocab_file: name the text with --input_file, or records made from it with --data_dir.")
     checked_language(corpus)

@@ -11,7 +11,7 @@ from data_pipelines.finetuning.row_checks import (
     unknown_warning,
 )
 from data_pipelines.finetuning.stories import answer_ids, answers_of
-from data_pipelines.records.records import Manifest
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.doctor.case import FINETUNE, Case
 from xmodels.doctor.records import is_labelled

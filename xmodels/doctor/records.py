@@ -2,7 +2,8 @@
 
 import os
 
-from data_pipelines.records.records import MANIFEST, Manifest, damage, verify
+from data_pipelines.records.manifest import MANIFEST, Manifest
+from data_pipelines.records.verification import damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
 from xmodels.runs.preflight import size
 from xmodels.training.watching.progress import say
@@ -61,4 +62,8 @@ def fit(case: Case) -> str | None:
 
 def is_labelled(folder: str | None) -> bool:
     """Whether a folder holds records of labelled data."""
-    return bool(folder) and os.path.isfile(os.path.join(folder, MANIFEST)) and "task" in Manifest.read(folder).settings
+    return (
+        bool(folder)
+        and os.path.isfile(os.path.join(folder, MANIFEST))
+        and Manifest.read(folder).settings.task is not None
+    )

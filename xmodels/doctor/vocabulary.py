@@ -8,8 +8,7 @@ from xmodels.training.watching.progress import say
 
 def vocabulary(case: Case) -> str | None:
     """Opens the vocabulary of --vocab_file, or of the records."""
-    path, settings = case.flags.vocab_file, case.manifest.settings if case.manifest else {}
-    described = settings.get("tokenizer") or {}
+    path, described = case.flags.vocab_file, (case.manifest.settings.tokenizer if case.manifest else None) or {}
     if path:
         lower_case = described.get("do_lower_case") if case.flags.do_lower_case is None else case.flags.do_lower_case
         tokenizer = open_tokenizer(path, described.get("tokenizer", "auto"), lower_case)

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone

@@ -11,7 +11,8 @@ from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import label_ids, label_names
-from data_pipelines.records.records import Manifest, verify
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.verification import verify
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import Orders, pack_columns, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
@@ -59,21 +60,21 @@ def check_recorded(folder: str, manifest: Manifest, tokenizer: Tokenizer, labels
         DataError, UsageError: as `recorded_source`.
     """
     settings = manifest.settings
-    if settings.get("task") != "classify":
+    if settings.task != "classify":
         raise UsageError(
-            f"{folder}: holds records for {settings.get('task', 'pretraining')}, expected those of "
+            f"{folder}: holds records for {settings.task or 'pretraining'}, expected those of "
             "`xmodels create_finetuning_data --task=classify`."
         )
-    if settings["tokenizer"] != tokenizer.describe() or settings["vocabulary_sha256"] not in (
+    if settings.tokenizer != tokenizer.describe() or settings.vocabulary_sha256 not in (
         tokenizer.sha256,
         tokenizer.extends,
     ):
         raise DataError(
-            f"{folder}: was tokenized otherwise than the network reads: {settings['tokenizer']} with vocabulary "
-            f"{settings['vocabulary_sha256'][:8]}, the network {tokenizer.describe()} with {tokenizer.sha256[:8]}. Make the "
+            f"{folder}: was tokenized otherwise than the network reads: {settings.tokenizer} with vocabulary "
+            f"{settings.vocabulary_sha256[:8]}, the network {tokenizer.describe()} with {tokenizer.sha256[:8]}. Make the "
             "records again with --vocab_file and --do_lower_case of the network."
         )
-    names = settings["label_names"]
+    names = settings.label_names
     if labels is not None and names != labels:
         raise DataError(
             f"{folder}: has the labels {', '.join(names[:20])}, but training has {', '.join(labels[:20])}. Make the records "
@@ -98,7 +99,7 @@ def recorded_source(
     """
     manifest = Manifest.read(folder)
     names = check_recorded(folder, manifest, tokenizer, labels)
-    num_texts = manifest.settings["texts_per_record"]
+    num_texts = manifest.settings.texts_per_record
     check_pairs(folder, num_texts, orders)
     verify(folder, manifest, deep=True)
     source = RecordSource(folder, manifest)

@@ -43,17 +43,17 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
     if source.lost:
         say(f"Warning: {lost_text(source)}. {'; '.join(source.lost.values())}.")
     settings = source.manifest.settings
-    if "task" in settings:
+    if settings.task:
         raise UsageError(
-            f"--data_dir={options.data_dir}: holds labelled records for {settings['task']}, not text to pretrain on. Make "
+            f"--data_dir={options.data_dir}: holds labelled records for {settings.task}, not text to pretrain on. Make "
             "some with `xmodels create_pretraining_data`."
         )
-    described = settings["tokenizer"]
+    described = settings.tokenizer
     if options.vocab_file:
         tokenizer = open_tokenizer(options.vocab_file, described["tokenizer"], described["do_lower_case"])
     else:
         tokenizer = read_tokenizer(options.data_dir, described)
-    if tokenizer.sha256 != settings["vocabulary_sha256"]:
+    if tokenizer.sha256 != settings.vocabulary_sha256:
         if options.vocab_file:
             found, advice = f"--vocab_file={options.vocab_file}", "Leave the flag out, or make records anew"
         else:
@@ -63,7 +63,7 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
             )
         raise DataError(
             f"{found}: {len(tokenizer.vocabulary)} pieces, but the records in {options.data_dir} were made with another vocabulary "
-            f"of {settings['vocabulary_size']}. {advice}."
+            f"of {settings.vocabulary_size}. {advice}."
         )
     return source, tokenizer
 
@@ -71,25 +71,25 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
 def record_sizes(options, source: RecordSource) -> Records:
     """Lengths and masking of the records. Raises a UsageError where a flag contradicts them."""
     settings = source.manifest.settings
-    length = settings["max_sequence_length"]
+    length = settings.max_sequence_length
     if options.max_seq_length not in (None, length):
         raise UsageError(
             f"--max_seq_length={options.max_seq_length}: the records were made for {length}. Leave the flag out, or "
             f"run create_pretraining_data with --max_seq_length={options.max_seq_length}."
         )
-    static = settings["masking"] == "static"
+    static = settings.masking == "static"
     if static:
         slots = source.features["masked_lm_ids"].shape[0]
         if options.max_predictions_per_seq not in (None, slots):
             raise UsageError(
                 f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}. Leave the flag out."
             )
-        _check_slots(slots, length, settings.get("masked_lm_prob"))
+        _check_slots(slots, length, settings.masked_lm_prob)
         return Records(length, slots, static=True)
-    slots = options.max_predictions_per_seq or settings["max_predictions_per_seq"]
-    if settings.get("packing") in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
-        _check_slots(slots, length, settings["masked_lm_prob"])
-    return Records(length, slots, settings["masked_lm_prob"], replace_unit=options.wwm_replace_unit)
+    slots = options.max_predictions_per_seq or settings.max_predictions_per_seq
+    if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
+        _check_slots(slots, length, settings.masked_lm_prob)
+    return Records(length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit)
 
 
 def _check_slots(slots: int, length: int, rate: float | None) -> None:
@@ -110,15 +110,15 @@ def _check_slots(slots: int, length: int, rate: float | None) -> None:
 def check_words(options, source: RecordSource, system) -> None:
     """Raises a DataError where a system hides whole words and the records cannot tell words."""
     settings = source.manifest.settings
-    if system.NEEDS_WORDS and settings.get("language") == "zh" and settings.get("segmenter") == "none":
+    if system.NEEDS_WORDS and settings.language == "zh" and settings.segmenter == "none":
         raise DataError(
             f"--system={options.system} hides whole words, but the records in {options.data_dir} hold none: they were "
             "made with --segmenter=none. Make them again with --do_whole_word_mask --segmenter=jieba."
         )
     if not system.NEEDS_WORDS:
         return
-    if settings["masking"] == "static" and not settings.get("do_whole_word_mask"):
-        if "do_whole_word_mask" in settings:
+    if settings.masking == "static" and not settings.do_whole_word_mask:
+        if settings.do_whole_word_mask is not None:
             raise DataError(
                 f"--system={options.system} hides whole words, but the masks in {options.data_dir} hide single tokens. "
                 "Make the records again with --do_whole_word_mask, or use --system=bert."
@@ -131,7 +131,7 @@ def check_words(options, source: RecordSource, system) -> None:
 def check_features(options, source: RecordSource, objective, packings) -> None:
     """Raises a DataError where the records lack what the objective learns from, or are not of `packings`."""
     missing = {name for name in objective.reads if name not in source.features}
-    packing = source.manifest.settings.get("packing")
+    packing = source.manifest.settings.packing
     fitting = [name for name in packings if missing and missing <= set(PACKINGS[name].labels)]
     if packing and fitting:
         raise DataError(
@@ -156,7 +156,7 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
         return None
     held = RecordSource(options.eval_data_dir)
     for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
-        found, wanted = (s.manifest.settings.get(name) for s in (held, source))
+        found, wanted = (getattr(s.manifest.settings, name) for s in (held, source))
         if found != wanted:
             raise DataError(
                 f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}. Make both with the "
@@ -174,7 +174,7 @@ def identity(source: RecordSource) -> dict:
     """What tells these records from others, wherever they lie. Records of Google's script are told by their sizes."""
     shards = [(shard.examples, shard.bytes, shard.sha256) for shard in source.manifest.shards]
     return {
-        **{name: source.manifest.settings.get(name) for name in SETTINGS},
+        **{name: getattr(source.manifest.settings, name) for name in SETTINGS},
         "examples": source.manifest.num_examples,
         "contents_sha256": hashlib.sha256(repr(shards).encode()).hexdigest()[:16],
     }
@@ -281,7 +281,7 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
     length = options.pack_row_length or records.sequence_length
     if length < records.sequence_length:
         raise UsageError(f"--pack_row_length={length}: shorter than the examples, {records.sequence_length} tokens.")
-    rate = source.manifest.settings.get("masked_lm_prob")
+    rate = source.manifest.settings.masked_lm_prob
     if rate is None:
         raise UsageError(
             "--pack_rows: records of Google's script do not say how many tokens they hide; use --data_dir."

@@ -12,7 +12,8 @@ import keras
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.records.records import MANIFEST, write_json
+from data_pipelines.files import write_json
+from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags

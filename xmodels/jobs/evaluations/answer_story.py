@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
 from data_pipelines.errors import UsageError
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from xmodels.export.story_answerer import StoryAnswer, StoryAnswerer
 from xmodels.jobs.apply import check_output
 from xmodels.jobs.story_pictures import draw

@@ -6,7 +6,7 @@ from tqdm import tqdm
 
 from data_pipelines.corpora.choices import read_choices
 from data_pipelines.errors import DataError
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from xmodels.export.task_file import read_run
 from xmodels.jobs.apply import check_output
 from xmodels.jobs.choices import pack_choices, right_choice

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from data_pipelines.corpora.tables import read_table
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from xmodels.jobs.apply import ask, check_output, load_predictor, remembered_columns
 from xmodels.jobs.labelled import label_ids
 

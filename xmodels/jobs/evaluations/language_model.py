@@ -1,7 +1,7 @@
 """Scores a causal network on text: perplexity, the last word of passages, a word for a gap."""
 
 from data_pipelines.corpora.files import expand
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from xmodels.jobs.apply import check_output
 from xmodels.jobs.language_modelling.cloze import evaluate_questions, read_questions, stop_word_ids
 from xmodels.jobs.language_modelling.network import load_scorer

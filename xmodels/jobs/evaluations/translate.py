@@ -7,7 +7,7 @@ import sacrebleu
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.reading import Reading, Watch
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 from xmodels.decoding.options import Decoding
 from xmodels.export.translator import Translator
 from xmodels.jobs.apply import check_output

@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.records.records import file_sha256, write_json
+from data_pipelines.files import file_sha256, write_json
 from xmodels.models.folder import assign, read_json, read_weights, values_of
 from xmodels.training.watching.progress import say
 

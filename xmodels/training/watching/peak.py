@@ -8,7 +8,7 @@ import time
 
 import tensorflow as tf
 
-from data_pipelines.records.records import write_json
+from data_pipelines.files import write_json
 
 FILE = "peak.json"
 # Dense matrix multiplication in 1e12 FLOPs a second, as the makers state it: {name: (float32, bfloat16 or float16)}.

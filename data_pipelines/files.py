@@ -1,0 +1,47 @@
+"""Files that appear when they are whole, and their checksums."""
+
+import contextlib
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from typing import IO, Any
+
+
+def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
+    """The SHA-256 of a file, read in blocks."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+            progress(len(block))
+    return digest.hexdigest()
+
+
+def temporary_name(path: str) -> str:
+    """A name beside `path` that no other writer of it takes, be it on another machine that shares the folder."""
+    return f"{path}.{uuid.uuid4().hex[:12]}.partial"
+
+
+@contextlib.contextmanager
+def whole_file(path: str, mode: str = "wb") -> Iterator[IO]:
+    """A file that appears as `path` when it is whole, and not at all after an error."""
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes JSON under a temporary name and renames it when whole."""
+    with whole_file(path, "w") as file:
+        json.dump(value, file, indent=2, ensure_ascii=False)
+        file.write("\n")
