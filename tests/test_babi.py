@@ -15,6 +15,7 @@ from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks, sp
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
 from tests.invocation import invoke
+from xmodels.layers.attention.visible import Visible
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
 from xmodels.tasks.answer_story import AnswerStory
@@ -384,8 +385,8 @@ def test_maps_of_steps_are_those_that_the_network_used():
     entered = backbone.embedding(batch["token_ids"], batch["segment_ids"])
     places = backbone.position(np.arange(batch["token_ids"].shape[1]))
     first = backbone.steps.signals(places)[0] + entered
-    mask = batch["padding_mask"][:, None, None, :]
-    np.testing.assert_allclose(maps[:, 0], backbone.block.look(first, mask), atol=1e-5)
+    visible = Visible(batch["padding_mask"])
+    np.testing.assert_allclose(maps[:, 0], backbone.block.attention_map(first, visible), atol=1e-5)
 
 
 def test_a_story_that_is_held_out_is_not_learnt_from():

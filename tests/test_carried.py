@@ -53,7 +53,7 @@ def test_a_step_sees_what_the_steps_before_have_left(stream_records):
     source = RecordSource(stream_records)
     learner, batches = learner_of(source, learning_rate=0.0)  # so that the network stays what it is
     train(learner, batches, 3)
-    past = learner.backbone.remember_nothing(4)
+    past = learner.backbone.initial_memory(4)
     for batch in batches.training().take(3):
         outputs = learner.backbone({**batch, **past})
         past = {name: outputs[name] for name in past}
@@ -83,7 +83,7 @@ def test_an_evaluation_covers_every_token_once_and_with_its_past(stream_records)
     first = np.concatenate([b["token_ids"].numpy()[0] for b in held])
     stream = np.concatenate([b["token_ids"].numpy()[0] for b in Batches(source, frame_run(32), 1).once()])
     np.testing.assert_array_equal(first[: 32 * (len(held) - 1)], stream[: 32 * (len(held) - 1)])
-    past, total = learner.backbone.remember_nothing(7), np.zeros(2)
+    past, total = learner.backbone.initial_memory(7), np.zeros(2)
     for batch in held:
         outputs = learner.backbone({**batch, **past})
         past = {name: outputs[name] for name in past}

@@ -102,7 +102,7 @@ def test_no_run_of_tokens_comes_twice():
 
 
 def test_forbidden_tokens():
-    assert kept(filters.never([0, 3]), [9.0, 1.0, 1.0, 9.0]) == [1, 2]
+    assert kept(filters.forbid([0, 3]), [9.0, 1.0, 1.0, 9.0]) == [1, 2]
 
 
 def test_samples_follow_the_softmax_and_their_seed():

@@ -17,6 +17,7 @@ from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests.invocation import invoke
 from xmodels.decoding.options import Decoding
 from xmodels.export.generator import Generator
+from xmodels.layers import mixers
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
@@ -28,11 +29,15 @@ PROMPTS = ["The house", "", "A dog and a cat were here, and here", "天气"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("generator"))
+
+
+def write_run(folder, **numbers):
     """A folder as pretraining leaves it, with weights that speak clearly."""
-    path = tmp_path_factory.mktemp("generator") / "run" / "backbone"
+    path = folder / "run" / "backbone"
     path.mkdir(parents=True)
     tokenizer = ByteBpeTokenizer.read(str(GOLDEN / "byte_bpe_vocab.json"))
-    config = Gpt2Config(len(tokenizer.vocabulary), 16, 2, 2, 32, max_sequence_length=48)
+    config = Gpt2Config(len(tokenizer.vocabulary), 16, 2, 2, 32, max_sequence_length=48, **numbers)
     backbone = Gpt2(config).initialize()
     rng = np.random.default_rng(0)
     for variable in backbone.variables:
@@ -62,6 +67,22 @@ def test_continuations_are_those_of_whole_passes(run):
     assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
     assert found == [generator.generate([prompt], Decoding(temperature=0.0), 12)[0] for prompt in PROMPTS]
     assert found == generator.generate(PROMPTS, Decoding(num_beams=1, temperature=0.0), 12, batch_size=3)
+
+
+@pytest.mark.parametrize("mixer", [name for name in mixers.names() if name != mixers.DEFAULT])
+def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
+    """Prompts of several lengths beside each other, by the generator and by a SavedModel; and beams."""
+    run = write_run(tmp_path, mixer=mixer, attention_window=3)
+    generator = Generator.load(run)
+    found = generator.generate(PROMPTS, Decoding(temperature=0.0), 12)
+    assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
+    beams = Decoding(num_beams=3, length_penalty=0.0)
+    ids = [generator.prompt_ids(prompt) for prompt in PROMPTS]
+    generator.rewinds = True  # whole prompts at once, as there is one at a time
+    expected = [generator._search(row, beams, 6) for row in ids]
+    generator.rewinds = False
+    assert [generator._search(row, beams, 6) for row in ids] == expected
+    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "export", serving_ops="core") == 0  # compares
 
 
 def test_draws_repeat_with_their_seed_and_differ_without(run):

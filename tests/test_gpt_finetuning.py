@@ -150,7 +150,7 @@ class WithSegments:
     def __call__(self, features, training=None):
         x = self.embedding(features["token_ids"]) + self.embedding.token(self.segments)
         for block in self.backbone.blocks:
-            x = block(x, attention_mask=self.backbone.default_mask(features))
+            x = block(x, visible=self.backbone.visible(features))
         return {"sequence_output": x}
 
 

@@ -216,11 +216,11 @@ def test_the_future_is_invisible(module):
     config = network_class.config_class(50, 16, 2, 2, 32, max_sequence_length=8, dropout=0.0, attention_dropout=0.0)
     backbone = network_class(config).initialize()
     inputs = tf.Variable(tf.random.normal((1, 8, 16), seed=1))
-    mask = backbone.default_mask({"token_ids": np.zeros((1, 8)), "padding_mask": np.ones((1, 8), bool)})
+    visible = backbone.visible({"token_ids": np.zeros((1, 8)), "padding_mask": np.ones((1, 8), bool)})
     with tf.GradientTape() as tape:
         x = inputs
         for block in backbone.blocks:
-            x = block(x, attention_mask=mask)
+            x = block(x, visible=visible)
         output = tf.reduce_sum(backbone.finish(x)[:, 3] * tf.random.normal((16,), seed=2))
     gradient = tape.gradient(output, inputs).numpy()[0]
     assert np.abs(gradient[4:]).max() == 0.0 and (np.abs(gradient[:4]).max(axis=1) > 0).all()

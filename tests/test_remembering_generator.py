@@ -55,7 +55,7 @@ def read(generator, ids, past=None):
     """The log-probabilities behind a text that the network itself reads, token by token with the memory of its training;
     and that memory."""
     backbone = generator.backbone
-    past = past or backbone.remember_nothing(1)
+    past = past or backbone.initial_memory(1)
     for token in ids:
         outputs = backbone({"token_ids": np.array([[token]]), **past})
         past = {name: outputs[name] for name in past}
@@ -85,7 +85,7 @@ def test_decoding_equals_reading_token_by_token_with_a_memory(more, pieces):
         TransformerXL(TransformerXLConfig(20, 16, 2, 2, 32, **{**SMALL, "memory_length": 4, **more})).initialize()
     )
     token_ids = np.random.default_rng(0).integers(20, size=(2, 9)).astype("int32")
-    past, expected = backbone.remember_nothing(2), []
+    past, expected = backbone.initial_memory(2), []
     for i in range(9):
         outputs = backbone({"token_ids": token_ids[:, i : i + 1], **past})
         past = {name: outputs[name] for name in past}

@@ -13,7 +13,7 @@ from keras import ops
 
 from xmodels.decoding.beam import beam_search, mean_penalty
 from xmodels.decoding.sampling import generate
-from xmodels.layers import masks
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.positions import interleaved_sinusoid, sinusoid
 from xmodels.models import transformer, transformer_pre_norm
 from xmodels.models.backbone import named_weights
@@ -187,15 +187,15 @@ def test_stacks_are_those_of_tensor2tensor():
     source, target = case.inputs["encoder_input"], case.inputs["decoder_input"]
     x = source + sinusoid(np.arange(source.shape[1]), width)
     close(x, case.outputs["encoder_after_positions"])
-    visible = masks.padding(case.inputs["padding_mask"] > 0)
+    visible = Visible(case.inputs["padding_mask"] > 0)
     for block in backbone.encoder_blocks:
-        x = block(x, attention_mask=visible)
+        x = block(x, visible=visible)
     memory = backbone.finish(x, "encoder")
     close(memory, case.outputs["encoder_output"], case.inputs["padding_mask"] > 0)
     y = target + sinusoid(np.arange(target.shape[1]), width)
     close(y, case.outputs["decoder_after_positions"])
     for block in backbone.decoder_blocks:
-        y = block(y, source=memory, attention_mask=masks.causal(target.shape[1]), source_mask=visible)
+        y = block(y, source=memory, visible=Visible(causal=True), source_visible=visible)
     close(backbone.finish(y, "decoder"), case.outputs["decoder_output"])
 
 

@@ -136,7 +136,7 @@ def segments(case):
 @pytest.mark.parametrize("name", HUGGING_FACE)
 def test_segments_that_go_on_give_what_hugging_face_gives(name):
     case, (backbone, objective) = golden(name), model(name)
-    past = backbone.remember_nothing(2)
+    past = backbone.initial_memory(2)
     past["memory_filled"] = ops.full(
         (2,), case.numbers["memory_length"], "int32"
     )  # it looks at the zeros before the text
@@ -171,7 +171,7 @@ def test_segments_from_an_empty_memory_give_what_the_original_gives(name):
     case, (backbone, objective) = golden(name), model(name)
     weights = {f"backbone.{n}": v for n, v in named_weights(backbone).items()} | named_weights(objective)
     with tf.GradientTape() as tape:
-        total, found = total_loss(case, backbone, objective, backbone.remember_nothing(2))
+        total, found = total_loss(case, backbone, objective, backbone.initial_memory(2))
     for i, (outputs, loss) in enumerate(found):
         close(ops.transpose(outputs["sequence_output"], (1, 0, 2)), case.outputs[f"segment{i}/sequence_output"])
         close(loss, case.outputs[f"segment{i}/loss"])
@@ -207,7 +207,7 @@ def features(token_ids, past=()):
 
 def run(backbone, token_ids, cuts, memory_length=None):
     """The states of a text that is read in parts."""
-    past, found = backbone.remember_nothing(len(token_ids), memory_length), []
+    past, found = backbone.initial_memory(len(token_ids), memory_length), []
     for first, last in zip(cuts, cuts[1:], strict=False):
         outputs = backbone(features(token_ids[:, first:last], past))
         found.append(np.array(outputs["sequence_output"]))
@@ -239,7 +239,7 @@ def test_the_past_gets_no_gradient_and_the_future_is_invisible():
     first, second = np.array([[1, 2, 3]], "int32"), np.array([[4, 5, 6]], "int32")
     with tf.GradientTape() as tape:
         past = backbone(features(first))
-        full = backbone(features(first, backbone.remember_nothing(1)))
+        full = backbone(features(first, backbone.initial_memory(1)))
         loss = tf.reduce_sum(
             backbone(features(second, {p: full[p] for p in ("memory", "memory_filled")}))["sequence_output"] ** 2
         )
@@ -257,7 +257,7 @@ def test_with_gradients_through_the_memory_the_past_would_get_some(monkeypatch):
     backbone = tiny()
     first, second = np.array([[1, 2, 3]], "int32"), np.array([[4, 5, 6]], "int32")
     with tf.GradientTape() as tape:
-        past = backbone(features(first, backbone.remember_nothing(1)))
+        past = backbone(features(first, backbone.initial_memory(1)))
         past = {name: past[name] for name in ("memory", "memory_filled")}
         loss = tf.reduce_sum(backbone(features(second, past))["sequence_output"] ** 2)
     gradient = np.array(tf.convert_to_tensor(tape.gradient(loss, backbone.embedding.table_0.value)))
@@ -270,7 +270,7 @@ def test_slots_that_were_never_filled_and_their_number_do_not_matter():
     token_ids = np.random.default_rng(0).integers(20, size=(2, 5)).astype("int32")
     expected = backbone(features(token_ids))["sequence_output"]
     for slots in (0, 3, 8):
-        past = backbone.remember_nothing(2, slots)
+        past = backbone.initial_memory(2, slots)
         past["memory"] = past["memory"] + 9.0
         np.testing.assert_allclose(backbone(features(token_ids, past))["sequence_output"], expected, atol=2e-5)
     ends = {"memory": np.ones((2, 2, 3, 16), "float32"), "memory_filled": np.array([3, 1], "int32")}

@@ -12,6 +12,7 @@ from keras import ops
 
 from xmodels.decoding.sampling import generate
 from xmodels.layers.adaptive_computation import Clock, Halting, ponder_cost
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import glorot
 from xmodels.layers.separable_convolution import ConvolutionTransition, SeparableConvolution
 from xmodels.models import adaptive_universal_transformer, universal_transformer
@@ -165,20 +166,19 @@ def test_steps_equal_layers_with_the_same_weights_and_the_signal_before_each(nor
             [np.sin(place * rate) + np.sin(step * rate), np.cos(place * rate) + np.cos(step * rate)], -1
         ).reshape(length, 16)  # fmt: skip
 
-    visible = ops.reshape(batch["padding_mask"], (2, 1, 1, 7))
+    visible = Visible(batch["padding_mask"])
     x = np.array(ops.take(layers.embedding.token.embeddings, batch["token_ids"], axis=0)) * 4.0
     x = x * batch["padding_mask"][:, :, None]
     for t, block in enumerate(layers.encoder_blocks):
-        x = block(ops.cast(x + signal(7, t + 1), "float32"), attention_mask=visible)
+        x = block(ops.cast(x + signal(7, t + 1), "float32"), visible=visible)
     source = layers.finish(x, "encoder")
     outputs = backbone(batch)
     np.testing.assert_allclose(outputs["encoder_output"], source, atol=2e-5)
     y = np.array(ops.take(layers.embedding.token.embeddings, batch["target_ids"], axis=0)) * 4.0
     y[:, 0] = 0.0
-    causal = np.tril(np.ones((6, 6), "bool"))[None, None]
     for t, block in enumerate(layers.decoder_blocks):
         y = ops.cast(y + signal(6, t + 1), "float32")
-        y = block(y, source=source, attention_mask=causal, source_mask=visible)
+        y = block(y, source=source, visible=Visible(causal=True), source_visible=visible)
     np.testing.assert_allclose(outputs["sequence_output"], layers.finish(y, "decoder"), atol=2e-5)
 
 

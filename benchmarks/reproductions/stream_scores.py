@@ -55,7 +55,7 @@ def with_memory(run: str, records: str, memory_length: int, clamp_length: int | 
         found = losses(objective, backbone, outputs["sequence_output"], batch["labels"])
         return found * batch["label_weights"], {name: outputs[name] for name in past}
 
-    past, sums, weights = backbone.remember_nothing(rows, memory_length) if memory_length else {}, 0.0, 0.0
+    past, sums, weights = backbone.initial_memory(rows, memory_length) if memory_length else {}, 0.0, 0.0
     for batch in _batches(records, rows):
         found, past = step(batch, past)
         sums, weights = sums + found.numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)

@@ -33,7 +33,7 @@ def recurrent(memory_length: int, segment: int):
     """A call that predicts `segment` tokens with a full memory, which it moves on."""
     backbone = TransformerXL(TransformerXLConfig(VOCABULARY, memory_length=memory_length, **SHAPE)).initialize()
     objective = AdaptiveLM(backbone.config)
-    past = backbone.remember_nothing(1)
+    past = backbone.initial_memory(1)
     memory, filled = tf.Variable(past["memory"]), tf.Variable([memory_length])
 
     @tf.function

@@ -4,12 +4,14 @@ Each step extends the alive texts of a row to the 2 K best candidates. Of these 
 ones; those that end compete with the finished ones by log-probability / penalty(length).
 """
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
-NEVER = -1e7
+LOWEST = -1e7  # the score of an empty place
 
 
 def gnmt_penalty(alpha: float) -> Callable:
@@ -20,6 +22,16 @@ def gnmt_penalty(alpha: float) -> Callable:
 def mean_penalty(power: float) -> Callable:
     """length ** power, as Hugging Face and fairseq have it: 1 gives the mean log-probability of a token."""
     return lambda length: ops.power(ops.cast(length, "float32"), power)
+
+
+class Pools(NamedTuple):
+    """Texts (B, K, T), best first, with their scores (B, K)."""
+
+    alive_ids: Any
+    alive: Any  # log-probabilities
+    finished_ids: Any
+    finished: Any  # log-probabilities / penalty
+    is_finished: Any  # bool (B, K), False at empty places
 
 
 def beam_search(
@@ -42,72 +54,101 @@ def beam_search(
         int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
         Of a row without any finished text, the alive ones.
     """
-    penalty = penalty or gnmt_penalty(0.0)
-    batch, beams = start_ids.shape[0], num_beams
+    batch = start_ids.shape[0]
     if batch is None:
         batch = ops.shape(start_ids)[0]
     limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
+    search = Search(batch, num_beams, max_length, end_id, penalty or gnmt_penalty(0.0), stop_early, limits)
 
-    def flat(x):
-        return ops.reshape(x, (batch * beams, *ops.shape(x)[2:]))
+    def is_unfinished(position, *pools_and_state):
+        return search.is_unfinished(position, Pools(*pools_and_state[:-1]))
 
-    def choose(x, index):
-        """Rows (B, K, ...) by index (B, N)."""
-        index = ops.reshape(index, (*ops.shape(index), *(1 for _ in x.shape[2:]))) if len(x.shape) > 2 else index
-        shape = (*ops.shape(index)[:2], *ops.shape(x)[2:])
-        return ops.take_along_axis(x, ops.broadcast_to(index, shape), axis=1)
+    def extend(position, *pools_and_state):
+        pools, state = Pools(*pools_and_state[:-1]), pools_and_state[-1]
+        new, state = search.extended(step, position, pools, state)
+        return position + 1, *(search.within_limits(position, *pair) for pair in zip(new, pools, strict=True)), state
 
-    def reorder(x, parents):
-        return ops.take(x, parents, axis=0)
+    state = keras.tree.map_structure(lambda x: ops.repeat(x, num_beams, axis=0), state)
+    variables = (ops.convert_to_tensor(0, "int32"), *search.initial_pools(start_ids), state)
+    position, *pools, _ = ops.while_loop(is_unfinished, extend, variables, maximum_iterations=max_length)
+    return search.best(position, Pools(*pools))
 
-    def going_on(position, alive_ids, alive, ended_ids, ended, has_ended, state):
-        best = alive[:, 0] / penalty(limits)  # the most that an alive text can reach
-        # Rows that are not full count with the value of an empty place.
-        bound = ops.max(ended, axis=1) if stop_early else ops.min(ops.where(has_ended, ended, NEVER), axis=1)
-        bound = ops.where(ops.any(has_ended, axis=1), bound, NEVER)
-        return ops.any(ops.logical_and(position < limits, best > bound))
 
-    def within(position, new, old):
-        """`new` in rows that may still grow, elsewhere `old`."""
-        return ops.where(ops.reshape(position < limits, (-1, *(1 for _ in new.shape[1:]))), new, old)
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """The numbers of a search, of B rows and K beams; see `beam_search`."""
 
-    def extend(position, *old_and_state):
-        *old, state = old_and_state
-        alive_ids, alive, ended_ids, ended, has_ended = old
-        logits, state = step(flat(alive_ids), position, state)
-        size = logits.shape[-1]
-        following = ops.reshape(ops.log_softmax(ops.cast(logits, "float32"), axis=-1), (batch, beams, size))
-        total = ops.reshape(ops.expand_dims(alive, 2) + following, (batch, beams * size))
-        scores, where = ops.top_k(total / penalty(position + 1), 2 * beams)  # (B, 2 K)
-        totals = ops.take_along_axis(total, where, axis=1)
-        parents, tokens = where // size, ops.cast(where % size, "int32")
-        texts = choose(alive_ids, parents)  # (B, 2 K, T)
-        place = ops.equal(ops.arange(max_length + 1), position + 1)
-        texts = ops.where(place, ops.expand_dims(tokens, 2), texts)
-        ends = ops.equal(tokens, end_id)
-        _, kept = ops.top_k(ops.where(ends, scores + NEVER, scores), beams)
-        alive_ids, alive = choose(texts, kept), ops.take_along_axis(totals, kept, axis=1)
-        rows = ops.expand_dims(ops.arange(batch, dtype="int32"), 1) * beams
+    batch: Any
+    beams: int
+    max_length: int
+    end_id: int
+    penalty: Callable
+    stop_early: bool
+    limits: Any
+
+    def initial_pools(self, start_ids) -> Pools:
+        start = ops.reshape(ops.cast(start_ids, "int32"), (-1, 1, 1))
+        first = ops.equal(ops.arange(self.max_length + 1), 0)
+        alive_ids = ops.where(first, ops.repeat(start, self.beams, axis=1), 0)  # (B, K, T)
+        # Of K equal texts only the first counts at the start.
+        alive = ops.where(ops.equal(ops.arange(self.beams), 0), 0.0, -float("inf"))
+        shape = (self.batch, self.beams)
+        empty, nothing = ops.full(shape, LOWEST, dtype="float32"), ops.zeros(shape, dtype="bool")
+        return Pools(alive_ids, ops.broadcast_to(alive, shape), ops.zeros_like(alive_ids), empty, nothing)
+
+    def is_unfinished(self, position, pools: Pools):
+        """Whether an alive text of some row may still become one of its best."""
+        best = pools.alive[:, 0] / self.penalty(self.limits)  # the most that an alive text can reach
+        if self.stop_early:
+            bound = ops.max(pools.finished, axis=1)
+        else:  # rows that are not full count with the value of an empty place
+            bound = ops.min(ops.where(pools.is_finished, pools.finished, LOWEST), axis=1)
+        bound = ops.where(ops.any(pools.is_finished, axis=1), bound, LOWEST)
+        return ops.any(ops.logical_and(position < self.limits, best > bound))
+
+    def extended(self, step: Callable, position, pools: Pools, state):
+        """The pools one token later, and the state of what is alive then."""
+        logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
+        texts, ends, totals, scores, parents = self.candidates(logits, position, pools)
+        _, kept = ops.top_k(ops.where(ends, scores + LOWEST, scores), self.beams)
+        rows = ops.expand_dims(ops.arange(self.batch, dtype="int32"), 1) * self.beams
         sources = ops.reshape(rows + ops.cast(ops.take_along_axis(parents, kept, axis=1), "int32"), (-1,))
-        state = keras.tree.map_structure(lambda x: reorder(x, sources), state)
-        all_ids = ops.concatenate([ended_ids, texts], axis=1)  # (B, 3 K, T)
-        all_scores = ops.concatenate([ended, ops.where(ends, scores, scores + NEVER)], axis=1)
-        all_ended = ops.concatenate([has_ended, ends], axis=1)
-        best_scores, best = ops.top_k(all_scores, beams)
-        new = alive_ids, alive, choose(all_ids, best), best_scores, ops.take_along_axis(all_ended, best, axis=1)
-        return position + 1, *(within(position, *pair) for pair in zip(new, old, strict=True)), state
+        state = keras.tree.map_structure(lambda x: ops.take(x, sources, axis=0), state)
+        all_ids = ops.concatenate([pools.finished_ids, texts], axis=1)  # (B, 3 K, T)
+        all_scores = ops.concatenate([pools.finished, ops.where(ends, scores, scores + LOWEST)], axis=1)
+        all_finished = ops.concatenate([pools.is_finished, ends], axis=1)
+        finished, best = ops.top_k(all_scores, self.beams)
+        return Pools(
+            chosen(texts, kept), ops.take_along_axis(totals, kept, axis=1), chosen(all_ids, best), finished,
+            ops.take_along_axis(all_finished, best, axis=1),
+        ), state  # fmt: skip
 
-    start = ops.reshape(ops.cast(start_ids, "int32"), (-1, 1, 1))
-    first = ops.equal(ops.arange(max_length + 1), 0)
-    alive_ids = ops.where(first, ops.repeat(start, beams, axis=1), 0)  # (B, K, T)
-    # Of K equal texts only the first counts at the start.
-    alive = ops.broadcast_to(ops.where(ops.equal(ops.arange(beams), 0), 0.0, -float("inf")), (batch, beams))
-    ended_ids, ended = ops.zeros_like(alive_ids), ops.full((batch, beams), NEVER, dtype="float32")
-    has_ended = ops.zeros((batch, beams), dtype="bool")
-    state = keras.tree.map_structure(lambda x: ops.repeat(x, beams, axis=0), state)
-    variables = (ops.convert_to_tensor(0, "int32"), alive_ids, alive, ended_ids, ended, has_ended, state)
-    found = ops.while_loop(going_on, extend, variables, maximum_iterations=max_length)
-    position, alive_ids, alive, ended_ids, ended, has_ended, _ = found
-    some = ops.any(has_ended, axis=1, keepdims=True)  # (B, 1)
-    ids = ops.where(ops.expand_dims(some, 2), ended_ids, alive_ids)
-    return ids, ops.where(some, ended, alive / penalty(ops.expand_dims(ops.minimum(position, limits), 1)))
+    def candidates(self, logits, position, pools: Pools):
+        """The 2 K best texts of each row with one token more: (B, 2 K, T). And (B, 2 K) of each: whether it ends, its
+        log-probability, that / penalty, and the number of the text that it extends."""
+        size = logits.shape[-1]
+        following = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        following = ops.reshape(following, (self.batch, self.beams, size))
+        total = ops.reshape(ops.expand_dims(pools.alive, 2) + following, (self.batch, self.beams * size))
+        scores, where = ops.top_k(total / self.penalty(position + 1), 2 * self.beams)
+        parents, tokens = where // size, ops.cast(where % size, "int32")
+        place = ops.equal(ops.arange(self.max_length + 1), position + 1)
+        texts = ops.where(place, ops.expand_dims(tokens, 2), chosen(pools.alive_ids, parents))
+        return texts, ops.equal(tokens, self.end_id), ops.take_along_axis(total, where, axis=1), scores, parents
+
+    def within_limits(self, position, new, old):
+        """`new` in rows that may still grow, elsewhere `old`."""
+        return ops.where(ops.reshape(position < self.limits, (-1, *(1 for _ in new.shape[1:]))), new, old)
+
+    def best(self, position, pools: Pools):
+        """The finished texts of each row with their scores; of a row without any, the alive ones."""
+        some = ops.any(pools.is_finished, axis=1, keepdims=True)  # (B, 1)
+        ids = ops.where(ops.expand_dims(some, 2), pools.finished_ids, pools.alive_ids)
+        lengths = ops.expand_dims(ops.minimum(position, self.limits), 1)
+        return ids, ops.where(some, pools.finished, pools.alive / self.penalty(lengths))
+
+
+def chosen(texts, index):
+    """Texts (B, K, T) by index (B, N): (B, N, T)."""
+    shape = (*ops.shape(index), ops.shape(texts)[2])
+    return ops.take_along_axis(texts, ops.broadcast_to(ops.expand_dims(index, 2), shape), axis=1)

@@ -6,7 +6,7 @@ Each is a function of (logits, token_ids (B, T), position): the texts so far, of
 import keras
 from keras import ops
 
-NEVER = -1e9
+FORBIDDEN = -1e9
 
 
 def temperature(value: float):
@@ -19,7 +19,7 @@ def top_k(k: int):
 
     def change(logits, token_ids, position):
         smallest = ops.top_k(logits, min(k, logits.shape[-1]))[0][:, -1:]  # (B, 1)
-        return ops.where(logits < smallest, NEVER, logits)
+        return ops.where(logits < smallest, FORBIDDEN, logits)
 
     return change
 
@@ -35,7 +35,7 @@ def top_p(p: float):
         probabilities = ops.softmax(ordered, axis=-1)
         before = ops.cumsum(probabilities, axis=-1) - probabilities
         smallest = ops.min(ops.where(before < p, ordered, float("inf")), axis=-1, keepdims=True)
-        return ops.where(logits < smallest, NEVER, logits)
+        return ops.where(logits < smallest, FORBIDDEN, logits)
 
     return change
 
@@ -66,17 +66,17 @@ def no_repeated_ngrams(n: int):
             here = ops.equal(token_ids[:, offset : offset + starts], ops.expand_dims(last, 1))
             repeated = ops.logical_and(repeated, here)
         forbidden = _marked(token_ids[:, n - 1 :], ops.cast(repeated, "float32"), logits.shape[-1])
-        return ops.where(forbidden, NEVER, logits)
+        return ops.where(forbidden, FORBIDDEN, logits)
 
     return change
 
 
-def never(token_ids):
+def forbid(token_ids):
     """Forbids these tokens, such as the one for padding."""
 
     def change(logits, texts, position):
         forbidden = ops.max(ops.one_hot(ops.convert_to_tensor(token_ids), logits.shape[-1]), axis=0)  # (V,)
-        return ops.where(forbidden > 0, NEVER, logits)
+        return ops.where(forbidden > 0, FORBIDDEN, logits)
 
     return change
 

@@ -1,4 +1,4 @@
-"""How texts are continued, as people say it: temperature, top-k, top-p, beams, penalties."""
+"""How texts are continued: temperature, top-k, top-p, beams, penalties."""
 
 import dataclasses
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Decoding:
 
     def filters(self) -> list[Callable]:
         """Control of repetition first, then temperature, then what is left to draw from (as Hugging Face orders them)."""
-        found = [filters.never(self.forbidden)] if self.forbidden else []
+        found = [filters.forbid(self.forbidden)] if self.forbidden else []
         if self.repetition_penalty != 1:
             found.append(filters.repetition_penalty(self.repetition_penalty))
         if self.no_repeat_ngram_size:

@@ -1,6 +1,6 @@
 """Continues texts token by token: greedily, or by sampling.
 
-A model is told by two functions: `decode(token_ids (B, L), past, position) -> (states (B, L, D), past)`, the cost of
+A model is given by two functions: `decode(token_ids (B, L), past, position) -> (states (B, L, D), past)`, the cost of
 which does not grow with the text but for attention, and `logits(states (..., D)) -> (..., V)`.
 """
 
@@ -68,7 +68,7 @@ def generate(
         first, state = read
     ended = ops.zeros_like(prompt_lengths, dtype="bool")
 
-    def going_on(position, token_ids, state, ended, lengths, past):
+    def is_unfinished(position, token_ids, state, ended, lengths, past):
         return ops.logical_and(position < max_length, ops.logical_not(ops.all(ended)))
 
     def step(position, token_ids, state, ended, lengths, past):
@@ -86,5 +86,5 @@ def generate(
         return position + 1, token_ids, states[:, 0], ended, lengths, past
 
     variables = (first, token_ids, state, ended, prompt_lengths, past)
-    _, token_ids, _, _, lengths, _ = ops.while_loop(going_on, step, variables, maximum_iterations=max_length)
+    _, token_ids, _, _, lengths, _ = ops.while_loop(is_unfinished, step, variables, maximum_iterations=max_length)
     return token_ids, lengths

@@ -1,6 +1,6 @@
 """Writes the targets of an encoder-decoder token by token: greedily, by draws, or by beam search.
 
-A network is told by `start(features, length)`, which encodes the sources and gives a dictionary of which only `past` changes,
+A network is given by `start(features, length)`, which encodes the sources and gives a dictionary of which only `past` changes,
 and by `decode(target_ids (B, T), that, position) -> (states (B, T, D), that)`, the cost of which is that of the T tokens.
 """
 

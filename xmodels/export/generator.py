@@ -13,14 +13,15 @@ from data_pipelines.text.vocabulary import EOS, SEP
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
-from xmodels.export.causal import generates, objective_of, remembers
+from xmodels.export.causal import generates, objective_of
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.runs.loaded import BACKBONE_FOLDER, read_tokenizer
 
 GREEDY = Decoding(temperature=0.0)
-SEGMENTS = (256, 16, 1)  # tokens of a prompt that are read at once where a memory goes on; few shapes, so few functions
+# Tokens of a prompt that are read at once where the past cannot go back; few shapes, so few functions.
+SEGMENTS = (256, 16, 1)
 
 
 class Generator:
@@ -34,7 +35,7 @@ class Generator:
     def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int, objective: Objective):
         self.backbone, self.tokenizer, self.max_length = backbone, tokenizer, max_length
         self.objective = objective
-        self.remembers = remembers(type(backbone))
+        self.rewinds = backbone.rewinds
         vocabulary = tokenizer.vocabulary
         self.end_id = vocabulary[EOS if EOS in vocabulary else SEP]  # as streams of records end their documents
         # The others never stood in the text that it learnt from.
@@ -98,7 +99,7 @@ class Generator:
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in prompts], np.int32)
         function = self._function((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
-        read = self._read(token_ids[:, : lengths.min()], length) if self.remembers else None
+        read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
         texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32), read))
         stops = np.minimum(ends, lengths + max_new_tokens)
         return [row[a:b].tolist() for row, a, b in zip(texts, lengths, stops, strict=True)]
@@ -122,7 +123,7 @@ class Generator:
         while place < count:
             size = next(size for size in SEGMENTS if size <= count - place)
             read = self._function(("read", rows, size, length), lambda: self.backbone.decode)
-            states, past = read(tf.constant(token_ids[:, place : place + size]), past, 0)
+            states, past = read(tf.constant(token_ids[:, place : place + size]), past, tf.constant(place))
             place += size
         return tf.constant(count), None if states is None else states[:, -1], past
 
@@ -138,17 +139,17 @@ class Generator:
         if steps < 1:
             return []
         past, ids = None, np.array([prompt], np.int32)
-        if self.remembers:
+        if not self.rewinds:
             ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
-        width = ids.shape[1]
+        width, first = ids.shape[1], tf.constant(len(prompt) - ids.shape[1])
         function = self._function((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
-        found = function(ids, past).numpy()[0, 0, 1:].tolist()  # with zeros behind the end, and 0 may be a word
+        found = function(ids, past, first).numpy()[0, 0, 1:].tolist()  # with zeros behind the end, and 0 may be a word
         return found[: found.index(self.end_id)] if self.end_id in found else found
 
     def _searcher(self, decoding: Decoding, length: int, steps: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
 
-        def function(prompt, past):
+        def function(prompt, past, first):
             if past is None:
                 past = self.backbone.start(1, length + steps)
             if length > 1:
@@ -156,7 +157,7 @@ class Generator:
 
             def step(token_ids, position, past):
                 token = tf.gather(token_ids, [position], axis=1)
-                states, past = self.backbone.decode(token, past, length - 1 + position)
+                states, past = self.backbone.decode(token, past, first + length - 1 + position)
                 return forbid(self.logits(states[:, 0]), token_ids, position), past
 
             penalty = gnmt_penalty(decoding.length_penalty)

@@ -51,7 +51,7 @@ class Scorer:
         Args:
             token_ids: int32 (B, N).
             labels: int32 (B, N).
-            past: of `backbone.remember_nothing`, or of the call before.
+            past: of `backbone.initial_memory`, or of the call before.
 
         Returns:
             -log p of each label, float32 (B, N), and `past` with these tokens.

@@ -8,6 +8,7 @@ import tensorflow as tf
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.decoding import filters
 from xmodels.decoding.sampling import generate, greedy, sample
+from xmodels.export.causal import remembers
 from xmodels.export.generator import GREEDY, Generator
 from xmodels.export.saved_model import NOTES, README, TITLES, VERSION, Export, check_free, check_serving_ops, new_folder
 
@@ -23,7 +24,7 @@ class ServedGenerator(tf.Module):
         self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
         self.backbone, self.objective = generator.backbone, generator.objective
         self.end_id, self.max_length = generator.end_id, generator.max_length
-        self.forbidden, self.remembers = generator.forbidden, generator.remembers
+        self.forbidden, self.rewinds = generator.forbidden, generator.rewinds
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
 
@@ -35,9 +36,9 @@ class ServedGenerator(tf.Module):
         start = tf.one_hot(0, self.max_length, self.end_id, 0, dtype=tf.int32)
         token_ids = tf.where(lengths[:, None] == 0, start, token_ids)
         lengths = tf.maximum(lengths, 1)
-        changes = [*([filters.never(self.forbidden)] if self.forbidden else []), *more_filters]
+        changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
         past, read = self.backbone.start(tf.shape(token_ids)[0], self.max_length), None
-        if self.remembers:  # then prompts are read token by token, as the past cannot go back from the longest
+        if not self.rewinds:  # then prompts are read token by token, as the past cannot go back from the longest
             states, past = self.backbone.decode(token_ids[:, :1], past, 0)
             read = tf.constant(1), states[:, 0]
         texts, ends = generate(
@@ -77,7 +78,9 @@ def export(
     export_dir = os.path.realpath(export_dir)
     check_free(export_dir, overwrite)
     generator = Generator.load(run, max_length)
-    if generator.remembers and max_length is None:  # such a network reads texts of any length, a graph does not
+    if (
+        remembers(type(generator.backbone)) and max_length is None
+    ):  # such a network reads texts of any length, a graph does not
         generator.max_length = LONGEST
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)

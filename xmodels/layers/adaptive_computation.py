@@ -18,7 +18,7 @@ OUTPUTS = {
 class Clock(NamedTuple):
     """How far the positions have come; (B, L) each, float32 but for `halted`.
 
-    `halted` is a boolean of its own: a sum of probabilities that should be 1 may be 0.99999994, and then would go on.
+    `halted` is a boolean of its own: a sum of probabilities that should be 1 may be 0.99999994.
     """
 
     halted: Any
@@ -57,9 +57,9 @@ class Halting:
         running = ops.logical_not(clock.halted)
         full = clock.total + probability > 1.0 - self.epsilon
         stops = running if is_last and self.force else ops.logical_and(running, full)
-        goes_on = ops.logical_and(running, ops.logical_not(stops))
+        continues = ops.logical_and(running, ops.logical_not(stops))
         rest = ops.where(stops, 1.0 - clock.total, 0.0)
-        step = ops.where(goes_on, probability, 0.0)
+        step = ops.where(continues, probability, 0.0)
         halted, steps = ops.logical_or(clock.halted, stops), clock.steps + ops.cast(running, "float32")
         return step + rest, Clock(halted, clock.total + step, clock.remainder + rest, steps)
 
@@ -93,8 +93,8 @@ class AdaptiveSteps(Steps):
             output = OUTPUTS[self.rule.output](output, state, ops.expand_dims(ops.cast(weight, state.dtype), -1))
             x = ops.where(halted, x, state) if self.rule.freeze else state
             weights.append(weight)
-        told = {"ponder_times": clock.steps, "remainders": clock.remainder}
-        return output, {**told, "halting_weights": ops.stack(weights, axis=-1)}
+        times = {"ponder_times": clock.steps, "remainders": clock.remainder}
+        return output, {**times, "halting_weights": ops.stack(weights, axis=-1)}
 
     def probability(self, x):
         """(B, L, D) -> float32 (B, L): how likely a position stops."""

@@ -24,8 +24,8 @@ class PostNormBlock(Block):
 
     Call arguments:
         x: (B, L, D).
-        attention_mask: passed to the mixer.
-        context: (B, S, D), passed to the mixer where it is given: what the tokens at hand look at.
+        visible: what the tokens may see, passed to the mixer.
+        context: (B, S, D), passed to the mixer where it is given.
 
     Returns:
         (B, L, D)
@@ -39,20 +39,24 @@ class PostNormBlock(Block):
         self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
-    def call(self, x, attention_mask=None, context=None, training=None):
+    def call(self, x, visible=None, context=None, training=None):
         others = {} if context is None else {"context": context}
-        mixed = self.mixer(x, attention_mask=attention_mask, training=training, **others)
+        mixed = self.mixer(x, visible=visible, training=training, **others)
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
-    def look(self, x, attention_mask=None):
-        """Where the mixer looks: its attention map for x, float32 (B, H, L, L), for pictures."""
-        return self.mixer.probabilities(x, attention_mask)
+    def attention_map(self, x, visible=None):
+        """That of the mixer for x, float32 (B, H, L, L), for pictures."""
+        return self.mixer.probabilities(x, visible)
 
-    def step(self, x, past, position, attention_mask):
+    def start(self, batch, length: int):
+        """What `step` takes as `past`, as of the mixer's `start`."""
+        return self.mixer.start(batch, length)
+
+    def step(self, x, past, position):
         """One step of decoding; arguments and results as of the mixer's `step`."""
-        mixed, past = self.mixer.step(x, past, position, attention_mask)
+        mixed, past = self.mixer.step(x, past, position)
         x = self.mixer_norm(x + mixed)
         return self.feedforward_norm(x + self.feedforward(x)), past
 
@@ -71,18 +75,22 @@ class PreNormBlock(Block):
         self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
-    def call(self, x, attention_mask=None, training=None):
-        mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
+    def call(self, x, visible=None, training=None):
+        mixed = self.mixer(self.mixer_norm(x), visible=visible, training=training)
         x = x + self.dropout(mixed, training=training)
         changed = self.feedforward(self.feedforward_norm(x), training=training)
         return x + self.dropout(changed, training=training)
 
-    def look(self, x, attention_mask=None):
-        """Where the mixer looks, as of `PostNormBlock`."""
-        return self.mixer.probabilities(self.mixer_norm(x), attention_mask)
+    def attention_map(self, x, visible=None):
+        """That of the mixer, as of `PostNormBlock`."""
+        return self.mixer.probabilities(self.mixer_norm(x), visible)
 
-    def step(self, x, past, position, attention_mask):
+    def start(self, batch, length: int):
+        """What `step` takes as `past`, as of the mixer's `start`."""
+        return self.mixer.start(batch, length)
+
+    def step(self, x, past, position):
         """One step of decoding; arguments and results as of the mixer's `step`."""
-        mixed, past = self.mixer.step(self.mixer_norm(x), past, position, attention_mask)
+        mixed, past = self.mixer.step(self.mixer_norm(x), past, position)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), past

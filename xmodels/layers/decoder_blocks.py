@@ -14,8 +14,8 @@ class PostNormDecoderBlock(Block):
     Call arguments:
         x: (B, T, D).
         source: (B, S, D), the encoded source.
-        attention_mask: bool, broadcastable to (B, H, T, T).
-        source_mask: bool, broadcastable to (B, H, T, S).
+        visible: what tokens of the target may see of it.
+        source_visible: what they may see of the source.
 
     Returns:
         (B, T, D)
@@ -30,22 +30,24 @@ class PostNormDecoderBlock(Block):
         )
         self.dropout = Dropout(dropout)
 
-    def call(self, x, source, attention_mask=None, source_mask=None, training=None):
-        mixed = self.mixer(x, attention_mask=attention_mask, training=training)
+    def call(self, x, source, visible=None, source_visible=None, training=None):
+        mixed = self.mixer(x, visible=visible, training=training)
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
-        return self._rest(x, self._seeing(source, source_mask, training), training)
+        cross = functools.partial(self.cross, visible=source_visible, context=source, training=training)
+        return self._after_mixer(x, cross, training)
 
-    def step(self, x, past, position, attention_mask, source, source_mask):
+    def start(self, batch, length: int):
+        """What `step` takes as `past` for targets of at most `length` tokens."""
+        return self.mixer.start(batch, length)
+
+    def step(self, x, past, position, source, source_visible):
         """One step of decoding; `source` as `cross.project` gives it, `past` and what comes back as of the mixer's `step`."""
-        mixed, past = self.mixer.step(x, past, position, attention_mask)
-        look = functools.partial(self.cross.look, projected=source, attention_mask=source_mask)
-        return self._rest(self.mixer_norm(x + mixed), look, False), past
+        mixed, past = self.mixer.step(x, past, position)
+        cross = functools.partial(self.cross.attend_to, projected=source, visible=source_visible)
+        return self._after_mixer(self.mixer_norm(x + mixed), cross, False), past
 
-    def _seeing(self, source, source_mask, training):
-        return functools.partial(self.cross, attention_mask=source_mask, context=source, training=training)
-
-    def _rest(self, x, look, training):
-        x = self.cross_norm(x + self.dropout(look(x), training=training))
+    def _after_mixer(self, x, cross, training):
+        x = self.cross_norm(x + self.dropout(cross(x), training=training))
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
@@ -53,17 +55,18 @@ class PostNormDecoderBlock(Block):
 class PreNormDecoderBlock(PostNormDecoderBlock):
     """Normalises what enters each residual branch (Xiong et al., 2020). The source comes from a normalised encoder."""
 
-    def call(self, x, source, attention_mask=None, source_mask=None, training=None):
-        mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
+    def call(self, x, source, visible=None, source_visible=None, training=None):
+        mixed = self.mixer(self.mixer_norm(x), visible=visible, training=training)
         x = x + self.dropout(mixed, training=training)
-        return self._rest(x, self._seeing(source, source_mask, training), training)
+        cross = functools.partial(self.cross, visible=source_visible, context=source, training=training)
+        return self._after_mixer(x, cross, training)
 
-    def step(self, x, past, position, attention_mask, source, source_mask):
-        mixed, past = self.mixer.step(self.mixer_norm(x), past, position, attention_mask)
-        look = functools.partial(self.cross.look, projected=source, attention_mask=source_mask)
-        return self._rest(x + mixed, look, False), past
+    def step(self, x, past, position, source, source_visible):
+        mixed, past = self.mixer.step(self.mixer_norm(x), past, position)
+        cross = functools.partial(self.cross.attend_to, projected=source, visible=source_visible)
+        return self._after_mixer(x + mixed, cross, False), past
 
-    def _rest(self, x, look, training):
-        x = x + self.dropout(look(self.cross_norm(x)), training=training)
+    def _after_mixer(self, x, cross, training):
+        x = x + self.dropout(cross(self.cross_norm(x)), training=training)
         changed = self.feedforward(self.feedforward_norm(x), training=training)
         return x + self.dropout(changed, training=training)

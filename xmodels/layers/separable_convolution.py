@@ -1,7 +1,6 @@
 """Depth-wise separable convolutions in place of the feed-forward network (tensor2tensor's `sepconv_relu_sepconv`;
 Dehghani et al., 2018, section 2.1), and the blocks that hold them."""
 
-import functools
 import math
 
 import keras
@@ -77,10 +76,11 @@ class ConvolutionTransition(keras.layers.Layer):
         inner = self.dropout(self.activation(self.expand(x * seen)), training=training)
         return self.contract(inner * seen)
 
-    def blank(self, batch, length: int, dtype) -> tuple:
+    def start(self, batch, length: int) -> tuple:
         """What `step` takes as `past` for texts of at most `length` tokens."""
         pairs = zip((self.expand, self.contract), self.widths, strict=True)
-        return tuple(ops.zeros((batch, length + part.width - 1, channels), dtype) for part, channels in pairs)
+        shapes = [(batch, length + part.width - 1, channels) for part, channels in pairs]
+        return tuple(ops.zeros(shape, self.compute_dtype) for shape in shapes)
 
     def step(self, x, past, position):
         inner, first = self.expand.step(x, past[0], position)
@@ -91,10 +91,10 @@ class ConvolutionTransition(keras.layers.Layer):
 class PreNormConvolutionBlock(PreNormBlock):
     """A `PreNormBlock` whose feed-forward layer is a `ConvolutionTransition`: padding must be hidden from it too."""
 
-    def call(self, x, attention_mask=None, training=None):
-        mixed = self.mixer(self.mixer_norm(x), attention_mask=attention_mask, training=training)
+    def call(self, x, visible=None, training=None):
+        mixed = self.mixer(self.mixer_norm(x), visible=visible, training=training)
         x = x + self.dropout(mixed, training=training)
-        real = None if attention_mask is None else ops.any(attention_mask, axis=(1, 2))  # (B, L): seen by some query
+        real = None if visible is None else visible.padding
         changed = self.feedforward(self.feedforward_norm(x), real=real, training=training)
         return x + self.dropout(changed, training=training)
 
@@ -102,10 +102,12 @@ class PreNormConvolutionBlock(PreNormBlock):
 class PreNormConvolutionDecoderBlock(PreNormDecoderBlock):
     """A `PreNormDecoderBlock` with a causal `ConvolutionTransition`, the inputs of which stand in `past` as well."""
 
-    def step(self, x, past, position, attention_mask, source, source_mask):
-        mixed, seen = self.mixer.step(self.mixer_norm(x), past[:2], position, attention_mask)
+    def start(self, batch, length: int):
+        return super().start(batch, length), self.feedforward.start(batch, length)
+
+    def step(self, x, past, position, source, source_visible):
+        mixed, tokens = self.mixer.step(self.mixer_norm(x), past[0], position)
         x = x + mixed
-        look = functools.partial(self.cross.look, projected=source, attention_mask=source_mask)
-        x = x + look(self.cross_norm(x))
-        changed, convolved = self.feedforward.step(self.feedforward_norm(x), past[2:], position)
-        return x + changed, (*seen, *convolved)
+        x = x + self.cross.attend_to(self.cross_norm(x), source, source_visible)
+        changed, convolved = self.feedforward.step(self.feedforward_norm(x), past[1], position)
+        return x + changed, (tokens, convolved)

@@ -40,7 +40,7 @@ class Steps(keras.layers.Layer):
                 state.
 
         Returns:
-            (B, L, D), and what is to be told of the way there: nothing.
+            (B, L, D), and further outputs of the network by name: none.
         """
         for t, signal in enumerate(self.signals(places)):
             x = advance(x + signal, t)

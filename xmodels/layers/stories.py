@@ -38,9 +38,9 @@ class StoryEmbedding(keras.layers.Layer):
     def call(self, token_ids, segment_ids, training=None):
         length, real = ops.shape(token_ids)[-1], ops.expand_dims(ops.not_equal(token_ids, 0), -1)
         words = self.token(token_ids) * ops.cast(real, self.compute_dtype)  # (B, S, W, D)
-        told, asked = (
+        sentences, questions = (
             ops.einsum("bswd,wd->bsd", words, ops.cast(places[:length], words.dtype))
             for places in (self.sentence_places, self.question_places)
         )
-        x = ops.where(ops.expand_dims(ops.equal(segment_ids, 1), -1), asked, told) * self.scale  # (B, S, D)
+        x = ops.where(ops.expand_dims(ops.equal(segment_ids, 1), -1), questions, sentences) * self.scale  # (B, S, D)
         return self.dropout(x, training=training)

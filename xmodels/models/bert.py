@@ -7,17 +7,18 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
-from xmodels.layers import masks
-from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.layers.mixers import mixer_for
+from xmodels.models.backbone import Backbone
+from xmodels.models.mixing import MixerConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class BertConfig(ModelConfig):
+class BertConfig(MixerConfig):
     """`activation` is "gelu_tanh" in Google's code and "gelu", the erf form, in Hugging Face's."""
 
     num_segments: int = 2
@@ -34,7 +35,7 @@ class Bert(Backbone):
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
             Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
-        attention_mask: bool, broadcastable to (B, H, L, L); by default every token sees every real token.
+        visible: what a token may see; by default every real token, of rows of several examples those of its own.
 
     Returns:
         `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
@@ -43,6 +44,7 @@ class Bert(Backbone):
 
     config_class = BertConfig
     packs = True
+    asked = frozenset({"padding", "packs"})  # of the mixer
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
 
     def __init__(self, config: BertConfig, **kwargs):
@@ -54,19 +56,17 @@ class Bert(Backbone):
 
     def make_block(self, config: BertConfig, index: int) -> keras.layers.Layer:
         initialization = initializations.bert(config.initializer_stddev)
-        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+        mixer = mixer_for(config, initialization, self.asked)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
-    def call(self, features, attention_mask=None, training=None):
+    def call(self, features, visible=None, training=None):
         positions, pack_ids = features.get("position_ids"), features.get("pack_ids")
         x = self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)  # (B, L, D)
-        if attention_mask is None and pack_ids is not None:
-            attention_mask = masks.blocks(pack_ids)  # (B, 1, L, L)
-        elif attention_mask is None:
-            attention_mask = masks.padding(features["padding_mask"])  # (B, 1, 1, L)
+        if visible is None:
+            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
         for block in self.blocks:
-            x = block(x, attention_mask=attention_mask, training=training)
+            x = block(x, visible=visible, training=training)
         first = x[:, 0]  # (B, D)
         if pack_ids is not None:
             first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
@@ -79,26 +79,26 @@ class Bert(Backbone):
         """
         if "pack_ids" in features:
             return self(features, training=training)
-        attention_mask = masks.padding(features["padding_mask"])
+        visible = Visible(features["padding_mask"])
         x = self.embedding(features["token_ids"], features["segment_ids"], training=training)
         for block in self.blocks[:-1]:
-            x = block(x, attention_mask=attention_mask, training=training)
-        first = self.blocks[-1](x[:, :1], attention_mask=attention_mask, context=x, training=training)  # (B, 1, D)
+            x = block(x, visible=visible, training=training)
+        first = self.blocks[-1](x[:, :1], visible=visible, context=x, training=training)  # (B, 1, D)
         return {"pooled_output": self.pooler(first[:, 0])}
 
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
-        attention_mask = masks.padding(features["padding_mask"])
+        visible = Visible(features["padding_mask"])
         states = [self.embedding(features["token_ids"], features["segment_ids"])]
         for block in self.blocks:
-            states.append(block(states[-1], attention_mask=attention_mask))
+            states.append(block(states[-1], visible=visible))
         return states
 
     def attention_maps(self, features):
-        """Where each token looks: num_layers tensors (B, H, L, L)."""
-        attention_mask = masks.padding(features["padding_mask"])
+        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        visible = Visible(features["padding_mask"])
         states = self.hidden_states(features)
-        return [block.mixer.probabilities(x, attention_mask) for block, x in zip(self.blocks, states, strict=False)]
+        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
 
 
 def _size(num_layers, hidden_dim, num_heads):

@@ -6,16 +6,17 @@ import keras
 from keras import ops
 
 from xmodels.layers import initialization as initializations
-from xmodels.layers import masks
-from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.feedforward import FeedForward
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.layers.mixers import mixer_for
+from xmodels.models.backbone import Backbone
+from xmodels.models.mixing import MixerConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class GptConfig(ModelConfig):
+class GptConfig(MixerConfig):
     """GPT's "gelu" is the tanh approximation."""
 
     attention_dropout: float = 0.1
@@ -31,7 +32,7 @@ class Gpt(Backbone):
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens; `position_ids` int (B, L) and
             `pack_ids` int (B, L) where rows are padded on the left or hold several texts.
-        attention_mask: bool, broadcastable to (B, H, L, L); by default every token sees real ones up to itself.
+        visible: what a token may see; by default real ones up to itself, of rows of several texts those of its own.
 
     Returns:
         `sequence_output` (B, L, D).
@@ -39,6 +40,7 @@ class Gpt(Backbone):
 
     config_class = GptConfig
     packs = True
+    asked = frozenset({"padding", "causal", "packs"})  # of the mixer
 
     def __init__(self, config: GptConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -50,7 +52,7 @@ class Gpt(Backbone):
 
     def make_block(self, config: GptConfig, index: int) -> keras.layers.Layer:
         initialization = initializations.gpt(config.initializer_stddev)
-        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+        mixer = mixer_for(config, initialization, self.asked)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
@@ -58,33 +60,37 @@ class Gpt(Backbone):
         """What follows the last block: nothing."""
         return x
 
-    def call(self, features, attention_mask=None, training=None):
+    def call(self, features, visible=None, training=None):
         x = self.embedding(features["token_ids"], features.get("position_ids"), training=training)  # (B, L, D)
-        if attention_mask is None:
-            attention_mask = self.default_mask(features)
+        if visible is None:
+            visible = self.visible(features)
         for block in self.blocks:
-            x = block(x, attention_mask=attention_mask, training=training)
+            x = block(x, visible=visible, training=training)
         return {"sequence_output": self.finish(x)}
 
-    def default_mask(self, features):
-        """(B, 1, L, L): causal, real tokens only, and in packed rows of the same text only."""
+    def visible(self, features) -> Visible:
+        """Real tokens up to the query, in packed rows of the same text only."""
         packs = features.get("pack_ids")
-        visible = masks.padding(features["padding_mask"]) if packs is None else masks.blocks(packs)
-        return ops.logical_and(masks.causal(ops.shape(features["token_ids"])[1]), visible)
+        if packs is not None:
+            return Visible(causal=True, packs=packs)
+        return Visible(features["padding_mask"], causal=True)
 
     def hidden_states(self, features):
         """What enters each block, and what leaves the network: num_layers + 1 tensors (B, L, D)."""
-        attention_mask = self.default_mask(features)
+        visible = self.visible(features)
         states = [self.embedding(features["token_ids"], features.get("position_ids"))]
         for block in self.blocks:
-            states.append(block(states[-1], attention_mask=attention_mask))
+            states.append(block(states[-1], visible=visible))
         return [*states[:-1], self.finish(states[-1])]
 
+    @property
+    def rewinds(self) -> bool:
+        """Whether `decode` may go back to an earlier position of its texts, and read other tokens there."""
+        return all(block.mixer.rewinds for block in self.blocks)
+
     def start(self, batch_size: int, length: int):
-        """Room for the keys and values of texts of at most `length` tokens: what `decode` takes as `past`."""
-        config = self.config
-        shape = (batch_size, length, config.num_heads, config.hidden_dim // config.num_heads)
-        return tuple((ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)) for _ in self.blocks)
+        """What `decode` takes as `past` for texts of at most `length` tokens: what the mixer of each block keeps."""
+        return tuple(block.start(batch_size, length) for block in self.blocks)
 
     def decode(self, token_ids, past, position):
         """The next L tokens of texts, at the cost of L tokens.
@@ -97,11 +103,10 @@ class Gpt(Backbone):
             Their states (B, L, D), and `past` with these tokens.
         """
         positions = position + ops.arange(token_ids.shape[1], dtype="int32")  # (L,)
-        attention_mask = masks.upto(positions, past[0][0].shape[1])
         x = self.embedding(token_ids, ops.expand_dims(positions, 0))
         present = []
         for block, of_block in zip(self.blocks, past, strict=True):
-            x, of_block = block.step(x, of_block, position, attention_mask)
+            x, of_block = block.step(x, of_block, position)
             present.append(of_block)
         return self.finish(x), tuple(present)
 

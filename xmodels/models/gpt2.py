@@ -5,10 +5,10 @@ import dataclasses
 import keras
 
 from xmodels.layers import initialization as initializations
-from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.blocks import PreNormBlock
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.mixers import mixer_for
 from xmodels.models.gpt import Gpt, GptConfig, size
 
 
@@ -38,7 +38,7 @@ class Gpt2(Gpt):
 
     def make_block(self, config: Gpt2Config, index: int) -> keras.layers.Layer:
         initialization = initializations.gpt2(config.initializer_stddev, config.num_layers)
-        mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+        mixer = mixer_for(config, initialization, self.asked)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PreNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers import masks
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PreNormBlock
 from xmodels.layers.positions import PositionSignal
 from xmodels.layers.stories import StoryEmbedding
@@ -51,12 +51,11 @@ class StoryTransformer(Backbone):
         parts = mixer_of(config), feedforward_of(config)
         return PreNormBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
-    def call(self, features, attention_mask=None, training=None):
-        if attention_mask is None:
-            attention_mask = masks.padding(features["padding_mask"])
+    def call(self, features, visible=None, training=None):
+        visible = visible or Visible(features["padding_mask"])
         x = self._read(features, training)
         for block in self.blocks:
-            x = block(x, attention_mask=attention_mask, training=training)
+            x = block(x, visible=visible, training=training)
         return {"sequence_output": self.norm(x)}
 
     def _read(self, features, training=None):
@@ -64,11 +63,11 @@ class StoryTransformer(Backbone):
         return x + self.position(ops.arange(ops.shape(x)[1], dtype="int32"))
 
     def attention_maps(self, features):
-        """Where each place looks in each layer, float32 (B, layers, H, S, S), for pictures."""
-        x, attention_mask, maps = self._read(features), masks.padding(features["padding_mask"]), []
+        """How much each place takes of each in each layer, float32 (B, layers, H, S, S), for pictures."""
+        x, visible, maps = self._read(features), Visible(features["padding_mask"]), []
         for block in self.blocks:
-            maps.append(block.look(x, attention_mask))
-            x = block(x, attention_mask=attention_mask)
+            maps.append(block.attention_map(x, visible))
+            x = block(x, visible=visible)
         return ops.stack(maps, axis=1)
 
     def initialize(self):

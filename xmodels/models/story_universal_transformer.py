@@ -5,7 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
-from xmodels.layers import masks
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.positions import PositionSignal
 from xmodels.layers.stories import StoryEmbedding
 from xmodels.models.backbone import Backbone
@@ -45,15 +45,14 @@ class StoryUniversalTransformer(Backbone):
         self.steps = self.make_steps(config, config.num_layers, "steps")
         self.norm = norm_of(config, "norm")
 
-    def call(self, features, attention_mask=None, training=None):
-        if attention_mask is None:
-            attention_mask = masks.padding(features["padding_mask"])
+    def call(self, features, visible=None, training=None):
+        visible = visible or Visible(features["padding_mask"])
 
         def advance(x, step):
-            return self.block(x, attention_mask=attention_mask, training=training)
+            return self.block(x, visible=visible, training=training)
 
-        x, told = self._run(features, advance, training)
-        return {"sequence_output": self.norm(x), **told}
+        x, others = self._run(features, advance, training)
+        return {"sequence_output": self.norm(x), **others}
 
     def _run(self, features, advance, training=None):
         x = self.embedding(features["token_ids"], features["segment_ids"], training=training)  # (B, S, D)
@@ -61,12 +60,12 @@ class StoryUniversalTransformer(Backbone):
         return self.steps.run(x, places, advance)
 
     def attention_maps(self, features):
-        """Where each place looks in each step, float32 (B, steps, H, S, S), for pictures; also places that have stopped."""
-        attention_mask, maps = masks.padding(features["padding_mask"]), []
+        """How much each place takes of each in each step, float32 (B, steps, H, S, S), for pictures; also places that have stopped."""
+        visible, maps = Visible(features["padding_mask"]), []
 
         def advance(x, step):
-            maps.append(self.block.look(x, attention_mask))
-            return self.block(x, attention_mask=attention_mask)
+            maps.append(self.block.attention_map(x, visible))
+            return self.block(x, visible=visible)
 
         self._run(features, advance)
         return ops.stack(maps, axis=1)

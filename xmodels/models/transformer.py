@@ -7,8 +7,8 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
-from xmodels.layers import masks
 from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
 from xmodels.layers.dropout import Dropout
@@ -45,7 +45,7 @@ class Transformer(Backbone):
         features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), what the
             decoder reads: the target moved on by one place. `position_ids` and `target_position_ids`, int (B, S) and
             (B, T), where positions do not count from 0.
-        attention_mask: bool, broadcastable to (B, H, S, S), of the encoder.
+        visible: what a token of the source may see of it; by default every real token.
 
     Returns:
         `sequence_output` (B, T, D), the states of the decoder, and `encoder_output` (B, S, D). Target padding stands
@@ -74,34 +74,32 @@ class Transformer(Backbone):
         """What follows the last block of "encoder" or "decoder": nothing."""
         return x
 
-    def call(self, features, attention_mask=None, training=None):
-        source = self.encode(features, attention_mask, training)
+    def call(self, features, visible=None, training=None):
+        source = self.encode(features, visible, training)
         target = features["target_ids"]
         x = self.embedding.target(target, features.get("target_position_ids"), training=training)  # (B, T, D)
-        causal, visible = masks.causal(ops.shape(target)[1]), masks.padding(features["padding_mask"])
+        before, real = Visible(causal=True), Visible(features["padding_mask"])
         for block in self.decoder_blocks:
-            x = block(x, source=source, attention_mask=causal, source_mask=visible, training=training)
+            x = block(x, source=source, visible=before, source_visible=real, training=training)
         return {"sequence_output": self.finish(x, "decoder"), "encoder_output": source}
 
-    def encode(self, features, attention_mask=None, training=None):
+    def encode(self, features, visible=None, training=None):
         """(B, S, D), the states of the source."""
         real = features["padding_mask"]
         x = self.embedding(features["token_ids"], real, features.get("position_ids"), training=training)
-        if attention_mask is None:
-            attention_mask = masks.padding(real)
+        visible = visible or Visible(real)
         for block in self.encoder_blocks:
-            x = block(x, attention_mask=attention_mask, training=training)
+            x = block(x, visible=visible, training=training)
         return self.finish(x, "encoder")
 
     def start(self, features, length: int):
         """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""
-        source, config = self.encode(features), self.config
-        shape = (ops.shape(source)[0], length, config.num_heads, config.hidden_dim // config.num_heads)
-        blank = ops.zeros(shape, self.compute_dtype)
+        source = self.encode(features)
+        batch = ops.shape(source)[0]
         return {
-            "past": tuple((blank, blank) for _ in self.decoder_blocks),
+            "past": tuple(block.start(batch, length) for block in self.decoder_blocks),
             "source": tuple(block.cross.project(source) for block in self.decoder_blocks),
-            "source_mask": masks.padding(features["padding_mask"]),
+            "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
 
     def decode(self, target_ids, past, position):
@@ -115,11 +113,10 @@ class Transformer(Backbone):
             Their states (B, T, D), and `past` with these tokens.
         """
         positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
-        attention_mask = masks.upto(positions, ops.shape(past["past"][0][0])[1])
-        x, present = self.embedding.target(target_ids, positions), []
+        x, present, real = self.embedding.target(target_ids, positions), [], Visible(past["source_padding"])
         rows = zip(self.decoder_blocks, past["past"], past["source"], strict=True)
         for block, of_block, source in rows:
-            x, of_block = block.step(x, of_block, position, attention_mask, source, past["source_mask"])
+            x, of_block = block.step(x, of_block, position, source, real)
             present.append(of_block)
         return self.finish(x, "decoder"), {**past, "past": tuple(present)}
 

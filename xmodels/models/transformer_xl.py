@@ -10,6 +10,7 @@ from data_pipelines.errors import CheckpointError
 from xmodels.layers import initialization as initializations
 from xmodels.layers.adaptive import AdaptiveEmbedding, cluster_sizes, widths_of
 from xmodels.layers.attention.relative import RelativeAttention
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
@@ -88,7 +89,7 @@ class RecurrentBlock(Block):
     Call arguments:
         x: (B, N, D).
         memory: (B, M, D), inputs of this layer in the segments before; None without any.
-        signal, content_bias, position_bias, attention_mask: see `RelativeAttention`.
+        signal, content_bias, position_bias, visible: see `RelativeAttention`.
 
     Returns:
         (B, N, D)
@@ -112,20 +113,20 @@ class RecurrentBlock(Block):
         if config.untied_biases:
             self.content_bias, self.position_bias = biases(self, config)
 
-    def call(self, x, memory, signal, content_bias=None, position_bias=None, attention_mask=None, training=None):
+    def call(self, x, memory, signal, content_bias=None, position_bias=None, visible=None, training=None):
         content_bias, position_bias = self._biases(content_bias, position_bias)
         states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
         if self.pre_norm:
             states = self.mixer_norm(states)
         query = states[:, -x.shape[1] :] if self.pre_norm else x
-        mixed = self.mixer(query, states, signal, content_bias, position_bias, attention_mask, training=training)
+        mixed = self.mixer(query, states, signal, content_bias, position_bias, visible=visible, training=training)
         return self._finish(x, mixed, training)
 
-    def step(self, x, past, place, content_bias=None, position_bias=None, attention_mask=None):
+    def step(self, x, past, place, content_bias=None, position_bias=None, visible=None):
         """The same with keys and values in place of the memory; see `RelativeAttention.step`."""
         content_bias, position_bias = self._biases(content_bias, position_bias)
         query = self.mixer_norm(x) if self.pre_norm else x
-        mixed, past = self.mixer.step(query, past, place, content_bias, position_bias, attention_mask)
+        mixed, past = self.mixer.step(query, past, place, content_bias, position_bias, visible)
         return self._finish(x, mixed, False), past
 
     def _biases(self, content_bias, position_bias):
@@ -157,6 +158,7 @@ class TransformerXL(Backbone):
 
     config_class = TransformerXLConfig
     carries_memory = True
+    rewinds = False  # `decode` forgets what falls out of the memory
 
     def __init__(self, config: TransformerXLConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -166,34 +168,35 @@ class TransformerXL(Backbone):
         self.biases = None if config.untied_biases else SharedBiases(config, name="biases")
         self.dropout = Dropout(config.dropout)
 
-    def remember_nothing(self, batch_size: int, memory_length: int | None = None) -> dict:
+    def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
         """The features `memory` and `memory_filled` of texts that begin."""
         length = self.config.memory_length if memory_length is None else memory_length
         shape = (batch_size, self.config.num_layers, length, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32"), "memory_filled": ops.zeros((batch_size,), "int32")}
 
-    def call(self, features, attention_mask=None, training=None):
-        return self._run(features, attention_mask, training)[0]
+    def call(self, features, visible=None, training=None):
+        return self._run(features, visible, training)[0]
 
     def hidden_states(self, features):
         """What enters each block, and what leaves the last: num_layers + 1 tensors (B, N, D)."""
         return self._run(features, None, False)[1]
 
-    def _run(self, features, attention_mask, training):
+    def _run(self, features, visible, training):
         token_ids = features["token_ids"]
         memory, filled = features.get("memory"), features.get("memory_filled")
         length, slots = token_ids.shape[1], 0 if memory is None else memory.shape[2]
         if memory is not None:
             memory = ops.cast(memory, self.compute_dtype)
-        if attention_mask is None:
-            attention_mask = visible(length, slots, filled, self.config.same_length)
+        if visible is None:
+            behind = slots - 1 if self.config.same_length and slots else None
+            visible = Visible(filled_slots(slots, filled, length), causal=True, window=behind)
         signal = self.dropout(self.signal(length + slots), training=training)
         shared = {} if self.biases is None else self.biases.both()
         x = self.dropout(self.embedding(token_ids), training=training)  # (B, N, D)
         states = [x]
         for i, block in enumerate(self.blocks):
             past = None if memory is None else memory[:, i]
-            x = block(x, memory=past, signal=signal, attention_mask=attention_mask, training=training, **shared)
+            x = block(x, memory=past, signal=signal, visible=visible, training=training, **shared)
             states.append(x)
         outputs = {"sequence_output": self.dropout(x, training=training)}
         if memory is not None:
@@ -233,13 +236,14 @@ class TransformerXL(Backbone):
         """
         memory, filled = past
         length, slots = token_ids.shape[1], memory[0][0].shape[1]
-        attention_mask = within(length, slots, filled, self.config.same_length)
+        behind = slots - 1 if self.config.same_length and slots else slots
+        visible = Visible(filled_slots(slots, filled, length), causal=True, window=behind)
         shared = {} if self.biases is None else self.biases.both()
         signal = self.signal(slots + length) if length > 1 else None
         x, present = self.embedding(token_ids), []
         for block, (key, value, place) in zip(self.blocks, memory, strict=True):
             here = place if signal is None else block.mixer.position(signal)
-            x, states = block.step(x, (key, value), here, attention_mask=attention_mask, **shared)
+            x, states = block.step(x, (key, value), here, visible=visible, **shared)
             present.append((*states, place))
         return x, (tuple(present), ops.minimum(filled + length, slots))
 
@@ -275,31 +279,9 @@ def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
     )
 
 
-def visible(length: int, slots: int, filled, same_length: bool):
-    """bool (B, 1, N, M + N): up to the query itself; of the memory what is filled; with `same_length` the last M keys."""
-    query, key = ops.expand_dims(ops.arange(length), 1), ops.expand_dims(ops.arange(slots + length), 0)
-    seen = key <= query + slots  # (N, K)
-    if same_length and slots:
-        seen = ops.logical_and(seen, key > query)
-    return _filled(seen, slots, filled)
-
-
-def within(length: int, slots: int, filled, same_length: bool):
-    """bool (B, 1, L, M + L): what tokens see that are read one by one with a memory: the query and M keys before it, or with
-    `same_length` one less."""
-    query, key = ops.expand_dims(ops.arange(length), 1), ops.expand_dims(ops.arange(slots + length), 0)
-    behind = query + slots - key  # (L, K)
-    seen = ops.logical_and(behind >= 0, behind < slots if same_length and slots else behind <= slots)
-    return _filled(seen, slots, filled)
-
-
-def _filled(seen, slots: int, filled):
-    """bool (N, K) -> (B, 1, N, K), less what was never filled."""
-    length = seen.shape[0]
-    if not slots:
-        return ops.reshape(seen, (1, 1, length, length))
-    real = ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1)  # (B, K)
-    return ops.logical_and(ops.expand_dims(ops.expand_dims(seen, 0), 0), ops.expand_dims(ops.expand_dims(real, 1), 1))
+def filled_slots(slots: int, filled, length: int):
+    """bool (B, M + N): of the M slots of a memory those at its end that are filled, int (B,), and all N tokens behind it."""
+    return ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1) if slots else None
 
 
 def _size(num_layers, hidden_dim, num_heads, head_dim, intermediate_dim, memory_length, dropout=0.1, **more) -> dict:

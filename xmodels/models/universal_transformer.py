@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from xmodels.layers import initialization as initializations
-from xmodels.layers import masks
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, PreNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock, PreNormDecoderBlock
 from xmodels.layers.separable_convolution import (
@@ -72,38 +72,35 @@ class UniversalTransformer(Backbone):
     def make_steps(self, config, num_layers: int, name: str) -> Steps:
         return Steps(config.step_signal, config.hidden_dim, num_layers, name=name)
 
-    def call(self, features, attention_mask=None, training=None):
-        source, of_encoder = self._encode(features, attention_mask, training)
+    def call(self, features, visible=None, training=None):
+        source, of_encoder = self._encode(features, visible, training)
         target = features["target_ids"]
-        causal, visible = masks.causal(ops.shape(target)[1]), masks.padding(features["padding_mask"])
+        before, real = Visible(causal=True), Visible(features["padding_mask"])
 
         def advance(x, step):
-            return self.decoder_block(
-                x, source=source, attention_mask=causal, source_mask=visible, training=training
-            )  # fmt: skip
+            return self.decoder_block(x, source=source, visible=before, source_visible=real, training=training)
 
         position_ids = features.get("target_position_ids")
         x = self.embedding.target(target, position_ids, training=training)  # (B, T, D)
         x, of_decoder = self.decoder_steps.run(x, self._places(x, position_ids), advance)
-        told = {f"encoder_{name}": value for name, value in of_encoder.items()}
-        told |= {f"decoder_{name}": value for name, value in of_decoder.items()}
-        return {"sequence_output": self.decoder_norm(x), "encoder_output": source, **told}
+        others = {f"encoder_{name}": value for name, value in of_encoder.items()}
+        others |= {f"decoder_{name}": value for name, value in of_decoder.items()}
+        return {"sequence_output": self.decoder_norm(x), "encoder_output": source, **others}
 
-    def encode(self, features, attention_mask=None, training=None):
+    def encode(self, features, visible=None, training=None):
         """(B, S, D), the states of the source."""
-        return self._encode(features, attention_mask, training)[0]
+        return self._encode(features, visible, training)[0]
 
-    def _encode(self, features, attention_mask=None, training=None):
+    def _encode(self, features, visible=None, training=None):
         real, position_ids = features["padding_mask"], features.get("position_ids")
-        if attention_mask is None:
-            attention_mask = masks.padding(real)
+        visible = visible or Visible(real)
 
         def advance(x, step):
-            return self.encoder_block(x, attention_mask=attention_mask, training=training)
+            return self.encoder_block(x, visible=visible, training=training)
 
         x = self.embedding(features["token_ids"], real, position_ids, training=training)  # (B, S, D)
-        x, told = self.encoder_steps.run(x, self._places(x, position_ids), advance)
-        return self.encoder_norm(x), told
+        x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance)
+        return self.encoder_norm(x), others
 
     def _places(self, x, position_ids):
         """What every step adds at the places of x: (L, D) or (B, L, D)."""
@@ -115,28 +112,22 @@ class UniversalTransformer(Backbone):
 
         Each step keeps keys and values of its own, since the states differ; those of the source are the same in all.
         """
-        source, config, block = self.encode(features), self.config, self.decoder_block
-        batch = ops.shape(source)[0]
-        shape = (batch, length, config.num_heads, config.hidden_dim // config.num_heads)
-        blank = (ops.zeros(shape, self.compute_dtype),) * 2
-        if config.transition == "convolution":
-            blank += block.feedforward.blank(batch, length, self.compute_dtype)
+        source = self.encode(features)
+        past = self.decoder_block.start(ops.shape(source)[0], length)
         return {
-            "past": (blank,) * self.decoder_steps.num_steps,
-            "source": block.cross.project(source),
-            "source_mask": masks.padding(features["padding_mask"]),
+            "past": (past,) * self.decoder_steps.num_steps,
+            "source": self.decoder_block.cross.project(source),
+            "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
 
     def decode(self, target_ids, past, position):
         """The next tokens of targets, at the cost of these alone; arguments and results as of `Transformer.decode`."""
         positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
-        attention_mask, present = masks.upto(positions, ops.shape(past["past"][0][0])[1]), []
+        present, real = [], Visible(past["source_padding"])
 
         def advance(x, step):
             of_step = past["past"][step]
-            x, of_step = self.decoder_block.step(
-                x, of_step, position, attention_mask, past["source"], past["source_mask"]
-            )
+            x, of_step = self.decoder_block.step(x, of_step, position, past["source"], real)
             present.append(of_step)
             return x
 

@@ -63,7 +63,7 @@ class Program:
         """One step.
 
         Args:
-            state: as of `state`. carried: the features of `remember_nothing`, or {}. batch: features of all rows.
+            state: as of `state`. carried: the features of `initial_memory`, or {}. batch: features of all rows.
 
         Returns:
             The new state, what is carried on, and (sum, weight) of losses and measures.
@@ -131,7 +131,7 @@ def lower(program: Program, devices: np.ndarray, rows: int):
         return lambda x: jax.ShapeDtypeStruct(shape(x), jax.dtypes.canonicalize_dtype(x.dtype), sharding=sharding)
 
     count = rows * devices.size
-    carried = program.backbone.remember_nothing(1) if program.carries else {}
+    carried = program.backbone.initial_memory(1) if program.carries else {}
     batches = [
         jax.tree.map(like(by_rows, lambda x: (count, *x.shape[1:])), dict(part)) for part in (carried, program.row)
     ]

@@ -27,7 +27,7 @@ def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_
     inside = (np.arange(num_segments * length) < share) & (places < num_tokens)
     # What fills up the last segment stands behind all that is scored, so nothing sees it.
     places = np.where(inside, places, 0)
-    past = scorer.backbone.remember_nothing(num_streams, memory_length)
+    past = scorer.backbone.initial_memory(num_streams, memory_length)
     total = 0.0
     bar = tqdm(
         total=num_tokens, desc=f"memory {memory_length}", unit="token", unit_scale=True, disable=num_segments < 50

@@ -5,6 +5,7 @@ import math
 import keras
 from keras import ops
 
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import Initialization
 
 # Finite, so that a row without any visible key gives some distribution and not NaN; small enough for float16.
@@ -61,36 +62,45 @@ def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool 
     )
 
 
-def attention_probabilities(query, key, attention_mask=None):
-    """Where each query looks.
+def attention_probabilities(query, key, seen=None, bias=None, scale: float | None = None):
+    """How much each query takes of each key.
 
     Args:
         query: (B, L, H, K).
         key: (B, S, H, K).
-        attention_mask: bool, broadcastable to (B, H, L, S), True where a query may look.
+        seen: bool, broadcastable to (B, H, L, S), True where a query may look; None for everywhere.
+        bias: broadcastable to (B, H, L, S), added to the scores.
+        scale: of the products; by default 1 / sqrt(K).
 
     Returns:
         (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
     """
-    scale = ops.cast(query.shape[-1] ** -0.5, query.dtype)
+    scale = ops.cast(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
     scores = ops.cast(ops.einsum("blhk,bshk->bhls", query * scale, key), "float32")
-    if attention_mask is not None:
-        scores = scores + ops.where(attention_mask, 0.0, HIDDEN)  # a choice at the size of the mask, often one row
+    if bias is not None:
+        scores = scores + ops.cast(bias, "float32")
+    if seen is not None:
+        scores = scores + ops.where(seen, 0.0, HIDDEN)  # a choice at the size of the mask, often one row
     return ops.softmax(scores, axis=-1)
 
 
-def attend(query, key, value, attention_mask=None, dropout=None, training=None):
-    """softmax(q kT / sqrt(K)) v, with dropout on the probabilities.
+def attend(
+    query, key, value, visible=None, bias=None, scale: float | None = None, dropout=None, training=None
+):  # fmt: skip
+    """softmax(scale q kT + bias) v, with dropout on the probabilities.
 
     Args:
         query, key, value: (B, L, H, K), (B, S, H, K), (B, S, H, K).
-        attention_mask: see `attention_probabilities`.
+        visible: what a query sees: a `Visible`, or a boolean tensor as of its `dense`. None for all.
+        bias, scale: see `attention_probabilities`.
         dropout: a layer, or None.
 
     Returns:
         (B, L, H, K)
     """
-    probabilities = ops.cast(attention_probabilities(query, key, attention_mask), value.dtype)
+    if isinstance(visible, Visible):
+        visible = visible.dense(ops.shape(query)[1], ops.shape(key)[1])
+    probabilities = ops.cast(attention_probabilities(query, key, visible, bias, scale), value.dtype)
     if dropout is not None:
         probabilities = dropout(probabilities, training=training)
     return ops.einsum("bhls,bshk->blhk", probabilities, value)

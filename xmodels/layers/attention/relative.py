@@ -22,7 +22,7 @@ class RelativeAttention(keras.layers.Layer):
         states: (B, K, D), what keys and values are made of; its last N are `x`.
         signal: (K, D), of the distances K - 1, ..., 0.
         content_bias, position_bias: u and v, (H, K') each, K' the width of a head.
-        attention_mask: bool, broadcastable to (B, H, N, K), True where a query may look.
+        visible: a `Visible` of the K states, of which the queries are the last N.
 
     Returns:
         (B, N, D)
@@ -42,12 +42,12 @@ class RelativeAttention(keras.layers.Layer):
         self.merge = merge_heads(hidden_dim, initialization, use_bias=False)
         self.dropout = Dropout(dropout)
 
-    def call(self, x, states, signal, content_bias, position_bias, attention_mask=None, training=None):
+    def call(self, x, states, signal, content_bias, position_bias, visible=None, training=None):
         place = self.position(signal)  # (K, H, K')
         query, key, value = self.query(x), self.key(states), self.value(states)
-        return self.attend(query, key, value, place, content_bias, position_bias, attention_mask, training)
+        return self.attend(query, key, value, place, content_bias, position_bias, visible, training)
 
-    def step(self, x, past, place, content_bias, position_bias, attention_mask):
+    def step(self, x, past, place, content_bias, position_bias, visible):
         """The same without training, where keys and values of the memory are kept instead of its states.
 
         Args:
@@ -59,14 +59,16 @@ class RelativeAttention(keras.layers.Layer):
         """
         parts = zip(past, (self.key(x), self.value(x)), strict=True)
         key, value = (ops.concatenate(part, axis=1) for part in parts)
-        mixed = self.attend(self.query(x), key, value, place, content_bias, position_bias, attention_mask)
+        mixed = self.attend(self.query(x), key, value, place, content_bias, position_bias, visible)
         return mixed, (key[:, x.shape[1] :], value[:, x.shape[1] :])
 
-    def attend(self, query, key, value, place, content_bias, position_bias, attention_mask=None, training=None):
+    def attend(self, query, key, value, place, content_bias, position_bias, visible=None, training=None):
         """(B, N, H, K') of queries and (B, K, H, K') of keys and values -> (B, N, D)"""
         scores = self.scores(query, key, place, content_bias, position_bias)
-        if attention_mask is not None:
-            scores = ops.where(attention_mask, scores, HIDDEN)
+        if visible is not None:
+            queries, keys = ops.shape(query)[1], ops.shape(key)[1]
+            positions = keys - queries + ops.arange(queries, dtype="int32")  # (N,)
+            scores = ops.where(visible.dense(positions, keys), scores, HIDDEN)
         probabilities = self.dropout(ops.cast(ops.softmax(scores, axis=-1), value.dtype), training=training)
         return self.merge(ops.einsum("bhls,bshk->blhk", probabilities, value))
 

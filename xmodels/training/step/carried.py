@@ -7,7 +7,7 @@ from xmodels.training.step.precision import ONCE
 
 
 class Carried:
-    """What `backbone.remember_nothing` gives for a whole batch, kept between steps and saved with a state.
+    """What `backbone.initial_memory` gives for a whole batch, kept between steps and saved with a state.
 
     Every replica has all rows, and works on its own: row r belongs to the stream of row r of the batch. So a state may be
     resumed with another number of replicas.
@@ -22,7 +22,7 @@ class Carried:
                 f"--gradient_accumulation_steps={micro_batches}: a {type(backbone).__name__} carries a memory from step to step, "
                 "which micro-batches cannot share. Leave the flag out."
             )
-        start = backbone.remember_nothing(batch_size)
+        start = backbone.initial_memory(batch_size)
         self.held = {name: tf.Variable(value, trainable=False, aggregation=ONCE) for name, value in start.items()}
 
     @property

@@ -270,7 +270,7 @@ class Learner:
         with self.averaged():
             for batch in batches:
                 if self.carried and not past:  # the rows of a stream go on from batch to batch
-                    past = self.backbone.remember_nothing(len(batch["token_ids"]))
+                    past = self.backbone.initial_memory(len(batch["token_ids"]))
                 sums, past = self.evaluate_batch({**batch, **past})
                 totals += sums
         return self.means(totals)

@@ -1,0 +1,98 @@
+"""Attention to the neighbours alone, at a cost of L w instead of L^2 (Beltagy et al., 2020, arXiv 2004.05150, section 3.1)."""
+
+import dataclasses
+
+from keras import ops
+
+from xmodels.layers.attention.core import attend, attention_probabilities
+from xmodels.layers.attention.visible import Visible, row
+from xmodels.layers.mixers import Mixer
+
+
+class LocalWindow(Mixer):
+    """Softmax attention to the keys at a distance of at most `window`, on each side or, where it is causal, on the left.
+
+    Texts are cut into blocks of `window` tokens, each of which attends to itself and its neighbours. Decoding keeps keys and
+    values of the last `window` tokens, (B, w, H, K) each, however long the text grows.
+    """
+
+    honours = frozenset({"padding", "causal", "packs", "window"})
+    rewinds = False
+
+    def __init__(self, *args, window: int, **kwargs):
+        super().__init__(*args, **kwargs)
+        if window < 1:
+            raise ValueError(f"`attention_window` must be at least 1. Received: {window}.")
+        self.window = window
+
+    @classmethod
+    def for_network(cls, config, initialization):
+        numbers = config.num_heads, config.hidden_dim, config.attention_dropout, initialization
+        return cls(*numbers, window=config.attention_window)
+
+    def mix(self, query, key, value, visible, training=None):
+        visible, length = self.narrowed(visible), query.shape[1]
+        if length is not None and (length <= self.window or length != key.shape[1]):  # one block; or another text
+            return attend(query, key, value, visible, dropout=self.dropout, training=training)
+        return self.blocked(query, key, value, visible, training)
+
+    def narrowed(self, visible: Visible) -> Visible:
+        """With the window of this layer, or its own where that is narrower."""
+        window = self.window if visible.window is None else min(self.window, visible.window)
+        return dataclasses.replace(visible, window=window)
+
+    def blocked(self, query, key, value, visible, training=None):
+        """`attend`, where the queries of a block meet the keys of two blocks (causal) or three."""
+        (batch, length), size = ops.shape(query)[:2], self.window
+        missing, more = -length % size, 0 if visible.causal else size
+        count = (length + missing) // size  # of blocks
+
+        def own(x):
+            """(B, L, ...) -> (B n, w, ...)"""
+            x = ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])
+            return ops.reshape(x, (batch * count, size, *x.shape[2:]))
+
+        def around(x):
+            """(B, L, ...) -> (B n, 2 w or 3 w, ...), with zeros beyond the ends."""
+            x = ops.pad(x, [(0, 0), (size, missing + more), *([(0, 0)] * (len(x.shape) - 2))])
+            x = ops.reshape(x, (batch, -1, size, *x.shape[2:]))
+            parts = [x[:, i : i + count] for i in range(2 if visible.causal else 3)]
+            x = ops.concatenate(parts, axis=2)
+            return ops.reshape(x, (batch * count, x.shape[2], *x.shape[3:]))
+
+        real = ops.ones((batch, length), "int32")
+        if visible.padding is not None:
+            real = real * ops.cast(visible.padding, "int32")
+        near = Visible(causal=visible.causal, window=visible.window)
+        places = size + ops.arange(size, dtype="int32")
+        seen = near.dense(places, 2 * size if visible.causal else 3 * size)  # (1, 1, w, 2 w or 3 w)
+        seen = ops.logical_and(seen, row(around(real) > 0))
+        if visible.packs is not None:
+            packs = ops.cast(visible.packs, "int32")
+            same = ops.equal(ops.expand_dims(own(packs), 2), ops.expand_dims(around(packs), 1))  # (B n, w, 2 w or 3 w)
+            seen = ops.logical_and(seen, ops.logical_and(ops.expand_dims(same, 1), row(around(packs) > 0)))
+        mixed = attend(own(query), around(key), around(value), seen, dropout=self.dropout, training=training)
+        return ops.reshape(mixed, (batch, count * size, *mixed.shape[2:]))[:, :length]
+
+    def probabilities(self, x, visible=None):
+        length = ops.shape(x)[1]
+        seen = self.narrowed(self.honoured(visible)).dense(length, length)
+        return attention_probabilities(self.query(x), self.key(x), seen)
+
+    def start(self, batch, length: int):
+        shape = (batch, min(self.window, length), self.num_heads, self.head_dim)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def step(self, x, past, position):
+        length, slots = x.shape[1], past[0].shape[1]
+        query = self.query(x)
+        key, value = (ops.concatenate([old, new], axis=1) for old, new in zip(past, self.project(x), strict=True))
+        real = ops.expand_dims(ops.arange(slots + length, dtype="int32") >= slots - position, 0)  # (1, w + L)
+        visible = Visible(padding=real, causal=True, window=self.window)
+        if length <= slots:
+            seen = visible.dense(slots + ops.arange(length, dtype="int32"), slots + length)  # (1, 1, L, w + L)
+            mixed = attend(query, key, value, seen)
+        else:  # a prompt, as a text that begins with the past
+            query = ops.pad(query, ((0, 0), (slots, 0), (0, 0), (0, 0)))
+            mixed = self.mix(query, key, value, visible)[:, slots:]
+        return self.merge(mixed), (key[:, length:], value[:, length:])
