@@ -23,6 +23,7 @@ COMMAND.string(
 COMMAND.settings("set", "NAME=VALUE: a number of the system or a field of its network's configuration, such as label_smoothing=0.2 or dropout=0.2; several parted by commas, or the flag again.")  # fmt: skip
 COMMAND.string("model_config_file", None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.")
 COMMAND.alias("bert_config_file", "model_config_file")
+COMMAND.string("mixer", None, "Attention of all blocks, of bert, gpt and their kin: multi_head (all tokens), local_window or linear; docs/mixers.md. Default: as in the configuration, multi_head.")  # fmt: skip
 COMMAND.string("init_checkpoint", None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.")  # fmt: skip
 COMMAND.section("Data")
 COMMAND.string("data_dir", None, "Records of create_pretraining_data.")

@@ -240,14 +240,14 @@ def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
     Raises:
         CheckpointError: the format has no word for one of our values.
     """
-    values = config.to_json()
+    values = dataclasses.asdict(config)
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
     written = {**form.fixed, **settings, **_activation_to(form, values.get("activation"), target)}
-    back = config_from(form, written, type(config), target).to_json()
+    back = config_from(form, written, type(config), target)
     for name in sorted(values):
-        if back[name] != values[name]:
+        if getattr(back, name) != values[name]:
             raise CheckpointError(
-                f"{target}: this format cannot say `{name}` = {values[name]!r}; it means {back[name]!r}."
+                f"{target}: this format cannot say `{name}` = {values[name]!r}; it means {getattr(back, name)!r}."
             )
     return written
 

@@ -39,8 +39,8 @@ BATCH = (
     "example_weights", "pack_ids", "position_ids", "pack_starts", "target_ids", "target_position_ids",
 )  # fmt: skip
 STRUCTURAL = (
-    "system", "set", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer", "init_checkpoint",
-    "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
+    "system", "set", "mixer", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer",
+    "init_checkpoint", "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
 )  # fmt: skip
 
 
@@ -57,6 +57,7 @@ class Options(StepOptions):
     vocab_file: str | None = None
     eval_data_dir: str | None = None
     model_config_file: str | None = None
+    mixer: str | None = None
     init_checkpoint: str | None = None
     max_seq_length: int | None = None
     max_predictions_per_seq: int | None = None
@@ -113,6 +114,7 @@ def pretrain(options: Options) -> dict[str, float]:
     preflight.check_writable(options.model_dir)
     pretraining_network.check_size(options, system)
     own_options(options.set, system)  # raises what is wrong with it
+    pretraining_network.check_mixer(options, system)
     average.check(options.ema_decay, options.average_checkpoints)
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)

@@ -3,6 +3,7 @@
 `options` are the `Options` of `xmodels.jobs.pretrain`.
 """
 
+import dataclasses
 import difflib
 
 import numpy as np
@@ -16,8 +17,10 @@ from xmodels.conversion.formats import Loaded, config_from, has_table, table_of
 from xmodels.jobs import system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
+from xmodels.layers import mixers
 from xmodels.models.backbone import ModelConfig
 from xmodels.models.folder import assign, name_of, read_json
+from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import say
@@ -36,8 +39,23 @@ def check_size(options, system) -> None:
         raise UsageError(f"--size={options.size}: --system={options.system} has {', '.join(system.SIZES)}.{hint}")
 
 
+def check_mixer(options, system) -> None:
+    """Raises a UsageError where --mixer names none, or the system's network has no choice of it or asks more of it."""
+    if not options.mixer:
+        return
+    if not issubclass(system.MODEL.config_class, MixerConfig):
+        raise UsageError(
+            f"--mixer={options.mixer}: the attention of --system={options.system} cannot be chosen. Leave the flag out, or take "
+            "a system such as bert or gpt2."
+        )
+    try:
+        mixers.check_honours(mixers.find(options.mixer), system.MODEL.asked)
+    except ValueError as error:
+        raise UsageError(f"--mixer={options.mixer}: {error}") from None
+
+
 def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
-    """The configuration that --model_config_file or --size names, with what --set changes of it.
+    """The configuration that --model_config_file or --size names, with what --mixer and --set change of it.
 
     Raises:
         UsageError: its vocabulary has another size than that of the records, or --set does not suit it.
@@ -47,6 +65,8 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
         config = _config_of_file(options, system, len(vocabulary))
     else:
         config = systems.configuration(system, vocabulary, options.size)
+    if options.mixer:
+        config = dataclasses.replace(config, mixer=options.mixer)
     return system_settings.network_config(options.set, system, config)
 
 
@@ -141,10 +161,12 @@ def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, t
             f"of {name!r}, or a --system that trains {loaded.model!r}."
         )
     _check_vocabulary(loaded, source, config.vocabulary_size, tokens)
-    there, here = loaded.config.to_json(), config.to_json()
+    there, here = dataclasses.asdict(loaded.config), dataclasses.asdict(config)
     differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith("dropout")}
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
-    if any(type(value) is int for _, value in differ.values()):
+    if any(
+        type(value) is int for n, (_, value) in differ.items() if n != "attention_window"
+    ):  # which changes no weight
         raise CheckpointError(
             f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "
             "--model_config_file with the config.json that lies in its folder."

@@ -56,6 +56,7 @@ class Dropout(keras.layers.Layer):
     def __init__(self, rate: float, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
+        self.built = True  # it has no weights, and where there is nothing to drop nobody calls it
 
     def call(self, x, training=None):
         if not training or self.rate == 0.0:

@@ -81,7 +81,7 @@ class Visible:
 
 def _is_number(x) -> bool:
     """Whether it is a whole number, or a tensor of one."""
-    return not getattr(x, "shape", ())
+    return len(getattr(x, "shape", ())) == 0
 
 
 def _plane(x):
