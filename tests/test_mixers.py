@@ -161,7 +161,7 @@ def test_compiled_it_computes_the_same_also_where_the_length_is_not_known(name, 
     specs = [tf.TensorSpec([None, None, *a.shape[2:]], a.dtype) for a in arguments]
     ways = tf.function(function, jit_compile=True), tf.function(function, input_signature=specs)
     for compiled in ways:
-        np.testing.assert_allclose(np.array(compiled(*arguments))[some], expected[some], atol=1e-5)
+        np.testing.assert_allclose(np.array(compiled(*arguments))[some], expected[some], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -322,7 +322,7 @@ def test_configurations_of_full_attention_are_written_as_before_there_was_a_choi
 def test_a_system_trains_with_it_and_goes_on_with_its_texts(name, tmp_path, stream_records, zh_vocabulary):
     sizes = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
     sizes |= {"vocabulary_size": len(Vocabulary.read(zh_vocabulary)), "attention_window": WINDOW}
-    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    (tmp_path / "config.json").write_text(json.dumps({"config": sizes}))
     flags = {"system": "gpt2", "data_dir": stream_records, "model_dir": tmp_path / "run", "train_batch_size": 4}
     flags |= {"model_config_file": tmp_path / "config.json", "eval_steps": 1}
     assert invoke("pretrain", **flags, num_train_steps=2, mixer=name) == 0
