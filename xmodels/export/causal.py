@@ -18,7 +18,7 @@ def generates(network: type[Backbone]) -> bool:
 
 def remembers(network: type[Backbone]) -> bool:
     """Whether a network carries a memory from segment to segment."""
-    return hasattr(network, "initial_memory")
+    return network.carries_memory
 
 
 def names_next_tokens(network: type[Backbone]) -> bool:
