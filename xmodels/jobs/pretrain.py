@@ -40,7 +40,8 @@ BATCH = (
 )  # fmt: skip
 STRUCTURAL = (
     "system", "set", "mixer", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer",
-    "init_checkpoint", "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay", *step_options.STRUCTURAL,
+    "init_checkpoint", "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay",
+    *step_options.STRUCTURAL,
 )  # fmt: skip
 
 
