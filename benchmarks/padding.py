@@ -15,12 +15,12 @@ import tempfile
 
 import numpy as np
 
-from data_pipelines.batches.dataset import SHUFFLE_WINDOW, RecordSource
 from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_share, slots
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora import docstrings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.records.source import SHUFFLE_WINDOW, RecordSource
 from data_pipelines.text.sentences import split_english
 from data_pipelines.text.train import train_wordpiece
 

@@ -95,7 +95,8 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
     import numpy as np
     import tensorflow as tf
 
-    from data_pipelines.batches.dataset import ArraySource, Batches
+    from data_pipelines.batches.array_source import ArraySource
+    from data_pipelines.batches.dataset import Batches
     from xmodels.conversion import convert
     from xmodels.jobs.pretraining_network import initialize
     from xmodels.models.bert import Bert

@@ -101,7 +101,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "next_sentence_labels": _label("1 where the second segment is a random one"),
     "sentence_order_labels": _label("1 where the two segments are swapped"),
     "follows_labels": _label("1 where the second segment of a stream follows the first"),
-    "dialogue_labels": _label("1 where a turn was replaced by one from elsewhere"),
+    "dialogue_labels": _label("1 where all turns are of the same dialogue"),
     # Labelled examples.
     "example_ids": (
         Feature((), "int32", "the place of the example in its input; the windows of a question share one"),

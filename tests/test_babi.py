@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.reproductions import moved_things
-from data_pipelines.batches.dataset import ArraySource, Batches
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.corpora.babi import StoryQuestion, read_babi, read_tasks, split_off
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.runs import frame_run
+from data_pipelines.records.source import RecordSource
 from xmodels.jobs.pretrain import BATCH, Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig

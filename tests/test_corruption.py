@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 from conftest import make_records
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.ops.corruption import choose_words, mask_tokens, mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.seeds import example_seeds, fold, take_seed, uniform
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *(f"t{i}" for i in range(995))])

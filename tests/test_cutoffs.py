@@ -7,10 +7,10 @@ import types
 import numpy as np
 import pytest
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.pretraining.job import Settings, create
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels import systems

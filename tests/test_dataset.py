@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches import dataset
-from data_pipelines.batches.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.compose import compose
 from data_pipelines.records import shards as shard_files
+from data_pipelines.records import source as source_files
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
+from data_pipelines.records.source import RecordSource
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
 TOTAL = sum(SHARDS)
@@ -219,8 +221,8 @@ def test_the_transform_runs_on_batches_and_only_kept_features_leave(source):
 
 
 def test_a_small_shuffle_window_still_mixes_shards_and_loses_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 5)
-    monkeypatch.setattr(dataset, "CHUNK", 2)
+    monkeypatch.setattr(source_files, "SHUFFLE_WINDOW", 5)
+    monkeypatch.setattr(source_files, "CHUNK", 2)
     monkeypatch.setattr(shard_files, "CHUNK", 2)
     records_source = write_folder(tmp_path, SHARDS)
     stream = numbers(take(batches_of(records_source).training(), 2 * TOTAL))

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from data_pipelines.batches.dataset import RecordSource
-from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.packings import PACKINGS
 from data_pipelines.records.checks import check_contents
+from data_pipelines.records.source import RecordSource
 from launch import doctor, finetune, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS

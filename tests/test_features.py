@@ -9,9 +9,10 @@ import pytest
 from data_pipelines.features import GLOSSARY, Feature, Features
 from data_pipelines.finetuning.job import TASKS
 from data_pipelines.finetuning.task import Settings
-from data_pipelines.pretraining.layouts import dynamic_features, static_features
-from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.packings import PACKINGS
+from data_pipelines.pretraining.layouts import dynamic_features
 from data_pipelines.pretraining.stages.tokenize import MARKS
+from data_pipelines.records.google_layout import static_features
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 

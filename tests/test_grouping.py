@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches import dataset
-from data_pipelines.batches.dataset import ArraySource, Batches, RecordSource
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import Buckets, Rows, buckets, pack, padding_share, slots
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
@@ -21,9 +21,11 @@ from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.packing import pack_rows
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.records import shards as shard_files
+from data_pipelines.records import source as source_files
 from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.backbone import Backbone
@@ -58,9 +60,9 @@ def write_records(folder, counts=(40, 23, 37), seed=0):
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    for module in (dataset, shard_files):
+    for module in (source_files, shard_files):
         monkeypatch.setattr(module, "CHUNK", 8)
-    monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", 32)
+    monkeypatch.setattr(source_files, "SHUFFLE_WINDOW", 32)
     return write_records(tmp_path)
 
 

@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
 from data_pipelines.inspect.inspection import inspect, setting_of
 from data_pipelines.inspect.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.vocabulary_job import sample
 from launch import inspect_data

@@ -232,8 +232,9 @@ def test_text_is_read_as_the_records_of_a_run_hold_it(tmp_path, zh_vocabulary):
     plain = {"do_whole_word_mask": False, "segmenter": "none"}
     records = make_records(tmp_path / "records", zh_vocabulary, packing="stream", num_shards=1, **plain)
     settings = json.loads((pathlib.Path(records) / "manifest.json").read_text())["settings"]
-    from data_pipelines.batches.dataset import Batches, RecordSource
+    from data_pipelines.batches.dataset import Batches
     from data_pipelines.ops.runs import frame_run
+    from data_pipelines.records.source import RecordSource
 
     labels = [
         b["labels"][b["label_weights"] > 0].numpy() for b in Batches(RecordSource(records), frame_run(32), 1).once()

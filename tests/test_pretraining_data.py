@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.job import Settings, create, default_num_shards
 from data_pipelines.records.folder import PLAN
 from data_pipelines.records.manifest import MANIFEST, Manifest
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent

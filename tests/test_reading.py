@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches import dataset
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.records import shards as shard_files
+from data_pipelines.records import source as source_files
 from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard, ShardWriter, chunk_offsets
+from data_pipelines.records.source import RecordSource
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.training.watching.progress import read_log
@@ -27,9 +28,9 @@ WINDOW, CHUNK = 64, 16
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    for module in (dataset, shard_files):
+    for module in (source_files, shard_files):
         monkeypatch.setattr(module, "CHUNK", CHUNK)
-    monkeypatch.setattr(dataset, "SHUFFLE_WINDOW", WINDOW)
+    monkeypatch.setattr(source_files, "SHUFFLE_WINDOW", WINDOW)
 
 
 def write_folder(folder, counts=SHARDS):
@@ -66,7 +67,7 @@ def test_reading_goes_on_bitwise_over_many_windows(small_chunks, tmp_path, consu
 
 def test_resuming_reads_at_most_two_windows_whatever_the_position(small_chunks, tmp_path, monkeypatch):
     source = write_folder(tmp_path)
-    read, kernel = [], dataset._read_chunk
+    read, kernel = [], source_files._read_chunk
 
     def counting(*place):
         def count(index):
@@ -75,7 +76,7 @@ def test_resuming_reads_at_most_two_windows_whatever_the_position(small_chunks, 
 
         return kernel(*place).map(lambda i, item: (tf.ensure_shape(tf.numpy_function(count, [i], tf.int64), []), item))
 
-    monkeypatch.setattr(dataset, "_read_chunk", counting)
+    monkeypatch.setattr(source_files, "_read_chunk", counting)
     costs = []
     for consumed in (0, 480, 930, 5_930, 999_930):
         read.clear()

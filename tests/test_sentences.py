@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.ops.compose import compose
 from data_pipelines.ops.corruption import mask_whole_words
@@ -16,6 +16,7 @@ from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.job import Settings
 from data_pipelines.pretraining.stages.sentences import doc_sentences, full_sentences
 from data_pipelines.pretraining.stages.tokenize import Tokens
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from xmodels.jobs.pretrain import Options, pretrain
 

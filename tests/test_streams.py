@@ -7,13 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.job import Settings
 from data_pipelines.pretraining.stages.streams import stream, stream_bidirectional
 from data_pipelines.pretraining.stages.tokenize import Tokens
 from data_pipelines.pretraining.stages.turns import dialogue, parallel
+from data_pipelines.records.source import RecordSource
 from xmodels.jobs.pretrain import Options, pretrain
 
 END = np.array([7], np.int32)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
 from data_pipelines.inspect.inspection import inspect
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import EOS, MASK

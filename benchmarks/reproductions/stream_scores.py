@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.runs import frame_run
+from data_pipelines.records.source import RecordSource
 from xmodels.export.causal import objective_of
 from xmodels.models import folder
 

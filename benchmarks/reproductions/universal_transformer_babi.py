@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.reproductions import common, moved_things
-from data_pipelines.batches.dataset import ArraySource, Batches
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import buckets
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_files
 from data_pipelines.errors import DataError

@@ -5,12 +5,13 @@ import sys
 import numpy as np
 from tqdm import tqdm
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.inspect.labelled import inspect_labelled
 from data_pipelines.inspect.showcase import OBJECTIVES, Setting, prepare, show_masked
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.pretraining.command import summary
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import read_tokenizer
 from data_pipelines.text.vocabulary import MASK, Vocabulary

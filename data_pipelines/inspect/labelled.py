@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.finetuning.command import summary
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import read_tokenizer
 
 

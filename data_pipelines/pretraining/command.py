@@ -9,11 +9,11 @@ from data_pipelines.corpora.language import language_warning
 from data_pipelines.corpora.reading import report as reading_report
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
+from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
 from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
-from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.records.manifest import Manifest
 
 

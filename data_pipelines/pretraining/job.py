@@ -17,6 +17,7 @@ from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
 from data_pipelines.corpora.reading import Watch
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.layouts import (
     StaticMasking,
@@ -24,16 +25,16 @@ from data_pipelines.pretraining.layouts import (
     dynamic_columns,
     dynamic_features,
     open_words,
-    static_features,
 )
 from data_pipelines.pretraining.settings import Settings, open_lexicons
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.pretraining.stages.example import Examples
-from data_pipelines.pretraining.stages.packing import PACKINGS
+from data_pipelines.pretraining.stages.packing import packing_stage
 from data_pipelines.pretraining.stages.pipe import pipe
 from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records import folder as record_folder
 from data_pipelines.records.encoding import encode_examples
+from data_pipelines.records.google_layout import static_features
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.shards import Shard, ShardWriter
 from data_pipelines.records.workers import run_jobs
@@ -93,7 +94,7 @@ def write_shard(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
         tokenize(tokenizer, segment, statistics, open_lexicons(settings), spaced),
-        packing.stage(settings, vocabulary, rng),
+        packing_stage(settings, vocabulary, rng),
         encode,
     )
     with ShardWriter(path) as writer:

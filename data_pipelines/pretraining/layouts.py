@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from data_pipelines.features import Feature
+from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining.stages.draws import stream
 from data_pipelines.pretraining.stages.example import Examples
-from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.pretraining.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
 from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, word_starts_of
 from data_pipelines.records.encoding import Columns
@@ -24,19 +24,6 @@ def dynamic_features(packing: str, units: Iterable[str] = ()) -> dict[str, Featu
         **{name: Feature((None,)) for name in units},
         "segment_lengths": Feature((max(2, PACKINGS[packing].num_segments),)),
         **{name: Feature(()) for name in PACKINGS[packing].labels},
-    }
-
-
-def static_features(length: int, num_predictions: int) -> dict[str, Feature]:
-    """The record layout of Google's `create_pretraining_data.py`."""
-    return {
-        "input_ids": Feature((length,)),
-        "input_mask": Feature((length,)),
-        "segment_ids": Feature((length,)),
-        "masked_lm_positions": Feature((num_predictions,)),
-        "masked_lm_ids": Feature((num_predictions,)),
-        "masked_lm_weights": Feature((num_predictions,), "float32"),
-        "next_sentence_labels": Feature((1,)),
     }
 
 

@@ -8,9 +8,9 @@ from data_pipelines.corpora.corpus import Corpus, open_corpus
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
+from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.stages import clean
-from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.text import words
 from data_pipelines.text.lexicon import Lexicon
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import DataError
-from data_pipelines.pretraining.stages.packing import FRAMED_AS_PAIRS
+from data_pipelines.packings import FRAMED_AS_PAIRS
+from data_pipelines.records.source import RecordSource
 
 SAMPLE = 256  # records of each of the first shards
 SHARDS = 16

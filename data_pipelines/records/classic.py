@@ -5,12 +5,12 @@ import os
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import DataError
 from data_pipelines.features import Features, check
-from data_pipelines.pretraining.layouts import static_features
+from data_pipelines.records.google_layout import static_features
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard
+from data_pipelines.records.source import RecordSource
 
 
 def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.features import check
 from data_pipelines.ops.compose import compose
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion import convert

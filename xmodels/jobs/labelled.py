@@ -5,13 +5,14 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import ArraySource, RecordSource
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.grouping import Grouping, buckets, padding_share
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import label_ids, label_names
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import Orders, pack_columns, pack_texts

@@ -9,10 +9,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches, RecordSource
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.files import write_json
 from data_pipelines.ops.compose import compose
 from data_pipelines.records.checks import check_contents
+from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from xmodels import systems
 from xmodels.conversion import convert

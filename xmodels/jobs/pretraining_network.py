@@ -8,9 +8,9 @@ import difflib
 
 import numpy as np
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records.checks import count_ids
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion.formats import Loaded, config_from, has_table, table_of

@@ -8,14 +8,14 @@ import hashlib
 
 import numpy as np
 
-from data_pipelines.batches.dataset import RecordSource
 from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_share, slots
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
-from data_pipelines.pretraining.stages.packing import FRAMED_AS_PAIRS, PACKINGS
+from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.classic import classic_source
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.recipe import Records

@@ -11,8 +11,8 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import compose
+from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining.layouts import dynamic_features
-from data_pipelines.pretraining.stages.packing import PACKINGS
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.pretraining.stages.packing import FRAMED_AS_PAIRS
+from data_pipelines.packings import FRAMED_AS_PAIRS
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization

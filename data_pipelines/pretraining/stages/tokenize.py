@@ -6,7 +6,7 @@ Tokenizing is the dearest step (measured in `benchmarks/data.py`); `stages.chunk
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -73,31 +73,67 @@ def tokenize(
         spaced: put a blank before each sentence but the first of a document, as it stands in running text.
     """
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
-    chunked = _chunked(tokenizer) if tokenizer.chunks else None
+    encode = Encoder(tokenizer, segment, statistics, lexicons).choose()
 
-    def one_by_one(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        encodings = tokenizer.encode_batch(texts)
-        found = [mark(p.ids, marks_of(text, p)) for text, p in zip(texts, encodings, strict=True)]
+    def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
+        for batch in _batches(documents):
+            marked, bounds = encode(list(_texts(batch, spaced)))
+            statistics["tokens"] += len(marked)
+            statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
+            yield from _documents(batch, marked, bounds.tolist(), statistics)
+
+    return stage
+
+
+Encoded = tuple[np.ndarray, np.ndarray]  # marked pieces of all texts side by side, and the bounds of each text
+
+
+class Encoder:
+    """Texts -> marked pieces, in one of several ways that give the same; arguments as of `tokenize`."""
+
+    def __init__(self, tokenizer: Tokenizer, segment: Segment | None, statistics, lexicons: Mapping[str, Lexicon]):
+        self.tokenizer, self.segment, self.statistics, self.lexicons = tokenizer, segment, statistics, lexicons
+        self.chunked = _chunked(tokenizer) if tokenizer.chunks else None
+
+    def choose(self) -> Callable[[list[str]], Encoded]:
+        """The fastest way that fits."""
+        if self.lexicons or (self.segment is not None and self.chunked is None):
+            return self.one_by_one
+        if self.chunked is None:
+            return _cached(self.tokenizer) if self.tokenizer.parts_at_blanks else self.one_by_one
+        return self.in_chunks_of_words if self.segment is not None else self.in_chunks
+
+    def one_by_one(self, texts: list[str]) -> Encoded:
+        """Each text with marks of its own."""
+        encodings = self.tokenizer.encode_batch(texts)
+        found = [mark(pieces.ids, self.marks(text, pieces)) for text, pieces in zip(texts, encodings, strict=True)]
         return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
-    def marks_of(text: str, pieces: Pieces) -> np.ndarray:
-        starts = align(pieces, segment(text)) if segment is not None else pieces.word_start
+    def marks(self, text: str, pieces: Pieces) -> np.ndarray:
+        """The marks of the pieces of a text: words, and the units of the lexicons."""
+        starts = align(pieces, self.segment(text)) if self.segment is not None else pieces.word_start
         if starts is None:
-            statistics["misaligned_sentences"] += 1
+            self.statistics["misaligned_sentences"] += 1
             starts = pieces.word_start
         marks = np.asarray(starts, np.int32)
-        for name, lexicon in lexicons.items():
+        for name, lexicon in self.lexicons.items():
             matches = lexicon.matches(text)
             units, left_out = mark_units(pieces, pieces.word_start if name == "entity_start" else starts, matches)
             marks = marks | MARKS[name] * np.asarray(units, np.int32)
-            statistics[f"{name.removesuffix('_start')}_matches"] += len(matches)
-            statistics[f"misaligned_{name.removesuffix('_start')}_matches"] += left_out
+            self.statistics[f"{name.removesuffix('_start')}_matches"] += len(matches)
+            self.statistics[f"misaligned_{name.removesuffix('_start')}_matches"] += left_out
         return marks
 
-    def segmented(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        found = chunked(texts)
+    def in_chunks(self, texts: list[str]) -> Encoded:
+        """Chunk by chunk, where the pieces tell the words."""
+        found = self.chunked(texts)
+        return found.marked, found.bounds
+
+    def in_chunks_of_words(self, texts: list[str]) -> Encoded:
+        """Chunk by chunk, with the words of the segmenter."""
+        found = self.chunked(texts)
         marked, bounds, (begins, ends) = found.marked, found.bounds, found.origins()
-        numbers = [number for text in texts for number in [*segment(text), -1]]  # -1 at the line break between two
+        numbers = [number for text in texts for number in [*self.segment(text), -1]]  # -1 at the line break between two
         words = np.array(numbers, np.int64)
         first, last = words[begins], words[ends - 1]
         starts = np.diff(first, prepend=-1) != 0
@@ -108,38 +144,23 @@ def tokenize(
         if not torn:
             return marked, bounds
         parts = np.split(marked, bounds[1:-1])
-        for index, pieces in zip(torn, tokenizer.encode_batch([texts[i] for i in torn]), strict=True):
-            parts[index] = mark(pieces.ids, marks_of(texts[index], pieces))
+        for index, pieces in zip(torn, self.tokenizer.encode_batch([texts[i] for i in torn]), strict=True):
+            parts[index] = mark(pieces.ids, self.marks(texts[index], pieces))
         return np.concatenate(parts), bounds
 
-    def plain(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        found = chunked(texts)
-        return found.marked, found.bounds
 
-    if lexicons or (segment is not None and chunked is None):
-        encode = one_by_one
-    elif chunked is None:
-        encode = _cached(tokenizer) if tokenizer.parts_at_blanks else one_by_one
-    else:
-        encode = segmented if segment is not None else plain
-
-    def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
-        for batch in _batches(documents):
-            marked, bounds = encode(list(_texts(batch, spaced)))
-            statistics["tokens"] += len(marked)
-            statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
-            bounds, first = bounds.tolist(), 0
-            for document in batch:
-                held = bounds[first : first + len(document.sentences) + 1]
-                first += len(document.sentences)
-                if len(set(held)) < len(held):
-                    held = sorted(set(held))  # a sentence without pieces leaves no trace
-                if len(held) > 1:
-                    statistics["documents"] += 1
-                    statistics["sentences"] += len(held) - 1
-                    yield Tokens(marked[held[0] : held[-1]], [bound - held[0] for bound in held])
-
-    return stage
+def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int], statistics) -> Iterator[Tokens]:
+    """The tokens of each document, and counts of those that have any."""
+    first = 0
+    for document in documents:
+        own = bounds[first : first + len(document.sentences) + 1]
+        first += len(document.sentences)
+        if len(set(own)) < len(own):
+            own = sorted(set(own))  # a sentence without pieces leaves no trace
+        if len(own) > 1:
+            statistics["documents"] += 1
+            statistics["sentences"] += len(own) - 1
+            yield Tokens(marked[own[0] : own[-1]], [bound - own[0] for bound in own])
 
 
 def _texts(documents: list[Document], spaced: bool) -> Iterator[str]:

@@ -1,0 +1,57 @@
+"""How documents become examples, by name: the values of `--packing`, and what readers of records must know of each.
+
+Imports nothing heavy. `pretraining.stages.packing` holds the stages of the same names.
+"""
+
+import dataclasses
+
+TURNS = 3  # of a dialogue, at most, in one example
+
+
+@dataclasses.dataclass(frozen=True)
+class Packing:
+    """What the examples of a packing are like.
+
+    Attributes:
+        labels: the features, one whole number each, that its examples carry.
+        num_segments: how many segments an example may have.
+        is_stream: examples continue one another, so their order is kept, and batches read them in rows.
+        read_as: the `--input_format` that it needs, if any.
+    """
+
+    labels: tuple[str, ...] = ()
+    num_segments: int = 1
+    is_stream: bool = False
+    read_as: str | None = None
+
+    def num_pieces(self, max_sequence_length: int) -> int:
+        """The most pieces that a record holds."""
+        if self.read_as == "parallel":
+            return 2 * max_sequence_length  # each side by itself
+        return max_sequence_length + self.is_stream  # a run also holds what comes next
+
+    @property
+    def is_running_text(self) -> bool:
+        """Whether sentences that follow one another stand in one segment."""
+        return self.num_segments == 1 and self.read_as is None
+
+    @property
+    def fits_static_masks(self) -> bool:
+        """Whether Google's layout of one or two segments can hold its examples."""
+        return not self.is_stream and self.read_as is None
+
+
+PACKINGS = {
+    "segment_pair": Packing(("next_sentence_labels",), 2),
+    "sentence_pair": Packing(("next_sentence_labels",), 2),
+    "sentence_order": Packing(("sentence_order_labels",), 2),
+    "full_sentences": Packing(),
+    "doc_sentences": Packing(),
+    "stream": Packing(is_stream=True),
+    "stream_bidirectional": Packing(("follows_labels",), 3, is_stream=True),
+    "dialogue": Packing(("dialogue_labels",), TURNS, read_as="dialogue"),
+    "parallel": Packing((), 2, read_as="parallel"),
+}
+
+# One or two segments in no order: what `[CLS] A [SEP] B [SEP]` frames.
+FRAMED_AS_PAIRS = tuple(name for name, packing in PACKINGS.items() if packing.fits_static_masks)
