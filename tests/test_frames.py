@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.text import frames
-from data_pipelines.text.framing import pack, pack_ids, pack_texts, room_for_text
+from data_pipelines.text.framing import max_text_tokens, pack, pack_ids, pack_texts
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
@@ -124,6 +124,6 @@ def test_a_served_graph_frames_as_the_run_does(name, num_texts):
 def test_a_frame_counts_its_special_tokens():
     assert [frames.ROBERTA.num_special(n) for n in (1, 2)] == [2, 4]
     assert [frames.XLNET.num_special(n) for n in (1, 2)] == [2, 3] and frames.DIALOGUE.num_texts == 3
-    assert room_for_text(2, 10, frames.ROBERTA) == 6
+    assert max_text_tokens(2, 10, frames.ROBERTA) == 6
     with pytest.raises(UsageError, match="at least 4"):
-        room_for_text(2, 3, frames.ROBERTA)
+        max_text_tokens(2, 3, frames.ROBERTA)

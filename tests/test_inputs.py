@@ -19,7 +19,7 @@ from backports import zstd
 from data_pipelines.corpora import corpus as corpora
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.files import split_sources
-from data_pipelines.corpora.reading import Reading, Watch, report
+from data_pipelines.corpora.reading import Monitor, Reading, report
 from data_pipelines.errors import DataError, UsageError
 
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd.compress}
@@ -34,8 +34,8 @@ def write(path, data):
 
 
 def documents_of(corpus, num_parts=1, counts=None):
-    watch = Watch(counts=counts) if counts is not None else None
-    return [document.sentences for part in corpus.cut(num_parts) for document in read_documents(part, watch)]
+    monitor = Monitor(counts=counts) if counts is not None else None
+    return [document.sentences for part in corpus.cut(num_parts) for document in read_documents(part, monitor)]
 
 
 def parquet(texts, rows_in_group=70, **more):
@@ -103,7 +103,7 @@ def test_every_kind_gives_each_document_once_in_one_part_and_in_many(tmp_path, k
             assert found == DOCUMENTS
     seen = []
     for part in corpus.cut(3):
-        list(read_documents(part, Watch(seen.append)))
+        list(read_documents(part, Monitor(seen.append)))
     assert sum(seen) == corpus.num_bytes
 
 

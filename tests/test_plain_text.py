@@ -11,7 +11,7 @@ from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.documents import LONGEST_DOCUMENT
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.plain_text import guess_layout
-from data_pipelines.corpora.reading import Watch
+from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh/corpus.txt"
@@ -151,7 +151,7 @@ def test_progress_counts_every_byte_once(tmp_path):
     for count in (1, 3, 10):
         seen = []
         for part in corpus.cut(count):
-            list(read_documents(part, Watch(seen.append)))
+            list(read_documents(part, Monitor(seen.append)))
         assert sum(seen) == corpus.num_bytes
 
 

@@ -83,9 +83,9 @@ class Batches:
             where = tf.stack(
                 [tf.fill([count], epoch), tf.fill([count], window), tf.range(1, count + 1)], axis=1
             )  # (G, 3)
-            held, places = groups >= 0, tf.maximum(groups, 0)
-            item = tf.where(held, tf.gather(item, places), tf.zeros([], item.dtype))
-            return tf.data.Dataset.from_tensor_slices((where, tf.where(held, tf.gather(index, places), groups), item))
+            real, places = groups >= 0, tf.maximum(groups, 0)
+            item = tf.where(real, tf.gather(item, places), tf.zeros([], item.dtype))
+            return tf.data.Dataset.from_tensor_slices((where, tf.where(real, tf.gather(index, places), groups), item))
 
         stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
         return self.grouping.batches(stream, self._prepare(source), self.batch_size, per_batch)
@@ -104,7 +104,7 @@ class Batches:
         starts = np.arange(self.batch_size, dtype=np.int64) * total // self.batch_size + consumed // self.batch_size
 
         def row(start):
-            return source.onward(start % total).enumerate(start).map(lambda n, example: (n // total, *example))
+            return source.read_from(start % total).enumerate(start).map(lambda n, example: (n // total, *example))
 
         rows = tf.data.Dataset.from_tensor_slices(starts)
         return rows.interleave(row, cycle_length=self.batch_size, block_length=1)
@@ -115,7 +115,7 @@ class Batches:
         steps = int(np.diff(bounds).max())
 
         def row(start, end):
-            numbered = source.onward(start).enumerate(start).take(steps)
+            numbered = source.read_from(start).enumerate(start).take(steps)
             return numbered.map(lambda n, example: (np.int64(0), tf.where(n < end, example[0], -1), example[1]))
 
         rows = tf.data.Dataset.from_tensor_slices((bounds[:-1], bounds[1:]))
@@ -153,7 +153,7 @@ class Batches:
     def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
         prepare = self._prepare(source)
         if fill:  # where indices may be -1
-            prepare = _held(prepare)
+            prepare = _zero_missing(prepare)
         stream = stream.batch(batch_size, drop_remainder=not fill)
         stream = stream.map(
             lambda *examples: fixed(prepare(*examples), batch_size),
@@ -176,12 +176,12 @@ class Batches:
         return prepare
 
 
-def _held(prepare: Callable) -> Callable:
+def _zero_missing(prepare: Callable) -> Callable:
     """`prepare`, with zeros, which have no weight, in the rows of which the index is -1."""
 
-    def where(held, value):
-        held = tf.reshape(held, [-1] + [1] * (value.shape.rank - 1))
-        return tf.where(held, value, tf.zeros([], value.dtype))
+    def where(exists, value):
+        exists = tf.reshape(exists, [-1] + [1] * (value.shape.rank - 1))
+        return tf.where(exists, value, tf.zeros([], value.dtype))
 
     def op(epoch, index, item):
         features = prepare(epoch, index, item)

@@ -59,8 +59,8 @@ class Buckets:
 
     def batches(self, stream, prepare, batch_size, per_batch):
         def batch(cursor, index, item):
-            held = index >= 0
-            index, item = tf.boolean_mask(index, held), tf.boolean_mask(item, held)
+            real = index >= 0
+            index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
             features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
             width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
             features = shortened(features, width)
@@ -98,9 +98,9 @@ class Rows:
         op = pack_rows(self.length, self.most, self.num_predictions)
 
         def batch(cursor, index, item):
-            held = index >= 0  # (B, K)
-            row = tf.where(held)[:, 0]
-            features = prepare(tf.gather(cursor[:, 0], row), tf.boolean_mask(index, held), tf.boolean_mask(item, held))
+            real = index >= 0  # (B, K)
+            row = tf.where(real)[:, 0]
+            features = prepare(tf.gather(cursor[:, 0], row), tf.boolean_mask(index, real), tf.boolean_mask(item, real))
             return {**op(features, row, per_batch), "cursor": cursor}
 
         stream = stream.batch(per_batch, drop_remainder=True)

@@ -16,7 +16,7 @@ from data_pipelines.corpora.corpus import format_of, open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.labelled import first_of, read_json_lines
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.stages import clean
@@ -108,7 +108,7 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
             yield Document([change(sentence) for sentence in document.sentences], document.source)
 
     made = pipe(
-        read_documents(corpus.whole(), Watch()),
+        read_documents(corpus.whole(), Monitor()),
         clean.clean(settings.get("clean", ""), *limits, statistics),
         counted,
         tokenize(tokenizer, None, statistics, spaced=spaced),

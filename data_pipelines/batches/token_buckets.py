@@ -52,8 +52,8 @@ class TokenBuckets:
 
         def batch(cursor, index, item):
             bucket = tf.cast(-2 - index[-1], tf.int32)
-            size, held = tf.gather(self.sizes, bucket), index >= 0
-            index, item = tf.boolean_mask(index, held), tf.boolean_mask(item, held)
+            size, real = tf.gather(self.sizes, bucket), index >= 0
+            index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
             features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
             # A transform may have made an example longer than it was; then the batch is of the length it needs.
             width = tf.gather(lengths, tf.maximum(bucket, tf.searchsorted(lengths, longest(features)[None])[0]))

@@ -19,7 +19,7 @@ from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand_with_sizes, split_sources
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.mixture import mix
-from data_pipelines.corpora.reading import FORMATS, Reading, Watch
+from data_pipelines.corpora.reading import FORMATS, Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 
 READERS = {
@@ -167,25 +167,25 @@ class Corpus:
         return self.part(0, 1)
 
 
-def read_documents(part: Part, watch: Watch | None = None) -> Iterator[Document]:
+def read_documents(part: Part, monitor: Monitor | None = None) -> Iterator[Document]:
     """The documents of a part, in order.
 
     Raises:
         DataError: bad text, a damaged file, a missing field; names the file and the line.
     """
-    watch = watch or Watch()
+    monitor = monitor or Monitor()
     if len(part.shares) == 1:
-        return _read_share(part.shares[0], part.reading, watch)
+        return _read_share(part.shares[0], part.reading, monitor)
 
     def opener(share: Share):
-        return lambda first: _read_share(share, part.reading, watch if first else Watch())
+        return lambda first: _read_share(share, part.reading, monitor if first else Monitor())
 
-    return mix([opener(share) for share in part.shares], part.weights, part.reading.when_exhausted, watch.counts)
+    return mix([opener(share) for share in part.shares], part.weights, part.reading.when_exhausted, monitor.counts)
 
 
-def _read_share(share: Share, reading: Reading, watch: Watch) -> Iterator[Document]:
+def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     for piece in share.pieces():
-        yield from READERS[piece.format](piece, reading, watch)
+        yield from READERS[piece.format](piece, reading, monitor)
 
 
 def format_of(path: str, given: str) -> str:

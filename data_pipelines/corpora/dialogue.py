@@ -12,7 +12,7 @@ from data_pipelines.corpora.documents import Document, limited
 from data_pipelines.corpora.json_lines import field, parse
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.plain_text import read_sentences
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
 
 LIST_NAMES = ("turns", "messages", "dialogue", "dialog", "conversation", "conversations", "utterances")
@@ -21,7 +21,7 @@ SPEAKER_NAMES = ("speaker", "role", "from")
 END_OF_TURN = "__eou__"
 
 
-def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """The turns of each dialogue in order.
 
     Raises:
@@ -31,9 +31,9 @@ def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
     first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
     separator = END_OF_TURN if END_OF_TURN in first else "\t"
     if first[:1] not in ("{", "[") and separator not in first:
-        yield from read_sentences(piece, reading, watch)
+        yield from read_sentences(piece, reading, monitor)
         return
-    lines = Lines(piece, "line", reading, watch, LONGEST_RECORD)
+    lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD)
     for line in lines:
         if line:
             turns = _turns(parse(line, lines), reading, lines) if first[:1] in ("{", "[") else line.split(separator)

@@ -6,7 +6,7 @@ from typing import Any
 
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 
@@ -62,7 +62,7 @@ def field(record: dict, name: str | None, usual: tuple[str, ...], place, flag: s
 _MISSING = object()
 
 
-def text_of(value: Any, place, watch: Watch) -> str:
+def text_of(value: Any, place, monitor: Monitor) -> str:
     """The text in a field; null counts as an empty document.
 
     Raises:
@@ -71,19 +71,19 @@ def text_of(value: Any, place, watch: Watch) -> str:
     if value is not None and not isinstance(value, str):
         raise DataError(f"{place()}: the field holds {type(value).__name__}, expected text. Choose it by --text_field.")
     if not (value and value.strip()):
-        watch.counts["empty_documents"] += 1
+        monitor.counts["empty_documents"] += 1
     return value or ""
 
 
-def read(piece: Piece, reading: Reading, watch: Watch, drop_title: bool = False) -> Iterator[Document]:
+def read(piece: Piece, reading: Reading, monitor: Monitor, drop_title: bool = False) -> Iterator[Document]:
     """A document for each line; line breaks in its text part paragraphs.
 
     Args:
         drop_title: leave out the first line of a text where it is the field `title`.
     """
-    lines = Lines(piece, "line", reading, watch, LONGEST_RECORD)
+    lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD)
     for record in objects(lines):
-        text = text_of(field(record, reading.text_field, TEXT_NAMES, lambda: lines.place), lambda: lines.place, watch)
+        text = text_of(field(record, reading.text_field, TEXT_NAMES, lambda: lines.place), lambda: lines.place, monitor)
         if drop_title and record.get("title"):
             text = text.removeprefix(f"{record['title']}\n")
         yield from from_text(text, reading.split, lines.source)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from data_pipelines.corpora.compression import is_compressed, open_stream
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
 
 LONGEST_LINE = 1_000_000  # bytes; a longer line is a file without line breaks, or not text
@@ -63,12 +63,12 @@ class _Cursor:
         self.stream, self.longest, self.can_seek = stream, longest, can_seek
         self.start = self.next = self.lines = 0
         self.blank = -1
-        self.held: tuple[bytes, int] | None = None
+        self.peeked: tuple[bytes, int] | None = None
         self.waiting: list[bytes] = []  # lines that `block` gave and that were put back, the next one last
 
     def block(self, room: int) -> bytes:
         """Some of the next lines: those that begin within `room` bytes, as long as they are few. Does not move."""
-        if self.held or self.waiting or room <= 0:
+        if self.peeked or self.waiting or room <= 0:
             return b""
         data = self.stream.read(min(room, _BLOCK))
         return data if data.endswith(b"\n") else data + self.stream.readline(self.longest + 1)
@@ -79,10 +79,10 @@ class _Cursor:
 
     def peek(self) -> tuple[bytes, int]:
         """The next line and its length; of an endless one only the beginning. Empty at the end."""
-        if self.held is None:
+        if self.peeked is None:
             raw = self.waiting.pop() if self.waiting else self.stream.readline(self.longest + 1)
-            self.held = raw, len(raw) if len(raw) <= self.longest else len(raw) + self._finish(raw)
-        return self.held
+            self.peeked = raw, len(raw) if len(raw) <= self.longest else len(raw) + self._finish(raw)
+        return self.peeked
 
     def _finish(self, tail: bytes) -> int:
         """Reads to the end of the line; returns the number of bytes."""
@@ -97,7 +97,7 @@ class _Cursor:
         raw, length = self.peek()
         if not raw:
             return raw
-        self.held = None
+        self.peeked = None
         self.start, self.next = self.next, self.next + length
         self.lines += 1
         self.blank = self.start if raw.isspace() else -1
@@ -105,7 +105,7 @@ class _Cursor:
 
     def skip(self, offset: int) -> None:
         """Moves to the first line that begins at or behind `offset`."""
-        if self.next < offset and self.held:
+        if self.next < offset and self.peeked:
             self.read()
         if self.next >= offset:
             return
@@ -140,13 +140,13 @@ class Lines:
         piece: Piece,
         begins: str,
         reading: Reading,
-        watch: Watch,
+        monitor: Monitor,
         longest: int = LONGEST_LINE,
         strip: str | None = None,
         dropped: str | None = None,
     ):
         self.path, self.piece, self.begins = piece.path, piece, begins
-        self.reading, self.watch = reading, watch
+        self.reading, self.monitor = reading, monitor
         self.longest, self.strip, self.dropped = longest, strip, dropped
         self.is_packed = is_compressed(piece.path)
         self.cursor: _Cursor | None = None
@@ -167,7 +167,7 @@ class Lines:
         return f"{self.path}, line {number}"
 
     def __iter__(self) -> Iterator[str]:
-        piece, told = self.piece, 0
+        piece, reported = self.piece, 0
         share = piece.end - piece.start
         with open_stream(piece.path) as (stream, file):
             cursor = self.cursor = _Cursor(stream, self.longest, not self.is_packed)
@@ -186,11 +186,11 @@ class Lines:
                             yield text
                     if before >> 16 != cursor.next >> 16:
                         done = file.tell() * share // max(1, piece.size) if self.is_packed else cursor.next - start
-                        self.watch.progress(max(0, min(done, share) - told))
-                        told = max(told, min(done, share))
+                        self.monitor.progress(max(0, min(done, share) - reported))
+                        reported = max(reported, min(done, share))
             if piece.start == 0 and cursor.next == 0:
-                self.watch.counts["empty_files"] += 1
-        self.watch.progress(share - told)
+                self.monitor.counts["empty_files"] += 1
+        self.monitor.progress(share - reported)
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         """The ranges of bytes that are ours, in order; reading moves all ends on to the next boundary."""
@@ -282,7 +282,7 @@ class Lines:
         way = self.reading.on_bad_text
         if way == "fail" or (way == "replace" and raw is None):
             raise DataError(f"{self.place}: {message}")
-        self.watch.counts["bad_text_dropped" if way == "drop" else "bad_text_replaced"] += 1
+        self.monitor.counts["bad_text_dropped" if way == "drop" else "bad_text_replaced"] += 1
         return None if way == "drop" else raw.removeprefix(_BOM).decode("utf-8", "replace").strip(self.strip)
 
 

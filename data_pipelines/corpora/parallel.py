@@ -5,39 +5,39 @@ from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.separated import BLOCK, tsv_rows
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 
 
-def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """The pairs of which neither side is empty.
 
     Raises:
         DataError: the two files have different numbers of lines.
     """
-    pairs = _columns(piece, reading, watch) if piece.target is None else _files(piece, reading, watch)
+    pairs = _columns(piece, reading, monitor) if piece.target is None else _files(piece, reading, monitor)
     for text, translation, source in pairs:
         if text and translation:
             yield Document([text, translation], source)
         else:
-            watch.counts["empty_documents"] += 1
+            monitor.counts["empty_documents"] += 1
 
 
-def _columns(piece: Piece, reading: Reading, watch: Watch) -> Iterator[tuple[str, str, str]]:
+def _columns(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[str, str, str]]:
     """From TSV: by default the first two columns of a table without a header line."""
     columns = Columns(reading.text_field or "0", reading.target_field or "1")
-    lines = Lines(piece, "line", reading, watch, strip="\r\n")
+    lines = Lines(piece, "line", reading, monitor, strip="\r\n")
     for row in tsv_rows(lines, columns):
         yield row.texts[0].strip(), row.texts[1].strip(), lines.source
 
 
-def _files(piece: Piece, reading: Reading, watch: Watch) -> Iterator[tuple[str, str, str]]:
+def _files(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[str, str, str]]:
     """From two files that are read side by side, whole even for a share: only counting tells which lines belong."""
     other = Piece(piece.target, piece.format, 0, ENDLESS, ENDLESS)
-    lines = Lines(piece, "file", reading, watch, dropped="")
-    translations = Lines(other, "file", reading, Watch(counts=watch.counts), dropped="")
+    lines = Lines(piece, "file", reading, monitor, dropped="")
+    translations = Lines(other, "file", reading, Monitor(counts=monitor.counts), dropped="")
     number = 0
     for number, (text, translation) in enumerate(itertools.zip_longest(lines, translations)):
         if text is None or translation is None:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.json_lines import field, text_of
 from data_pipelines.corpora.lines import Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError, UsageError
 
 _BATCH = 256  # rows held at a time
 
 
-def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document for each row of the piece, which is a range of rows. Row groups outside of it are not read.
 
     Raises:
@@ -26,15 +26,15 @@ def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
         raise UsageError(f"{piece.path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
     try:
         with pyarrow.parquet.ParquetFile(piece.path, pre_buffer=False, buffer_size=1 << 20) as file:
-            yield from _rows(file, piece, reading, watch)
+            yield from _rows(file, piece, reading, monitor)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(f"{piece.path}: no whole Parquet file ({str(error).splitlines()[0]}).") from None
-    watch.progress(piece.end - piece.start)
+    monitor.progress(piece.end - piece.start)
 
 
-def _rows(file, piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def _rows(file, piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     names = file.schema_arrow.names
     column = _column(reading, names)
     field(dict.fromkeys(names), column, TEXT_NAMES, lambda: piece.path)  # is it there?
@@ -51,7 +51,7 @@ def _rows(file, piece: Piece, reading: Reading, watch: Watch) -> Iterator[Docume
                 if first <= row < last:
                     place = f"{piece.path}, row {row + 1}"
                     value = field(record, reading.text_field, TEXT_NAMES, lambda place=place: place)
-                    yield from from_text(text_of(value, lambda place=place: place, watch), reading.split, place)
+                    yield from from_text(text_of(value, lambda place=place: place, monitor), reading.split, place)
                 row += 1
 
 

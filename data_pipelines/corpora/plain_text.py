@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, limited
 from data_pipelines.corpora.lines import Lines, Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
 
 PROSE_DOCUMENT = 32  # sentences; paragraphs of free prose are gathered to about this
@@ -24,18 +24,18 @@ def guess_layout(sample: str, language: str) -> str:
     return "text" if per_line > 2 or (wrapped > 0.5 and language != "zh") else "sentences"
 
 
-def read_documents(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document a line, in whole sentences."""
-    lines = Lines(piece, "line", reading, watch)
+    lines = Lines(piece, "line", reading, monitor)
     for line in lines:
         yield from limited(reading.split(line), lines.source)
 
 
-def read_sentences(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """Each line is a sentence; a blank line ends the document."""
     sentences: list[str] = []
     opened = ""
-    lines = Lines(piece, "blank", reading, watch)
+    lines = Lines(piece, "blank", reading, monitor)
     for line in lines:
         if line:
             opened = opened if sentences else lines.source
@@ -47,11 +47,11 @@ def read_sentences(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Doc
         yield Document(sentences, opened)
 
 
-def read_text(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """Paragraphs between blank lines, gathered to documents of about `PROSE_DOCUMENT` sentences."""
     sentences: list[str] = []
     opened = ""
-    for paragraph in read_sentences(piece, reading, watch):  # here a "sentence" is a line of a paragraph
+    for paragraph in read_sentences(piece, reading, monitor):  # here a "sentence" is a line of a paragraph
         opened = opened if sentences else paragraph.source
         sentences += reading.split(join_lines(paragraph.sentences, reading.language))
         if len(sentences) >= PROSE_DOCUMENT:

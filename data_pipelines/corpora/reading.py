@@ -53,8 +53,8 @@ class Reading:
 
 
 @dataclasses.dataclass
-class Watch:
-    """What a reader tells while it reads.
+class Monitor:
+    """Progress and counts of a reader.
 
     Attributes:
         progress: called with numbers of bytes; they add up to the size of the corpus over all of its parts.
@@ -66,15 +66,15 @@ class Watch:
 
 
 def report(counts: Mapping[str, int], input_file: str) -> list[str]:
-    """What reading met, in lines for the end of a command: text left out or mended, and the shares of a mixture."""
-    told = {
+    """Lines for the end of a command: text that was left out or mended, and the shares of a mixture."""
+    names = {
         "bad_text_replaced": "lines with bad text mended with U+FFFD",
         "bad_text_dropped": "lines with bad text dropped",
         "empty_files": "empty files",
         "empty_documents": "documents without text",
     }
-    met = [f"{words} {counts[name]:,}" for name, words in told.items() if counts.get(name)]
-    lines = [" · ".join(met)] if met else []
+    found = [f"{words} {counts[name]:,}" for name, words in names.items() if counts.get(name)]
+    lines = [" · ".join(found)] if found else []
     sources = split_sources(input_file)
     total = sum(counts.get(f"mixture_{i}_bytes", 0) for i in range(len(sources)))
     for index, (pattern, _) in enumerate(sources if len(sources) > 1 else []):

@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.json_lines import text_of
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import Columns, Row, separated_rows
 
 BLOCK = 6  # rows of CSV are dealt out in blocks of 2 ** 6
 
 
-def read_tsv(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read_tsv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document for each line of a table without quotes."""
-    lines = Lines(piece, "line", reading, watch, LONGEST_RECORD, "\r\n")
+    lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD, "\r\n")
     for row in tsv_rows(lines, Columns(reading.text_field)):
-        yield from _document(row, lines, watch)
+        yield from _document(row, lines, monitor)
 
 
-def read_csv(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read_csv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document for each record. Quoted fields may hold line breaks, so a file is read whole even for a share of it."""
-    lines = Lines(piece, "file", reading, watch, LONGEST_RECORD, "\r\n")
+    lines = Lines(piece, "file", reading, monitor, LONGEST_RECORD, "\r\n")
     with_ends = (f"{line}\n" for line in lines)
     columns = Columns(reading.text_field)
     rows = separated_rows(with_ends, ",", columns, False, piece.path, lambda number: lines.place, LONGEST_RECORD, True)
     for number, row in enumerate(rows):
         if piece.is_whole or piece.holds(number >> BLOCK):
-            yield from _document(row, lines, watch)
+            yield from _document(row, lines, monitor)
 
 
 def tsv_rows(lines: Lines, columns: Columns) -> Iterator[Row]:
@@ -35,11 +35,11 @@ def tsv_rows(lines: Lines, columns: Columns) -> Iterator[Row]:
     piece = lines.piece
     header: list[str] = []
     if piece.start and not columns.by_position:
-        whole = Lines(piece._replace(start=0, end=piece.size), "line", lines.reading, Watch(), LONGEST_RECORD, "\r\n")
+        whole = Lines(piece._replace(start=0, end=piece.size), "line", lines.reading, Monitor(), LONGEST_RECORD, "\r\n")
         header = list(itertools.islice(whole, 1))
     rows = itertools.chain(header, lines)
     return separated_rows(rows, "\t", columns, False, piece.path, lambda number: lines.place, LONGEST_RECORD)
 
 
-def _document(row: Row, lines: Lines, watch: Watch) -> Iterator[Document]:
-    yield from from_text(text_of(row.texts[0], lambda: lines.place, watch), lines.reading.split, lines.source)
+def _document(row: Row, lines: Lines, monitor: Monitor) -> Iterator[Document]:
+    yield from from_text(text_of(row.texts[0], lambda: lines.place, monitor), lines.reading.split, lines.source)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.json_lines import field, text_of
 from data_pipelines.corpora.lines import Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 
@@ -30,7 +30,7 @@ def size(name: str) -> int:
     return info.num_bytes or info.num_examples
 
 
-def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
+def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document for each example of the piece, which is a range of examples in the order of the files.
 
     Raises:
@@ -48,8 +48,8 @@ def read(piece: Piece, reading: Reading, watch: Watch) -> Iterator[Document]:
         for number, example in enumerate(_examples(builder, f"{split}[{first}:{last}]"), first):
             place = f"{piece.path}, example {number}"
             value = field(_plain(example), reading.text_field, usual, lambda place=place: place)
-            yield from from_text(text_of(value, lambda place=place: place, watch), reading.split, place)
-    watch.progress(piece.end - piece.start)
+            yield from from_text(text_of(value, lambda place=place: place, monitor), reading.split, place)
+    monitor.progress(piece.end - piece.start)
 
 
 def _open(name: str):

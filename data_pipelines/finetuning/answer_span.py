@@ -13,7 +13,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens
 from data_pipelines.pretraining.stages.windows import most_context, windows
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 
 
 def find_answer(question: Question) -> tuple[tuple[int, int] | None, bool]:
@@ -63,7 +63,7 @@ class AnswerSpan(Task):
 
     def check(self):
         settings = self.settings
-        room = room_for_text(2, settings.max_seq_length) - settings.max_query_length
+        room = max_text_tokens(2, settings.max_seq_length) - settings.max_query_length
         if room < 1:
             raise UsageError(
                 f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
@@ -137,7 +137,7 @@ class AnswerSpan(Task):
                 counts["answers_without_tokens"] += 1
             elif (spans[found[0], 0], spans[found[1], 1]) != (first, end):
                 counts["answers_inside_tokens"] += 1
-        room = room_for_text(2, self.settings.max_seq_length) - len(question)
+        room = max_text_tokens(2, self.settings.max_seq_length) - len(question)
         places = windows(len(spans), room, self.settings.doc_stride)
         seen = False
         for (start, length), most in zip(places, most_context(places, len(spans)), strict=True):

@@ -234,9 +234,9 @@ class Job:
     def finish(self) -> Manifest:
         """Joins what all parts have given."""
         found = self.found
-        held = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
+        learnt = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
         features, files = self.task.features(found.size), self.tokenizer.files()
-        return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, held)
+        return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, learnt)
 
 
 def _paths(settings: Settings) -> list[str]:

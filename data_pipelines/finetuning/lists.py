@@ -12,7 +12,7 @@ from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.rankings import RankedList, read_rankings
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import gap
 
 
@@ -33,7 +33,7 @@ class Lists(Task):
         firsts, seconds = (tokenizer.encode_batch(column) for column in zip(*pairs, strict=True))
         any_cut = False
         for row, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
-            a, b, is_cut = cut(first, second, room_for_text(2, length), counts)
+            a, b, is_cut = cut(first, second, max_text_tokens(2, length), counts)
             any_cut |= is_cut
             token_ids[row, : len(a) + len(b)] = a + b
             lengths[row] = len(a), len(b)

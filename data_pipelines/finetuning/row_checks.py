@@ -57,10 +57,10 @@ def check_texts(path: str, found: int, trained_on: str, wanted: int) -> None:
         )
 
 
-def shared_warning(path: str, held: Sequence[Hashable], trained_on: str, trained: Collection[Hashable]) -> str | None:
+def shared_warning(path: str, rows: Sequence[Hashable], trained_on: str, trained: Collection[Hashable]) -> str | None:
     """What to say where rows of a held-out file stand in the training file too; they tell nothing of new text."""
     known = set(trained)
-    share = sum(row in known for row in held) / max(1, len(held))
+    share = sum(row in known for row in rows) / max(1, len(rows))
     if share <= MUCH_SHARED:
         return None
     return (

@@ -12,7 +12,7 @@ from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Task, count_tokens
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import join_words
 from data_pipelines.text.labels import sort_tags
 from data_pipelines.text.tokenizer import Pieces
@@ -107,7 +107,7 @@ class Tag(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = room_for_text(1, self.settings.max_seq_length)
+        room = max_text_tokens(1, self.settings.max_seq_length)
         ids_of = {name: i for i, name in enumerate(self.labels)}
         joined = [join_words(value["words"]) for value in values]
         for index, value, (_, starts), pieces in zip(

@@ -7,7 +7,7 @@ from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Task, count_tokens, cut
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.labels import sort_labels
 
 
@@ -60,7 +60,7 @@ class Classify(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = room_for_text(size, self.settings.max_seq_length)
+        room = max_text_tokens(size, self.settings.max_seq_length)
         columns = [tokenizer.encode_batch(column) for column in zip(*(v["texts"] for v in values), strict=True)]
         for index, value, *pieces in zip(indices, values, *columns, strict=True):
             first, second, is_cut = cut(pieces[0], pieces[1] if size > 1 else None, room, counts)

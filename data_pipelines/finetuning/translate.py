@@ -4,7 +4,7 @@ from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Task, count_tokens
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 
 
 class Translate(Task):
@@ -29,7 +29,7 @@ class Translate(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = room_for_text(1, self.settings.max_seq_length)
+        room = max_text_tokens(1, self.settings.max_seq_length)
         sources, targets = (tokenizer.encode_batch([value[name] for value in values]) for name in ("source", "target"))
         for index, source, target in zip(indices, sources, targets, strict=True):
             longest = max(len(source.ids), len(target.ids))

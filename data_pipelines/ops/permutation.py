@@ -105,7 +105,7 @@ def span_walk(next_start, count, goal, sizes, offsets) -> tf.Tensor:
     length = next_start.shape[1] - 1
     place = tf.range(length)[None, :]
 
-    def goes_on(step, chosen, at, taken):
+    def unfinished(step, chosen, at, taken):
         return (step < tf.shape(sizes)[0]) & tf.reduce_any(at < count)
 
     def next_context(step, chosen, at, taken):
@@ -120,7 +120,7 @@ def span_walk(next_start, count, goal, sizes, offsets) -> tf.Tensor:
 
     nothing = tf.fill([tf.shape(count)[0], length], False)
     state = [tf.constant(0), nothing, tf.zeros_like(count), tf.zeros_like(count)]
-    return tf.while_loop(goes_on, next_context, state)[1]
+    return tf.while_loop(unfinished, next_context, state)[1]
 
 
 def block_order(length: int, block: int, seed) -> tf.Tensor:

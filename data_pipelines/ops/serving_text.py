@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CharacterTable
 from data_pipelines.ops.serving_kinds import graph_of
 from data_pipelines.text.frames import BERT, Frame
-from data_pipelines.text.framing import room_for_text
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import CONTINUATION, UNKNOWN, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -73,7 +73,7 @@ class GraphTokenizer(tf.Module):
         Returns:
             token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch.
         """
-        room = room_for_text(len(texts), max_sequence_length, self.frame)
+        room = max_text_tokens(len(texts), max_sequence_length, self.frame)
         ids = [self.tokenize(text)[:, :room] for text in texts]  # (B, None) each
         lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
         ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]

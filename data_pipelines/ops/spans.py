@@ -54,7 +54,7 @@ def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
     by_step = [tf.transpose(order), tf.transpose(lengths, [1, 0, 2])]  # (W, B), (W, B, N)
     place = tf.range(width)[None, :]
 
-    def goes_on(step, taken, left):
+    def unfinished(step, taken, left):
         return tf.reduce_any((left >= smallest) & (step < count))
 
     def next_start(step, taken, left):
@@ -67,7 +67,7 @@ def choose_ngrams(starts, maskable, budget, seed, longest: int) -> tf.Tensor:
         return step + 1, taken | inside & free[:, None], left - size
 
     state = [tf.constant(0), tf.zeros_like(sizes, tf.bool), budget]
-    _, taken, _ = tf.while_loop(goes_on, next_start, state)
+    _, taken, _ = tf.while_loop(unfinished, next_start, state)
     return tf.gather(taken, word, batch_dims=1) & maskable
 
 
@@ -176,7 +176,7 @@ def cover(begin, end, maskable, budget, seed) -> tf.Tensor:
     count = tf.reduce_sum(tf.cast(maskable, tf.int32), axis=1)  # (B,)
     place = tf.range(length)[None, :]
 
-    def goes_on(step, when, covered):
+    def unfinished(step, when, covered):
         return tf.reduce_any((covered < budget) & (step < count))
 
     def next_anchor(step, when, covered):
@@ -187,7 +187,7 @@ def cover(begin, end, maskable, budget, seed) -> tf.Tensor:
         return step + 1, tf.where(new, step, when), covered + tf.reduce_sum(tf.cast(new, tf.int32), axis=1)
 
     state = [tf.constant(0), tf.fill(tf.shape(maskable), NEVER), tf.zeros_like(budget)]
-    return tf.while_loop(goes_on, next_anchor, state)[1]
+    return tf.while_loop(unfinished, next_anchor, state)[1]
 
 
 def run_begins(inside: tf.Tensor) -> tf.Tensor:

@@ -15,7 +15,7 @@ from rbloom import Bloom
 
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.files import expand
-from data_pipelines.corpora.reading import Watch
+from data_pipelines.corpora.reading import Monitor
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.text.units import units
@@ -122,7 +122,7 @@ def check(
         columns: the columns of text where they are tables.
     """
     files = [TestFile.read(path, columns) for path in expand(patterns, "--contamination")]
-    documents = (document.sentences for document in read_documents(corpus.whole(), Watch(progress)))
+    documents = (document.sentences for document in read_documents(corpus.whole(), Monitor(progress)))
     compare(documents, corpus.num_bytes, files)
     return files
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
-from data_pipelines.corpora.reading import Watch
+from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
@@ -45,7 +45,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 ENCODED_TOGETHER = 1 << 18  # tokens of examples; enough for numpy, few enough for the cache of the processor
 
 
-_held = threading.local()
+_opened = threading.local()
 
 
 def _tools(settings: Settings) -> tuple[Tokenizer, words.Segment | None]:
@@ -53,11 +53,11 @@ def _tools(settings: Settings) -> tuple[Tokenizer, words.Segment | None]:
     status = os.stat(settings.vocab_file)
     names = settings.vocab_file, settings.tokenizer, settings.do_lower_case, settings.segmenter, settings.lexicon
     key = *names, status.st_mtime_ns, status.st_size
-    if getattr(_held, "key", None) != key:
+    if getattr(_opened, "key", None) != key:
         tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
-        _held.tools = tokenizer, words.segmenter(settings.segmenter, settings.lexicon)
-        _held.key = key
-    return _held.tools
+        _opened.tools = tokenizer, words.segmenter(settings.segmenter, settings.lexicon)
+        _opened.key = key
+    return _opened.tools
 
 
 def write_shard(
@@ -106,7 +106,7 @@ def write_shard(
 def _documents(settings, part, statistics, progress):
     """The cleaned documents of a part; both passes over the corpus see the same."""
     return pipe(
-        read_documents(part, Watch(progress, statistics)),
+        read_documents(part, Monitor(progress, statistics)),
         clean.clean(settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics),
     )
 

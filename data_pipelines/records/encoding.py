@@ -30,7 +30,7 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if most < 128:
         return values.astype(np.uint8), None
     width = -(-most.bit_length() // 7)
-    digits, held = np.empty((len(values), width), np.uint8), np.ones((len(values), width), bool)
+    digits, used = np.empty((len(values), width), np.uint8), np.ones((len(values), width), bool)
     sizes = np.ones(len(values), np.uint8)
     values = values.astype(np.uint32 if most < 1 << 32 else np.uint64)
     for byte in range(width):  # seven bits each, the lowest first; the eighth says that another byte follows
@@ -38,9 +38,9 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         digits[:, byte] = (values & 127).astype(np.uint8) | more << 7
         values = values >> 7
         if byte + 1 < width:
-            held[:, byte + 1] = more
+            used[:, byte + 1] = more
             sizes += more
-    return digits[held], sizes
+    return digits[used], sizes
 
 
 def _field(number: int, payload: bytes) -> bytes:

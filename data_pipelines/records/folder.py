@@ -71,29 +71,29 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
     """Makes the folder ours, or returns the manifest of a finished one that `resume` accepts."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite contradict each other: keep what is there, or replace it?")
-    held = os.listdir(output_dir) if os.path.isdir(output_dir) else []
-    if overwrite and held:
-        foreign = [name for name in held if not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)]
+    names = os.listdir(output_dir) if os.path.isdir(output_dir) else []
+    if overwrite and names:
+        foreign = [name for name in names if not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)]
         if foreign:
             raise UsageError(
                 f"--output_dir={output_dir}: --overwrite refuses to delete files that are not records: "
                 f"{', '.join(sorted(foreign)[:5])}. Choose another folder."
             )
-        _remove(output_dir, held)
-        held = []
-    held = [name for name in held if not _TEMPORARY.fullmatch(name)]
+        _remove(output_dir, names)
+        names = []
+    names = [name for name in names if not _TEMPORARY.fullmatch(name)]
     stored = None
-    if MANIFEST in held:
+    if MANIFEST in names:
         stored = Manifest.read(output_dir).settings.to_json()
-    elif PLAN in held:
+    elif PLAN in names:
         with open(os.path.join(output_dir, PLAN), encoding="utf-8") as file:
             stored = json.load(file)
-    if held and not resume:
-        state = "holds finished records" if MANIFEST in held else "is not empty"
+    if names and not resume:
+        state = "holds finished records" if MANIFEST in names else "is not empty"
         raise UsageError(
             f"--output_dir={output_dir}: {state}. Add --resume to continue it or --overwrite to replace it."
         )
-    if held and stored is None:
+    if names and stored is None:
         raise UsageError(f"--output_dir={output_dir}: --resume found other files there; choose an empty folder.")
     # A finished folder has more settings: what was found in the data.
     changed = sorted(name for name in described if stored is not None and stored.get(name) != described[name])
@@ -103,7 +103,7 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
             + "; ".join(f"{name}: {stored.get(name)!r} then, {described[name]!r} now" for name in changed)
             + ". Use the old settings, another folder, or --overwrite."
         )
-    if MANIFEST in held:
+    if MANIFEST in names:
         return Manifest.read(output_dir)
     os.makedirs(output_dir, exist_ok=True)
     if stored is None:
@@ -160,8 +160,8 @@ def finish(
         with whole_file(os.path.join(output_dir, name), "wb") as file:
             file.write(contents)
     manifest.write(output_dir)
-    held = os.listdir(output_dir)
-    _remove(output_dir, [name for name in held if _UNFINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)])
+    names = os.listdir(output_dir)
+    _remove(output_dir, [name for name in names if _UNFINISHED.fullmatch(name) or _TEMPORARY.fullmatch(name)])
     return manifest
 
 

@@ -107,7 +107,7 @@ class RecordSource:
         packing = self.manifest.settings.packing
         return packing in PACKINGS and PACKINGS[packing].is_stream
 
-    def onward(self, first: tf.Tensor) -> tf.data.Dataset:
+    def read_from(self, first: tf.Tensor) -> tf.data.Dataset:
         """(index, serialized example) of all records from the place `first` on, as they stand, and round for ever."""
         counts = self._chunks()[2]
         before = tf.cumsum(counts, exclusive=True)

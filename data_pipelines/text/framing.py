@@ -30,7 +30,7 @@ def pack(
         token_ids, and segment_ids, for `BERT` 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
     """
     num_texts = 2 if second is not None else 1
-    room = room_for_text(num_texts, max_sequence_length, frame)
+    room = max_text_tokens(num_texts, max_sequence_length, frame)
     lengths = shorten(len(first), len(second or []), room)
     kept = [text[:length] for text, length in zip((first, second or []), lengths, strict=True)]
     token_ids, segment_ids = [], []
@@ -62,7 +62,7 @@ def shorten(first: int, second: int, room: int) -> tuple[int, int]:
     return room - half, half
 
 
-def room_for_text(num_texts: int, max_sequence_length: int, frame: Frame = BERT) -> int:
+def max_text_tokens(num_texts: int, max_sequence_length: int, frame: Frame = BERT) -> int:
     """How many pieces fit beside the special tokens."""
     special = frame.num_special(num_texts)
     if max_sequence_length < special:

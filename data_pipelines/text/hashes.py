@@ -47,14 +47,14 @@ class Table:
     def find(self, keys: np.ndarray) -> np.ndarray:
         """The numbers; -1 for keys that are not there."""
         slots = (keys >> self.shift).astype(np.int64)
-        held = self.keys[slots]
-        lost = np.flatnonzero(held != keys)
+        found = self.keys[slots]
+        lost = np.flatnonzero(found != keys)
         while len(lost):
-            lost = lost[held[lost] != 0]  # an empty slot ends the search
+            lost = lost[found[lost] != 0]  # an empty slot ends the search
             slots[lost] = slots[lost] + 1 & self.last
-            held[lost] = self.keys[slots[lost]]
-            lost = lost[held[lost] != keys[lost]]
-        return np.where(held == keys, self.values[slots], -1)
+            found[lost] = self.keys[slots[lost]]
+            lost = lost[found[lost] != keys[lost]]
+        return np.where(found == keys, self.values[slots], -1)
 
     def add(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Adds keys that are different and not there."""

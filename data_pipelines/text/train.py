@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from data_pipelines.corpora.corpus import Corpus, read_documents
-from data_pipelines.corpora.reading import Watch
+from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import UsageError
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, Merges
 from data_pipelines.text.plain_units import stands_alone
@@ -114,7 +114,7 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
 
 def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
     """The sentences of a corpus."""
-    for document in read_documents(corpus.whole(), Watch(progress)):
+    for document in read_documents(corpus.whole(), Monitor(progress)):
         yield from document.sentences
 
 

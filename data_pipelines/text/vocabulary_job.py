@@ -60,7 +60,7 @@ def train_vocabulary(
     if size < vocab_size:
         least = "" if tokenizer == "sentencepiece" else f" that occur {min_frequency or 2} times"
         print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces{least}.")
-    say_report(trained, corpus, REPORT_BYTES)
+    print_report(trained, corpus, REPORT_BYTES)
 
 
 def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
@@ -92,10 +92,10 @@ def report_vocabulary(
     checked_language(corpus)
     case = "lower-cased" if opened.do_lower_case else "cased"
     print(f"{vocab_file}: {len(opened.vocabulary):,} entries of --tokenizer={opened.kind}, {case}.")
-    say_report(opened, corpus, int(megabytes * 1e6))
+    print_report(opened, corpus, int(megabytes * 1e6))
 
 
-def say_report(tokenizer: Tokenizer, corpus: Corpus, num_bytes: int) -> None:
+def print_report(tokenizer: Tokenizer, corpus: Corpus, num_bytes: int) -> None:
     """Prints the report on about so many bytes of the corpus; 0 stands for all."""
     whole = not num_bytes or corpus.num_bytes <= num_bytes
     read = 0

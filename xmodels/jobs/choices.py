@@ -5,7 +5,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
-from data_pipelines.text.framing import pack_ids, room_for_text
+from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.joining import gap
 from data_pipelines.text.tokenizer import Tokenizer
 
@@ -54,7 +54,7 @@ def pack_choices(
     count = max(len(asked.choices) for asked in questions)
     triples = [parts for asked in questions for parts in parts_of(asked)]
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*triples, strict=True)]
-    room = room_for_text(2, max_sequence_length, reading.frame)
+    room = max_text_tokens(2, max_sequence_length, reading.frame)
     pairs = [joined(*ids, room, reading.asks_first) for ids in zip(*columns, strict=True)]
     flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
     weights = np.array([[place < len(asked.choices) for place in range(count)] for asked in questions], np.float32)

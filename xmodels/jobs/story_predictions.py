@@ -5,7 +5,7 @@ import os
 
 from tqdm import tqdm
 
-from data_pipelines.corpora.told_stories import read_stories, split_story
+from data_pipelines.corpora.unanswered_stories import read_stories, split_story
 from data_pipelines.errors import UsageError
 from xmodels.export.story_answerer import StoryAnswer, StoryAnswerer
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
 from xmodels.export.translator import Translator
@@ -66,7 +66,7 @@ def lines_of(path: str) -> list[str]:
     """The lines of a text file, also compressed. Raises a DataError where there is none, or one is not UTF-8."""
     if not os.path.isfile(path):
         raise DataError(f"--input_file={path}: no such file.")
-    lines = list(Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(), Watch()))
+    lines = list(Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(), Monitor()))
     if not any(lines):
         raise DataError(f"--input_file={path}: holds no text.")
     return lines

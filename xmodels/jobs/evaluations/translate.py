@@ -5,7 +5,7 @@ import re
 import sacrebleu
 
 from data_pipelines.corpora.corpus import open_corpus, read_documents
-from data_pipelines.corpora.reading import Reading, Watch
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import write_json
 from xmodels.decoding.options import Decoding
@@ -83,14 +83,14 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         raise UsageError(
             "--target_file goes with two files of lines; --text_column and --target_column with one table."
         )
-    watch = Watch()
+    monitor = Monitor()
     try:
         corpus = open_corpus(test_file, "en", "parallel", Reading("en", text_column, target_column), target_file)
-        pairs = [document.sentences for document in read_documents(corpus.whole(), watch)]
+        pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
     except (DataError, UsageError) as error:
         raise type(error)(str(error).replace("--input_file", "--test_file")) from None
     if not pairs:
         raise DataError(f"--test_file={test_file}: holds no pair of a text and its translation.")
-    if empty := watch.counts["empty_documents"]:
+    if empty := monitor.counts["empty_documents"]:
         print(f"Note: {empty:,} pair(s) with an empty side are left out.")
     return [source for source, _ in pairs], [reference for _, reference in pairs]
