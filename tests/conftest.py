@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import functools
 import json
 import pathlib
 
@@ -80,6 +81,20 @@ def parallel_records(tmp_path_factory, zh_vocabulary):
     settings = Settings(str(folder / "pairs.tsv"), zh_vocabulary, "zh", packing="parallel", max_seq_length=32)
     create(settings, str(folder / "records"))
     return str(folder / "records")
+
+
+@pytest.fixture(scope="session")
+def records_of(request, tmp_path_factory, zh_vocabulary):
+    """A function: the folder of small records of the Chinese samples of a packing, made once."""
+    made = {"segment_pair": "records", "stream": "stream_records", "parallel": "parallel_records"}
+
+    @functools.cache
+    def folder(packing):
+        if packing in made:
+            return request.getfixturevalue(made[packing])
+        return make_records(tmp_path_factory.mktemp("records") / packing, zh_vocabulary, packing=packing)
+
+    return folder
 
 
 @pytest.fixture(scope="session")

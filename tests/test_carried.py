@@ -13,7 +13,7 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.records.source import RecordSource
-from xmodels.jobs.pretrain import BATCH, Options, pretrain
+from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
@@ -29,10 +29,10 @@ def config_of(source):
 
 def learner_of(source, strategy="one_device", batch_size=4, learning_rate=1e-2, **memory):
     keras.utils.set_random_seed(0)
-    batches = Batches(source, frame_run(32), batch_size, keep=BATCH)
     with (chosen := distribution.choose(strategy)).scope():
         config = config_of(source)
         backbone, objective = TransformerXL(config).initialize(), AdaptiveLM(config)
+        batches = Batches(source, frame_run(32), batch_size, keep=objective.batch_features(backbone))
         optimizer = Optimization(
             num_steps=100, learning_rate=learning_rate, num_warmup_steps=0, optimizer="sgd", schedule="constant"
         )

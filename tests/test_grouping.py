@@ -402,6 +402,6 @@ def test_packing_says_what_it_cannot_do(options, static_records, zh_vocabulary, 
     for changes, message in wrong:
         with pytest.raises(UsageError, match=message):
             pretrain(dataclasses.replace(options, **changes))
-    monkeypatch.setattr(Bert, "packs", Backbone.packs)
+    monkeypatch.setattr(Bert, "may_read", Backbone.may_read)
     with pytest.raises(UsageError, match="does not read rows of several examples"):
         pretrain(dataclasses.replace(options, pack_rows=True))

@@ -17,6 +17,10 @@ from data_pipelines.ops.sentinels import corrupt_spans, num_spans
 from data_pipelines.ops.spans import mask_ngrams, mask_spans, mask_token_ngrams
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 
+PAIR_LABELS = {  # what the labels of two segments mean
+    "next_sentence_labels": ("second segment", ("the next", "a random one")),
+    "sentence_order_labels": ("segments", ("in order", "swapped")),
+}
 RED, GREEN, PLAIN = "\033[1;31m", "\033[32m", "\033[0m"
 Example = Mapping[str, np.ndarray]
 
@@ -92,9 +96,9 @@ def show_masked(example: Example, tokens: list[str], colours: bool = False) -> s
             token = f"{paint(f'[{answers[place]}', GREEN, colours)}→{paint(f'{token}]', RED, colours)}"
         shown.append(token)
     facts = [f"{len(answers)} tokens hidden"]
-    if "next_sentence_labels" in example:
-        following = "a random one" if int(example["next_sentence_labels"]) else "the next"
-        facts.insert(0, f"second segment: {following}")
+    for name, (title, meanings) in PAIR_LABELS.items():
+        if name in example:
+            facts.insert(0, f"{title}: {meanings[int(example[name])]}")
     return f"{' '.join(shown)}\n  {'; '.join(facts)}"
 
 

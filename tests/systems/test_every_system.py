@@ -14,7 +14,6 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.jobs.pretrain import BATCH
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 from xmodels.training.devices import distribution
@@ -25,12 +24,8 @@ from xmodels.training.step.learner import Learner
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 
 
-# The fixture with records of each packing.
-RECORDS = {"segment_pair": "records", "stream": "stream_records", "parallel": "parallel_records"}
-
-
 @pytest.fixture(params=systems.names())
-def learner_of(request, zh_vocabulary):
+def learner_of(request, zh_vocabulary, records_of):
     """A function that makes (learner, batch) of a small network of the system."""
     system = systems.load(request.param)
     vocabulary = Vocabulary.read(zh_vocabulary)
@@ -45,10 +40,10 @@ def learner_of(request, zh_vocabulary):
         strategy = distribution.choose("one_device")
         with strategy.scope():
             backbone, objective = recipe.backbone().initialize(), recipe.objective()
-            source = RecordSource(request.getfixturevalue(RECORDS[recipe.packings[0]]))
+            source = RecordSource(records_of(recipe.packings[0]))
             check(source.features, objective.reads, source.name)
             transform = compose(recipe.frame, objective.transform())
-            batch = next(iter(Batches(source, transform, 8, 0, BATCH).once(1)))
+            batch = next(iter(Batches(source, transform, 8, 0, objective.batch_features(backbone)).once(1)))
             numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
             optimizer = numbers.make_optimizer()
             return Learner(strategy, backbone, objective, optimizer, batch, jit_compile=jit_compile), batch

@@ -10,7 +10,7 @@ import psutil
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.backbone import named_weights
-from xmodels.runs.samples import COUNT, examples
+from xmodels.runs.samples import COUNT, classes_of, examples
 from xmodels.training.watching.flops import flops_per_token
 from xmodels.training.watching.memory_estimate import training_memory
 from xmodels.training.watching.peak import peak_flops
@@ -41,7 +41,8 @@ def show(
     say("\nFirst batch")
     _table([(name, f"{value.dtype.name} {tuple(value.shape)}", "") for name, value in batch.items()])
     say("")
-    for example in examples({name: value[:COUNT] for name, value in batch.items()}, {}, tokenizer, labels):
+    first = {name: value[:COUNT] for name, value in batch.items()}
+    for example in examples(first, {}, tokenizer, classes_of(learner.objective, labels)):
         say(f"  {as_text(example)}\n")
     say("Dry run: nothing was written.")
 

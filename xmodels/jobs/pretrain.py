@@ -35,10 +35,6 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import say, scores
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
-BATCH = (
-    "token_ids", "segment_ids", "padding_mask", "mask_positions", "labels", "label_weights", "next_sentence_labels",
-    "example_weights", "pack_ids", "position_ids", "pack_starts", "target_ids", "target_position_ids",
-)  # fmt: skip
 STRUCTURAL = (
     "system", "set", "mixer", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer",
     "init_checkpoint", "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay",
@@ -245,14 +241,14 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         backbone, objective = recipe.backbone(), recipe.objective()
         named = options.data_dir or options.input_file
         pretraining_network.check_positions(backbone.config, records.sequence_length, named)
-        if not records.static:  # static records hold what comes out of the objective's transform
-            pretraining_records.check_features(options, source, objective, recipe.packings)
+        pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
         grouping = pretraining_records.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )
-        batches = Batches(source, transform, recipe.batch_size, options.seed, BATCH, grouping)
+        keep = objective.batch_features(backbone)
+        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping)
         learner = Learner(
             strategy, backbone, objective, recipe.make_optimizer(), batches.zeros(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), options.memory,

@@ -130,8 +130,11 @@ def check_words(options, source: RecordSource, system) -> None:
 
 def check_features(options, source: RecordSource, objective, packings) -> None:
     """Raises a DataError where the records lack what the objective learns from, or are not of `packings`."""
-    missing = {name for name in objective.reads if name not in source.features}
     packing = source.manifest.settings.packing
+    if "input_ids" in source.features:  # static records hold what comes out of the objective's transform
+        _check_static_labels(options, source, objective, packing)
+        return
+    missing = {name for name in objective.reads if name not in source.features}
     fitting = [name for name in packings if missing and missing <= set(PACKINGS[name].labels)]
     if packing and fitting:
         raise DataError(
@@ -144,6 +147,18 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
             f"with --packing={' or '.join(packings)}."
         )
     check(source.features, objective.reads, source.name)
+
+
+def _check_static_labels(options, source: RecordSource, objective, packing: str | None) -> None:
+    """The layout has one name for the label of two segments, whatever it means; the packing tells which it is."""
+    held = PACKINGS[packing].labels if packing in PACKINGS else ()
+    for name, other in PACKINGS.items():
+        wanted = set(other.labels) & set(objective.reads)
+        if held and wanted and not wanted & set(held):
+            raise DataError(
+                f"{source.name}: --system={options.system} learns from {', '.join(wanted)}, but the records hold "
+                f"{', '.join(held)}: they were made with --packing={packing}. Make them with --packing={name}."
+            )
 
 
 def open_held_out(options, source: RecordSource) -> RecordSource | None:
@@ -274,7 +289,7 @@ def choose_grouping(
 
 
 def _rows(options, source: RecordSource, records: Records, backbone, lengths: np.ndarray) -> Rows:
-    if not backbone.packs:
+    if "pack_ids" not in backbone.may_read:
         raise UsageError(
             f"--pack_rows: the network of --system={options.system} does not read rows of several examples."
         )

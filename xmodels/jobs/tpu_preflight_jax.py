@@ -57,9 +57,8 @@ def _lowered(options, recipe, records, devices: np.ndarray, rows: int):
     from xmodels.jobs.tpu_step import one_row
     from xmodels.tpu.jax_program import Program, lower
 
-    objective = recipe.objective()
-    row = {name: x.numpy() for name, x in one_row(recipe, objective, records).items()}
-    backbone, optimizer = recipe.backbone().initialize(), recipe.make_optimizer()
+    backbone, objective, optimizer = recipe.backbone().initialize(), recipe.objective(), recipe.make_optimizer()
+    row = {name: x.numpy() for name, x in one_row(recipe, backbone, objective, records).items()}
     program = Program(backbone, objective, optimizer, row, recipe.clip_norm, options.rematerialize)
     return lower(program, devices, rows)
 

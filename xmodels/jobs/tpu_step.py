@@ -16,9 +16,8 @@ from data_pipelines.pretraining.layouts import dynamic_features
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
-from xmodels.jobs.pretrain import BATCH
 from xmodels.jobs.system_settings import network_config, own_options
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
@@ -72,7 +71,7 @@ def make_learner(
     """The learner of one of `num_devices` replicas, with random weights, built without records."""
     with precision(mixed_precision):
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
-        row, optimizer = one_row(recipe, objective, records), recipe.make_optimizer()
+        row, optimizer = one_row(recipe, backbone, objective, records), recipe.make_optimizer()
         return Learner(
             Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm, memory=memory or Memory()
         )
@@ -89,10 +88,11 @@ def precision(mixed_precision: str):
         keras.config.set_dtype_policy(before)
 
 
-def one_row(recipe: Recipe, objective: Objective, records: Records) -> dict[str, tf.Tensor]:
+def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> dict[str, tf.Tensor]:
     """A batch of one row of zeros, as the network reads it."""
     transform = compose(recipe.frame, objective.transform())
-    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=BATCH).zeros()
+    keep = objective.batch_features(backbone)
+    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=keep).zeros()
 
 
 def _packing(recipe: Recipe, objective: Objective) -> str:

@@ -10,6 +10,8 @@ from xmodels.layers.initialization import truncated_normal
 class SumEmbedding(keras.layers.Layer):
     """LayerNorm(token + segment + position), then dropout (Devlin et al., 2018, figure 2). No sqrt(D) scaling.
 
+    D is `embedding_dim` of the configuration, by default the width of the network.
+
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
         segment_ids: int (B, L).
@@ -28,7 +30,7 @@ class SumEmbedding(keras.layers.Layer):
 
         def table(rows, name):
             initializer = truncated_normal(config.initializer_stddev)
-            return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
+            return keras.layers.Embedding(rows, config.embedding_dim, embeddings_initializer=initializer, name=name)
 
         self.token = table(config.vocabulary_size, "token")
         self.segment = table(config.num_segments, "segment")

@@ -29,6 +29,11 @@ class ModelConfig:
     max_sequence_length: int = 512
     dropout: float = 0.1
 
+    @property
+    def embedding_dim(self) -> int:
+        """The width of a row of the table of tokens. Networks of which it is another have a field of this name."""
+        return self.hidden_dim
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary, the inverse of `from_json`."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}
@@ -84,10 +89,10 @@ class Backbone(keras.Model):
     """
 
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
-    packs: ClassVar[bool] = False  # does it read rows of several examples, as `ops.packing` makes them?
     any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
     carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
+    may_read: ClassVar[Features] = {}  # with `pack_ids`, it reads rows of several examples, as `ops.packing` makes them
 
     def __init__(self, config: ModelConfig, **kwargs):
         super().__init__(**kwargs)

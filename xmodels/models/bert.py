@@ -43,9 +43,9 @@ class Bert(Backbone):
     """
 
     config_class = BertConfig
-    packs = True
     asked = frozenset({"padding", "packs"})  # of the mixer
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
+    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)

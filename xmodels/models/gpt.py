@@ -5,6 +5,7 @@ import dataclasses
 import keras
 from keras import ops
 
+from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock
@@ -39,8 +40,8 @@ class Gpt(Backbone):
     """
 
     config_class = GptConfig
-    packs = True
     asked = frozenset({"padding", "causal", "packs"})  # of the mixer
+    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
 
     def __init__(self, config: GptConfig, **kwargs):
         super().__init__(config, **kwargs)

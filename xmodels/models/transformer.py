@@ -54,6 +54,7 @@ class Transformer(Backbone):
 
     config_class = TransformerConfig
     reads = {**Backbone.reads, "target_ids": Feature((None,))}
+    may_read = {"position_ids": Feature((None,)), "target_position_ids": Feature((None,))}
 
     def __init__(self, config: TransformerConfig, **kwargs):
         super().__init__(config, **kwargs)

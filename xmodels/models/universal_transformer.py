@@ -49,7 +49,7 @@ class UniversalTransformer(Backbone):
     """
 
     config_class = UniversalTransformerConfig
-    reads = Transformer.reads
+    reads, may_read = Transformer.reads, Transformer.may_read
 
     def __init__(self, config: UniversalTransformerConfig, **kwargs):
         super().__init__(config, **kwargs)

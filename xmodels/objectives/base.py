@@ -1,21 +1,25 @@
 """What a network learns: the corruption it needs, the head it adds, and how it is scored."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import keras
 
-from data_pipelines.features import Features
+from data_pipelines.features import Feature, Features
 
 
 class Objective(keras.layers.Layer):
     """One way to learn. Methods are called by name, never through `__call__`.
 
     `reads` says what the records must hold; `transform()` gives the op that turns them into what `forward` and `score`
-    need.
+    need: what the backbone reads, and `needs`. `classes` names the classes of a feature that holds one number: its title
+    and the name of each value, for people.
     """
 
     reads: ClassVar[Features] = {}
+    needs: ClassVar[Features] = {}
+    classes: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {}
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -39,6 +43,10 @@ class Objective(keras.layers.Layer):
     def transform(self):
         """An op on batches of features; by default nothing changes."""
         return lambda features: features
+
+    def batch_features(self, backbone) -> tuple[str, ...]:
+        """The features of a batch that `forward` and `score` read; others need not travel to the devices."""
+        return tuple({**backbone.reads, **backbone.may_read, **self.needs, "example_weights": Feature((), "float32")})
 
     def forward(self, backbone, batch, training=None):
         """Calls the backbone. Override for a special mask or for several passes."""
@@ -81,6 +89,14 @@ class Together(Objective):
     @property
     def reads(self):
         return {name: feature for part in self._parts for name, feature in part.reads.items()}
+
+    @property
+    def needs(self):
+        return {name: feature for part in self._parts for name, feature in part.needs.items()}
+
+    @property
+    def classes(self):
+        return {name: named for part in self._parts for name, named in part.classes.items()}
 
     def transform(self):
         ops = [part.transform() for part in self._parts]

@@ -15,6 +15,7 @@ class CausalLM(Objective):
     """
 
     reads = {"token_ids": Feature((None,))}
+    needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
 
     def score(self, outputs, batch, backbone):
         logits = self.logits(outputs["sequence_output"], backbone)  # (B, L, V)

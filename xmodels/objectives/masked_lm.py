@@ -16,6 +16,11 @@ class MaskedLM(Objective):
     """
 
     reads = {"token_ids": Feature((None,))}
+    needs = {
+        "mask_positions": Feature((None,)),
+        "labels": Feature((None,)),
+        "label_weights": Feature((None,), "float32"),
+    }
 
     def __init__(self, config, corrupt=None, **kwargs):
         super().__init__(**kwargs)

@@ -19,6 +19,7 @@ class Seq2Seq(Objective):
     """
 
     reads = {"token_ids": Feature((None,))}
+    needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
 
     def __init__(self, label_smoothing: float = 0.1, **kwargs):
         super().__init__(**kwargs)

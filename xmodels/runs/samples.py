@@ -1,7 +1,7 @@
 """Some examples of a run, as `training.samples` has them: with what the network guesses, or without."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -10,7 +10,6 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.watching.samples import pieces
 
 COUNT = 4  # examples at an evaluation
-NEXT_SENTENCE = ("follows", "is another")  # what the labels of next sentence mean
 
 
 def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] | None = None) -> Callable[[], list]:
@@ -30,7 +29,7 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
             held.append(first_batch(batches))
         with learner.averaged():
             guesses = {name: value.numpy() for name, value in predict(held[0]).items()}
-        return examples(held[0], guesses, tokenizer, labels)
+        return examples(held[0], guesses, tokenizer, classes_of(objective, labels))
 
     return sample
 
@@ -40,12 +39,19 @@ def first_batch(batches: Batches, count: int = COUNT) -> dict[str, tf.Tensor]:
     return next(iter(dataclasses.replace(batches, batch_size=count, grouping=None).once(1)))
 
 
-def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None = None) -> list[dict]:
+def classes_of(objective, labels: list[str] | None = None) -> dict[str, tuple[str, Sequence[str]]]:
+    """What the numbers of an example mean: {feature: (title, the name of each value)}; `labels` as in `sampler`."""
+    return {**({"labels": ("label", labels)} if labels else {}), **objective.classes}
+
+
+def examples(
+    batch: dict, guesses: dict, tokenizer: Tokenizer, classes: Mapping[str, tuple[str, Sequence[str]]]
+) -> list[dict]:
     """The examples of a batch, those left out that only fill it up.
 
     Args:
         guesses: {name of a feature: what the network thinks it is}; may be empty.
-        labels: as in `sampler`.
+        classes: of `classes_of`.
     """
     values = {name: value.numpy() for name, value in batch.items()}
     rows = [
@@ -54,10 +60,10 @@ def examples(batch: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str]
         if weight
     ]
     return [_example({n: v[row] for n, v in values.items()}, {n: v[row] for n, v in guesses.items()},
-                     tokenizer, labels) for row in rows]  # fmt: skip
+                     tokenizer, classes) for row in rows]  # fmt: skip
 
 
-def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str] | None) -> dict:
+def _example(values: dict, guesses: dict, tokenizer: Tokenizer, classes) -> dict:
     ids = values["token_ids"][values["padding_mask"].astype(bool)]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
@@ -68,11 +74,11 @@ def _example(values: dict, guesses: dict, tokenizer: Tokenizer, labels: list[str
         shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
     else:  # the labels are the tokens that follow
         shown = pieces(tokens, {slot + 1: pair for slot, pair in _guessed(slots).items() if slot + 1 < len(tokens)})
-    answers = {}
-    if labels and values["labels"].ndim == 0:
-        answers["label"] = _pair("labels", values, guesses, labels)
-    if "next_sentence_labels" in values and values["next_sentence_labels"].ndim == 0:
-        answers["second segment"] = _pair("next_sentence_labels", values, guesses, NEXT_SENTENCE)
+    answers = {
+        title: _pair(name, values, guesses, names)
+        for name, (title, names) in classes.items()
+        if name in values and values[name].ndim == 0
+    }
     return {"pieces": shown, "answers": answers}
 
 

@@ -1,0 +1,29 @@
+"""How the two segments of an example relate: what `NextSentence` and `SentenceOrder` share."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.initialization import truncated_normal
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class SegmentPair(Objective):
+    """One Dense layer on the pooled output.
+
+    A subclass names the label of an example in `reads`, in `needs`, and, with the names of its values, in `classes`.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        initializer = truncated_normal(config.initializer_stddev)
+        ((self._labels, (_, names)),) = self.classes.items()
+        self.head = keras.layers.Dense(len(names), kernel_initializer=initializer, dtype="float32", name="head")
+
+    def score(self, outputs, batch, backbone):
+        logits = self.head(outputs["pooled_output"])  # (B, C)
+        answer = batch[self._labels], logits, batch["example_weights"]
+        return {self.label: weighted_cross_entropy(*answer)}, {f"{self.label}_accuracy": weighted_accuracy(*answer)}
+
+    def guesses(self, outputs, batch, backbone):
+        return {self._labels: ops.argmax(self.head(outputs["pooled_output"]), axis=-1)}
