@@ -1,0 +1,333 @@
+"""ALBERT computes what the original code and Hugging Face's compute, shares what it says, and travels both ways."""
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import tempfile
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+from safetensors.numpy import load_file, save_file
+from test_conversion import TOKENS, change_json
+
+from data_pipelines.errors import CheckpointError
+from xmodels.conversion import convert
+from xmodels.conversion.tables.albert import HUGGING_FACE, SETTINGS, TABLE, TENSORFLOW1
+from xmodels.conversion.tensors import rows, tensors_from
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models import folder
+from xmodels.models.albert import SIZES, Albert, AlbertConfig
+from xmodels.models.backbone import named_weights
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.sentence_order import SentenceOrder
+
+GOLDEN = pathlib.Path(__file__).parent / "golden/albert"
+CASES = ("pretraining_shared_all", "pretraining_groups2_inner2", "original_pretraining")
+SMALL = AlbertConfig(
+    vocabulary_size=23, hidden_dim=8, num_layers=3, num_heads=2, intermediate_dim=12, max_sequence_length=20,
+    embedding_dim=6, num_groups=2, num_inner_layers=2,
+)  # fmt: skip
+HEADS = ("masked_lm", "sentence_order", "classify")
+
+
+def write_theirs(path, name, case):
+    """The weights of a case as its library writes them."""
+    path.mkdir()
+    settings = {theirs: case.numbers[ours] for theirs, ours in SETTINGS.items() if ours in case.numbers}
+    if name.startswith("original"):
+        names, values = list(case.weights), list(case.weights.values())
+        names, values = [*names, "global_step"], [*values, np.array(7, "int64")]
+        prefix = str(path / "model.ckpt-best")
+        tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=values)
+        (path / "albert_config.json").write_text(json.dumps(settings | {"hidden_act": "gelu"}))
+        return f"tf1:{path}"
+    copies = {copy: case.weights[original] for copy, original in HUGGING_FACE.tied.items()}
+    save_file(case.weights | copies, path / "model.safetensors")
+    more = {"model_type": "albert", "hidden_act": case.numbers["activation"], "layer_norm_eps": 1e-12}
+    (path / "config.json").write_text(json.dumps(settings | more))
+    return f"hf:{path}"
+
+
+@functools.cache
+def example(name):
+    """A case with the network and the objective that hold its weights, and its batch."""
+    case = {part: dict(np.load(GOLDEN / name / f"{part}.npz")) for part in ("weights", "inputs", "outputs")}
+    numbers = json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"]
+    case = types.SimpleNamespace(numbers=numbers, **case)
+    with tempfile.TemporaryDirectory() as path:
+        loaded = convert.load(write_theirs(pathlib.Path(path) / "theirs", name, case))
+    case.loaded, case.batch = loaded, batch_of(case.inputs)
+    case.backbone = Albert(loaded.config).initialize()
+    case.objective = together(MaskedLM(loaded.config), SentenceOrder(loaded.config))
+    case.objective.score(case.backbone(case.batch), case.batch, case.backbone)  # creates the weights
+    folder.assign("backbone", case.backbone, loaded.values, name)
+    folder.assign("objective", case.objective, loaded.values, name)
+    return case
+
+
+def batch_of(inputs):
+    if "masked_ids" in inputs:
+        hidden = {"mask_positions": inputs["masked_positions"], "labels": inputs["masked_ids"]}
+        hidden["label_weights"] = inputs["masked_weights"]
+    else:
+        labels = inputs["mlm_labels"]
+        hidden = {"labels": np.maximum(labels, 0), "label_weights": (labels != -100).astype("float32")}
+        hidden["mask_positions"] = np.broadcast_to(np.arange(labels.shape[1]), labels.shape)
+    batch = {"token_ids": inputs["token_ids"], "segment_ids": inputs["segment_ids"], **hidden}
+    batch["sentence_order_labels"] = inputs["sop_labels"].reshape(-1)
+    batch["example_weights"] = np.ones(len(inputs["token_ids"]), "float32")
+    batch["padding_mask"] = inputs["padding_mask"].astype(bool)
+    return {feature: ops.convert_to_tensor(value) for feature, value in batch.items()}
+
+
+def assert_close(found, expected, atol=1e-4):
+    """The tolerance of the golden vectors."""
+    found = ops.convert_to_numpy(found)
+    assert found.shape == np.shape(expected)
+    assert np.max(np.abs(found - expected)) <= atol + 1e-4 * np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_logits_and_losses(name):
+    case = example(name)
+    states, outputs, found = case.backbone.hidden_states(case.batch), case.outputs, case.backbone(case.batch)
+    original = name.startswith("original")
+    for index, state in enumerate(states[1:]):
+        assert_close(state, outputs[f"layer_output/{index}" if original else f"hidden_states/{index + 1}"])
+    assert_close(found["sequence_output"], outputs["sequence_output"])
+    assert_close(found["pooled_output"], outputs["pooled_output"])
+    assert_close(case.backbone.summarize(case.batch)["pooled_output"], outputs["pooled_output"])
+    logits = case.objective.masked_lm.logits(found, case.batch, case.backbone)
+    order = case.objective.sentence_order.head(found["pooled_output"])
+    losses = {name: total / weight for name, (total, weight) in losses_of(case).items()}
+    if original:
+        assert_close(ops.log_softmax(ops.reshape(logits, (-1, logits.shape[-1]))), outputs["mlm_log_probs"])
+        assert_close(ops.log_softmax(order), outputs["sop_log_probs"])
+        assert_close(losses["masked_lm"], outputs["mlm_loss"])
+        assert_close(losses["sentence_order"], outputs["sop_loss"])
+    else:
+        assert_close(logits, outputs["mlm_logits"])
+        assert_close(order, outputs["sop_logits"])
+    assert_close(sum(losses.values()), outputs["loss"])
+
+
+def losses_of(case):
+    return case.objective.score(case.backbone(case.batch), case.batch, case.backbone)[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient_norms(name):
+    case = example(name)
+    weights = {f"backbone.{n}": weight for n, weight in named_weights(case.backbone).items()}
+    weights |= {f"objective.{n}": weight for n, weight in named_weights(case.objective).items()}
+    with tf.GradientTape() as tape:
+        epsilon = 1e-5 if name.startswith("original") else 0.0  # by which the original divides too much
+        (masked, count), (order, examples) = losses_of(case).values()
+        loss = masked / (count + epsilon) + order / examples
+    gradients = tape.gradient(loss, {n: weight.value for n, weight in weights.items()})
+    gradients = {n: tf.convert_to_tensor(gradient).numpy() for n, gradient in gradients.items()}
+    form = TENSORFLOW1 if name.startswith("original") else HUGGING_FACE
+    theirs = tensors_from(gradients, form.variables, TABLE, case.loaded.config)
+    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
+    assert set(theirs) == set(expected)
+    for tensor, norm in expected.items():
+        np.testing.assert_allclose(np.linalg.norm(theirs[tensor]), norm, rtol=1e-3, atol=1e-6, err_msg=tensor)
+
+
+# Sharing
+
+
+def unshared(config, backbone):
+    """A network whose passes have weights of their own, with the values of those that `backbone` shares."""
+    alone = Albert(dataclasses.replace(config, num_groups=config.num_layers)).initialize()
+    source, target = named_weights(backbone), named_weights(alone)
+    for name, weight in target.items():
+        kind, _, rest = name.partition(".")
+        if kind == "groups":
+            index, _, rest = rest.partition(".")
+            name = f"groups.{int(index) * config.num_groups // config.num_layers}.{rest}"
+        weight.assign(source[name])
+    return alone
+
+
+def random_batch(rows=3, length=9):
+    ids = np.random.default_rng(1).integers(1, 23, (rows, length)).astype("int32")
+    return {"token_ids": ids, "segment_ids": (ids > 11).astype("int32"), "padding_mask": ids > 0}
+
+
+def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_passes():
+    shared, batch = Albert(SMALL).initialize(), random_batch()
+    networks, found = (shared, unshared(SMALL, shared)), []
+    for network in networks:
+        weights = named_weights(network)
+        with tf.GradientTape() as tape:
+            outputs = network(batch)["sequence_output"]
+            loss = tf.reduce_sum(
+                outputs * tf.reshape(tf.range(tf.size(outputs), dtype="float32"), outputs.shape) ** 0.5
+            )
+        values = {name: weight.value for name, weight in weights.items() if not name.startswith("pooler")}
+        gradients = tape.gradient(loss, values)
+        found.append({name: tf.convert_to_tensor(value).numpy() for name, value in gradients.items()})
+    for name, gradient in found[0].items():
+        if name.startswith("groups."):
+            _, group, rest = name.split(".", 2)
+            passes = [i for i in range(SMALL.num_layers) if i * SMALL.num_groups // SMALL.num_layers == int(group)]
+            assert len(passes) == 2 - int(group)
+            total = sum(found[1][f"groups.{index}.{rest}"] for index in passes)
+            np.testing.assert_allclose(gradient, total, rtol=1e-4, atol=1e-5 * np.abs(total).max() + 1e-5, err_msg=name)
+
+
+def test_more_passes_cost_no_weights():
+    config = dataclasses.replace(SMALL, num_groups=1)
+    one, more = (Albert(dataclasses.replace(config, num_layers=n)).initialize() for n in (2, 3))
+    assert one.count_params() == more.count_params()
+    folder.assign("backbone", more, folder.values_of("backbone", one), "the other")
+    batch = random_batch()
+    assert np.abs(one(batch)["sequence_output"] - more(batch)["sequence_output"]).max() > 1e-3
+
+
+def test_without_sharing_and_with_wide_tables_it_is_bert():
+    numbers = {"vocabulary_size": 23, "hidden_dim": 8, "num_layers": 3, "num_heads": 2, "intermediate_dim": 12}
+    bert = Bert(BertConfig(**numbers)).initialize()
+    albert = Albert(AlbertConfig(**numbers, embedding_dim=8, num_groups=3)).initialize()
+    assert albert.count_params() == bert.count_params()
+    theirs = {name.replace("blocks.", "groups.", 1): weight for name, weight in named_weights(bert).items()}
+    for name, weight in named_weights(albert).items():
+        weight.assign(theirs[name.replace(".blocks.0.", ".")])
+    batch = random_batch()
+    for output, value in bert(batch).items():
+        np.testing.assert_allclose(albert(batch)[output], value, atol=1e-6)
+
+
+def size_of(layer):
+    return sum(math.prod(weight.shape) for weight in layer.weights)
+
+
+@pytest.mark.parametrize(
+    ("size", "changes", "encoder", "with_heads"),
+    [
+        ("base", {}, 11_683_584, 11_813_810),
+        ("large_v2", {}, 17_683_968, 17_847_474),
+        ("xlarge_v2", {}, 58_724_864, 59_021_490),
+        ("xxlarge_v2", {}, 222_595_584, 223_158_450),
+        ("base", {"embedding_dim": 768}, 31_114_752, None),
+        ("base", {"num_groups": 12, "embedding_dim": 768}, 109_081_344, None),  # that of BERT
+    ],
+)
+def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
+    def zeros(self, shape, dtype=None, **kwargs):
+        return ops.zeros(shape, dtype)
+
+    monkeypatch.setattr(keras.initializers.TruncatedNormal, "__call__", zeros)  # quicker to trace
+    config = AlbertConfig(vocabulary_size=30_000, **SIZES[size] | changes)
+    assert (config.dropout == config.attention_dropout == 0) == (size.endswith("v2") or size == "xxlarge")
+    # Passes do not count, so one through each group tells the size.
+    config = dataclasses.replace(config, num_layers=config.num_groups)
+    ids, positions = np.zeros((1, 2), "int32"), np.zeros((1, 1), "int32")
+    with tf.Graph().as_default(), keras.StatelessScope(initialize_variables=False):  # allocates no weights
+        network, masked_lm, order = Albert(config), MaskedLM(config), SentenceOrder(config)
+        found = network.call({"token_ids": ids, "segment_ids": ids, "padding_mask": ids == 0})
+        assert size_of(network) == encoder
+        if with_heads:
+            masked_lm.head(found["sequence_output"], positions, token_embedding=network.embedding.token)
+            order.head(found["pooled_output"])
+            assert encoder + size_of(masked_lm) + size_of(order) == with_heads
+    keras.backend.clear_session()  # forgets the weights that were never made
+
+
+# Conversion
+
+
+def checkpoint(heads=HEADS, **changes):
+    """A small network with random weights and three classes."""
+    config = dataclasses.replace(SMALL, **changes)
+    lengths, random = TABLE.lengths(config) | {"C": 3}, np.random.default_rng(1)
+    values = {
+        name: random.normal(size=[lengths[axis] for axis in axes.split()]).astype("float32")
+        for name, axes, _, _ in rows(HUGGING_FACE.variables, TABLE, config)
+        if name.startswith("backbone.") or name.split(".")[1] in heads
+    }
+    text = "".join(f"{token}\n" for token in TOKENS)
+    tokenizer = TokenizerFiles({"vocab.txt": text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True})
+    return convert.Loaded("albert", config, values, tokenizer, frozenset(heads))
+
+
+@pytest.mark.parametrize("kind", ["hf:", "tf1:"])
+@pytest.mark.parametrize(
+    ("heads", "changes"),
+    [(HEADS, {}), (HEADS[:2], {"num_groups": 1, "num_inner_layers": 1}), (["masked_lm"], {"embedding_dim": 8})],
+)
+def test_round_trip_is_bitwise(tmp_path, kind, heads, changes):
+    if kind == "hf:" and "embedding_dim" in changes:
+        changes = {**changes, "force_projection": True}
+    ours = checkpoint(heads, **changes)
+    convert.save(ours, f"{tmp_path}/ours")
+    convert.save(convert.load(f"{tmp_path}/ours"), f"{kind}{tmp_path}/theirs")
+    found = convert.load(f"{kind}{tmp_path}/theirs")
+    assert found.config == ours.config and found.heads == ours.heads and found.model == "albert"
+    assert found.values.keys() == ours.values.keys()
+    for name, value in ours.values.items():
+        np.testing.assert_array_equal(found.values[name], value, err_msg=name)
+
+
+def test_the_names_are_those_of_the_libraries(tmp_path):
+    for name, kind in ((CASES[1], "hf:"), (CASES[2], "tf1:")):
+        case = example(name)
+        convert.save(case.loaded, f"{kind}{tmp_path}/{name}")
+        if kind == "hf:":
+            written = load_file(tmp_path / name / "model.safetensors")
+            stored = json.loads((tmp_path / name / "config.json").read_text())
+            assert stored["architectures"] == ["AlbertForPreTraining"] and stored["hidden_act"] == "gelu_new"
+        else:
+            reader = tf.train.load_checkpoint(str(tmp_path / name / "model.ckpt-best"))
+            written = {n: reader.get_tensor(n) for n in reader.get_variable_to_shape_map()}
+        assert written.keys() == case.weights.keys()
+        for tensor, value in case.weights.items():
+            np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
+
+
+def test_verify_compares_network_and_heads(tmp_path):
+    ours = checkpoint(num_layers=1, num_groups=1, num_inner_layers=1)
+    for kind in ("", "hf:"):
+        convert.save(ours, f"{kind}{tmp_path}/{kind[:2] or 'ours'}")
+    differences = convert.verify(f"{tmp_path}/ours", f"hf:{tmp_path}/hf")
+    assert set(differences) == {"sequence_output", "pooled_output"} | {f"{head}_logits" for head in HEADS}
+    assert max(differences.values()) < 1e-6
+
+
+@pytest.mark.parametrize(("kind", "force"), [("hf:", False), ("tf1:", True)])
+def test_a_projection_that_the_other_library_has_not_is_refused(tmp_path, kind, force):
+    ours = checkpoint((), embedding_dim=8, force_projection=force)
+    with pytest.raises(CheckpointError, match=f"cannot say `force_projection` = {force}"):
+        convert.save(ours, f"{kind}{tmp_path}/theirs")
+
+
+def test_a_damaged_number_of_groups_is_refused_at_once(tmp_path):
+    convert.save(checkpoint(), f"hf:{tmp_path}/theirs")
+    change_json(tmp_path / "theirs/config.json", num_hidden_groups=10_000_000, inner_group_num=10_000_000)
+    with pytest.raises(CheckpointError, match="missing"):
+        convert.load(f"hf:{tmp_path}/theirs")
+
+
+def test_a_bare_network_and_a_missing_pooler_are_understood(tmp_path):
+    convert.save(checkpoint(()), f"hf:{tmp_path}/theirs")
+    file = tmp_path / "theirs/model.safetensors"
+    save_file({n.removeprefix("albert."): t for n, t in load_file(file).items() if "pooler" not in n}, file)
+    found = convert.load(f"hf:{tmp_path}/theirs")
+    assert found.values.keys() == checkpoint(()).values.keys()
+    assert any("pooler starts from initial values" in warning for warning in found.warnings)
+
+
+def test_two_configurations_in_a_folder_are_refused(tmp_path):
+    convert.save(checkpoint(), f"tf1:{tmp_path}/theirs")
+    (tmp_path / "theirs/bert_config.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="expected one configuration: albert_config.json or bert_config.json"):
+        convert.load(f"tf1:{tmp_path}/theirs")

@@ -1,0 +1,168 @@
+"""ALBERT: A Lite BERT for Self-supervised Learning of Language Representations (Lan et al., 2019, arXiv 1909.11942)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers import initialization as initializations
+from xmodels.layers import masks
+from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.embeddings import SumEmbedding
+from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.initialization import truncated_normal
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class AlbertConfig(ModelConfig):
+    """`num_layers` passes are made through `num_groups` groups of `num_inner_layers` blocks with weights of their own.
+
+    Attributes:
+        embedding_dim: the width of the tables, which a projection brings to `hidden_dim`.
+        force_projection: project also where the two widths are equal, as Hugging Face's networks do and Google's do not.
+        activation: "gelu_tanh" in Google's code and in Hugging Face's configurations of version 2, "gelu", the erf form,
+            in those of version 1.
+    """
+
+    num_segments: int = 2
+    embedding_dim: int = 128
+    num_groups: int = 1
+    num_inner_layers: int = 1
+    force_projection: bool = False
+    attention_dropout: float = 0.1
+    activation: str = "gelu_tanh"
+    layer_norm_epsilon: float = 1e-12
+    initializer_stddev: float = 0.02
+
+    @property
+    def has_projection(self) -> bool:
+        return self.force_projection or self.embedding_dim != self.hidden_dim
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Albert(Backbone):
+    """Passes through the same few blocks, over a narrow sum of token, segment and position embeddings.
+
+    Call arguments:
+        features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
+            Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
+        attention_mask: bool, broadcastable to (B, H, L, L); by default every token sees every real token.
+
+    Returns:
+        `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
+        rows of several examples (B, K, D), of the first token of each.
+    """
+
+    config_class = AlbertConfig
+    reading = "pooled"
+    reads = {**Backbone.reads, "segment_ids": Feature((None,))}
+    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = SumEmbedding(config, name="embedding")
+        if config.has_projection:
+            self.embedding_projection = dense(config, None, "embedding_projection")
+        self.groups = [Group(config, name=f"group_{index}") for index in range(config.num_groups)]
+        self.pooler = dense(config, "tanh", "pooler")
+
+    @property
+    def passes(self) -> list["Group"]:
+        """The groups in the order in which they are applied: num_layers of them."""
+        config = self.config
+        return [self.groups[index * config.num_groups // config.num_layers] for index in range(config.num_layers)]
+
+    def embed(self, features, training=None):
+        """(B, L, D)"""
+        ids = (features[name] for name in ("token_ids", "segment_ids"))
+        x = self.embedding(*ids, features.get("position_ids"), training=training)  # (B, L, E)
+        return self.embedding_projection(x) if self.config.has_projection else x
+
+    def call(self, features, attention_mask=None, training=None):
+        pack_ids = features.get("pack_ids")
+        if attention_mask is None and pack_ids is not None:
+            attention_mask = masks.blocks(pack_ids)  # (B, 1, L, L)
+        elif attention_mask is None:
+            attention_mask = masks.padding(features["padding_mask"])  # (B, 1, 1, L)
+        x = self.embed(features, training)  # (B, L, D)
+        for group in self.passes:
+            x = group(x, attention_mask=attention_mask, training=training)
+        first = x[:, 0]  # (B, D)
+        if pack_ids is not None:
+            first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
+        return {"sequence_output": x, "pooled_output": self.pooler(first)}
+
+    def summarize(self, features, training=None):
+        """`pooled_output` alone, as of a call: of the last block, nothing is computed that only other tokens need."""
+        if "pack_ids" in features:
+            return self(features, training=training)
+        attention_mask = masks.padding(features["padding_mask"])
+        *before, last = [block for group in self.passes for block in group.blocks]
+        x = self.embed(features, training)
+        for block in before:
+            x = block(x, attention_mask=attention_mask, training=training)
+        first = last(x[:, :1], attention_mask=attention_mask, context=x, training=training)  # (B, 1, D)
+        return {"pooled_output": self.pooler(first[:, 0])}
+
+    def hidden_states(self, features):
+        """What enters the first block, and the output of every block: tensors (B, L, D)."""
+        attention_mask = masks.padding(features["padding_mask"])
+        states = [self.embed(features)]
+        for group in self.passes:
+            for block in group.blocks:
+                states.append(block(states[-1], attention_mask=attention_mask))
+        return states
+
+
+class Group(keras.layers.Layer):
+    """Blocks with weights of their own, applied one after another; arguments and result are those of a block."""
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.blocks = [make_block(config, index) for index in range(config.num_inner_layers)]
+
+    def call(self, x, attention_mask=None, training=None):
+        for block in self.blocks:
+            x = block(x, attention_mask=attention_mask, training=training)
+        return x  # (B, L, D)
+
+
+def dense(config: AlbertConfig, activation: str | None, name: str) -> keras.layers.Dense:
+    initializer = truncated_normal(config.initializer_stddev)
+    return keras.layers.Dense(config.hidden_dim, activation, kernel_initializer=initializer, name=name)
+
+
+def make_block(config: AlbertConfig, index: int) -> PostNormBlock:
+    """A block of BERT."""
+    initialization = initializations.bert(config.initializer_stddev)
+    mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+    feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
+    return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
+
+
+def _size(num_layers, hidden_dim, num_heads, dropout):
+    return {
+        "num_layers": num_layers,
+        "hidden_dim": hidden_dim,
+        "num_heads": num_heads,
+        "intermediate_dim": 4 * hidden_dim,
+        "dropout": dropout,
+        "attention_dropout": dropout,
+    }
+
+
+# Table 1 of the paper, with heads of 64; version 2 was trained without dropout. The released configurations of xlarge have
+# 16 heads, which changes no count of parameters, but what they compute.
+SIZES = {
+    "base": _size(12, 768, 12, 0.1),
+    "large": _size(24, 1024, 16, 0.1),
+    "xlarge": _size(24, 2048, 32, 0.1),
+    "xxlarge": _size(12, 4096, 64, 0.0),
+    "base_v2": _size(12, 768, 12, 0.0),
+    "large_v2": _size(24, 1024, 16, 0.0),
+    "xlarge_v2": _size(24, 2048, 16, 0.0),
+    "xxlarge_v2": _size(12, 4096, 64, 0.0),
+}

@@ -1,0 +1,36 @@
+"""ALBERT (Lan et al., 2019): BERT with shared blocks, masked n-grams and the order of two segments.
+
+Its vocabulary is SentencePiece's: `xmodels train_vocabulary --tokenizer=sentencepiece`. Make its records with
+--packing=sentence_order.
+"""
+
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.framing import frame_pair
+from data_pipelines.ops.spans import mask_ngrams
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.albert import SIZES, Albert, AlbertConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.sentence_order import SentenceOrder
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Albert, False
+
+
+def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: AlbertConfig | None = None) -> Recipe:
+    """Section 4.1: n-grams of up to three words, LAMB, batch 4,096, peak 0.00176, 125,000 steps; the released script warms up
+    for 3,125."""
+    config = config or AlbertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    corrupt = mask_ngrams(vocabulary, records.masking_rate, records.num_predictions, longest=3)
+    label = "sentence_order_labels"
+    return Recipe(
+        backbone=lambda: Albert(config),
+        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), SentenceOrder(config)),
+        frame=rename_classic(label) if records.static else frame_pair(vocabulary, records.sequence_length),
+        batch_size=4096,
+        num_steps=125_000,
+        learning_rate=1.76e-3,
+        num_warmup_steps=3_125,
+        optimizer="lamb",
+        packings=("sentence_order",),
+    )
