@@ -126,12 +126,12 @@ def is_foreign(name: str) -> bool:
 
 
 def model_of(name: str) -> str:
-    """The network of a checkpoint of another format, told from its configuration where that suffices."""
+    """The network of a checkpoint of another format, told from its configuration."""
     kind, path = _split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
         return formats.table_for(stored.get("model_type"))[1]
-    return load(name).model
+    return tensorflow1.model_of(path)
 
 
 def _read_ours(path: str) -> Loaded:

@@ -20,9 +20,8 @@ def read(path: str) -> formats.Loaded:
     Raises:
         CheckpointError: a file is missing or damaged, or a variable is not accounted for.
     """
-    prefix = _prefix(path)
+    prefix, model = _prefix(path), model_of(path)
     folder = os.path.dirname(prefix)
-    model = _model(folder)
     table = formats.table_of(model)
     form = table.tensorflow1
     source = os.path.join(folder, form.config_file)
@@ -59,8 +58,9 @@ def write(path: str, loaded: formats.Loaded) -> None:
             write_json(os.path.join(path, TOKENIZER), loaded.tokenizer.settings)
 
 
-def _model(folder: str) -> str:
-    """The network whose configuration lies in a folder."""
+def model_of(path: str) -> str:
+    """The network of a checkpoint, told from the configuration that lies beside it."""
+    folder = os.path.dirname(_prefix(path))
     models = {form.config_file: model for model, form in formats.tensorflow1_forms().items()}
     found = [file for file in models if os.path.isfile(os.path.join(folder, file))]
     if len(found) != 1:

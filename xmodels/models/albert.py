@@ -57,7 +57,6 @@ class Albert(Backbone):
     """
 
     config_class = AlbertConfig
-    reading = "pooled"
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 

@@ -4,24 +4,48 @@ Its vocabulary is SentencePiece's: `xmodels train_vocabulary --tokenizer=sentenc
 --packing=sentence_order.
 """
 
+import dataclasses
+
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.spans import mask_ngrams
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.reading import Reading
 from xmodels.models.albert import SIZES, Albert, AlbertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.sentence_order import SentenceOrder
+from xmodels.systems import bert
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Albert, False
+READING, WRITING = Reading(), None
 
 
-def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: AlbertConfig | None = None) -> Recipe:
+@dataclasses.dataclass(frozen=True)
+class Options(bert.Options):
+    """`longest` is the most words of an n-gram that is hidden."""
+
+    longest: int = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.longest < 1:
+            raise ValueError("`longest` must be at least 1.")
+
+
+def recipe(
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: AlbertConfig | None = None,
+    options: Options | None = None,
+) -> Recipe:
     """Section 4.1: n-grams of up to three words, LAMB, batch 4,096, peak 0.00176, 125,000 steps; the released script warms up
     for 3,125."""
+    options = options or Options()
     config = config or AlbertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    corrupt = mask_ngrams(vocabulary, records.masking_rate, records.num_predictions, longest=3)
+    corrupt = mask_ngrams(vocabulary, options.rate(records), records.num_predictions, options.longest)
     label = "sentence_order_labels"
     return Recipe(
         backbone=lambda: Albert(config),
