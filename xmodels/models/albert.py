@@ -7,17 +7,18 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
-from xmodels.layers import masks
-from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.layers.mixers import mixer_for
+from xmodels.models.backbone import Backbone
+from xmodels.models.mixing import MixerConfig
 
 
 @dataclasses.dataclass(frozen=True)
-class AlbertConfig(ModelConfig):
+class AlbertConfig(MixerConfig):
     """`num_layers` passes are made through `num_groups` groups of `num_inner_layers` blocks with weights of their own.
 
     Attributes:
@@ -49,7 +50,7 @@ class Albert(Backbone):
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
             Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
-        attention_mask: bool, broadcastable to (B, H, L, L); by default every token sees every real token.
+        visible: what a token may see; by default every real token, of rows of several examples those of its own.
 
     Returns:
         `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
@@ -57,6 +58,7 @@ class Albert(Backbone):
     """
 
     config_class = AlbertConfig
+    asked = frozenset({"padding", "packs"})  # of the mixer
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
@@ -80,15 +82,13 @@ class Albert(Backbone):
         x = self.embedding(*ids, features.get("position_ids"), training=training)  # (B, L, E)
         return self.embedding_projection(x) if self.config.has_projection else x
 
-    def call(self, features, attention_mask=None, training=None):
+    def call(self, features, visible=None, training=None):
         pack_ids = features.get("pack_ids")
-        if attention_mask is None and pack_ids is not None:
-            attention_mask = masks.blocks(pack_ids)  # (B, 1, L, L)
-        elif attention_mask is None:
-            attention_mask = masks.padding(features["padding_mask"])  # (B, 1, 1, L)
+        if visible is None:
+            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
         x = self.embed(features, training)  # (B, L, D)
         for group in self.passes:
-            x = group(x, attention_mask=attention_mask, training=training)
+            x = group(x, visible=visible, training=training)
         first = x[:, 0]  # (B, D)
         if pack_ids is not None:
             first = ops.take_along_axis(x, ops.expand_dims(features["pack_starts"], -1), axis=1)  # (B, K, D)
@@ -98,21 +98,21 @@ class Albert(Backbone):
         """`pooled_output` alone, as of a call: of the last block, nothing is computed that only other tokens need."""
         if "pack_ids" in features:
             return self(features, training=training)
-        attention_mask = masks.padding(features["padding_mask"])
+        visible = Visible(features["padding_mask"])
         *before, last = [block for group in self.passes for block in group.blocks]
         x = self.embed(features, training)
         for block in before:
-            x = block(x, attention_mask=attention_mask, training=training)
-        first = last(x[:, :1], attention_mask=attention_mask, context=x, training=training)  # (B, 1, D)
+            x = block(x, visible=visible, training=training)
+        first = last(x[:, :1], visible=visible, context=x, training=training)  # (B, 1, D)
         return {"pooled_output": self.pooler(first[:, 0])}
 
     def hidden_states(self, features):
         """What enters the first block, and the output of every block: tensors (B, L, D)."""
-        attention_mask = masks.padding(features["padding_mask"])
+        visible = Visible(features["padding_mask"])
         states = [self.embed(features)]
         for group in self.passes:
             for block in group.blocks:
-                states.append(block(states[-1], attention_mask=attention_mask))
+                states.append(block(states[-1], visible=visible))
         return states
 
 
@@ -123,9 +123,9 @@ class Group(keras.layers.Layer):
         super().__init__(**kwargs)
         self.blocks = [make_block(config, index) for index in range(config.num_inner_layers)]
 
-    def call(self, x, attention_mask=None, training=None):
+    def call(self, x, visible=None, training=None):
         for block in self.blocks:
-            x = block(x, attention_mask=attention_mask, training=training)
+            x = block(x, visible=visible, training=training)
         return x  # (B, L, D)
 
 
@@ -137,7 +137,7 @@ def dense(config: AlbertConfig, activation: str | None, name: str) -> keras.laye
 def make_block(config: AlbertConfig, index: int) -> PostNormBlock:
     """A block of BERT."""
     initialization = initializations.bert(config.initializer_stddev)
-    mixer = MultiHeadAttention(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
+    mixer = mixer_for(config, initialization, Albert.asked)
     feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
     return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
@@ -153,8 +153,9 @@ def _size(num_layers, hidden_dim, num_heads, dropout):
     }
 
 
-# tiny and mini are ours, of the shape of the small BERTs, for trials. The others: table 1 of the paper, with heads of 64; version 2 was trained without dropout. The released configurations of xlarge have
-# 16 heads, which changes no count of parameters, but what they compute.
+# tiny and mini are ours, of the shape of the small BERTs, for trials. The others: table 1 of the paper, with heads of 64; version 2
+# was trained without dropout. The released configurations of xlarge have 16 heads, which changes no count of parameters, but
+# what they compute.
 SIZES = {
     "tiny": {**_size(2, 128, 2, 0.1), "embedding_dim": 64},
     "mini": _size(4, 256, 4, 0.1),
