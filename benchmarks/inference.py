@@ -42,11 +42,11 @@ def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None
     from data_pipelines.text.train import train_wordpiece
     from data_pipelines.text.wordpiece import WordPieceTokenizer
     from xmodels.conversion import convert
-    from xmodels.export import saved_model
-    from xmodels.export.task_file import write_task
+    from xmodels.export import exporter
     from xmodels.models.bert import SIZES, Bert, BertConfig
     from xmodels.models.folder import write_model
-    from xmodels.tasks.classify import Classify
+    from xmodels.tasks.base.run import write_task
+    from xmodels.tasks.classify.task import Classify
 
     keras.utils.set_random_seed(0)
     tokenizer = WordPieceTokenizer(train_wordpiece(open_corpus(texts, "en"), vocab_size))
@@ -58,16 +58,16 @@ def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None
     write_model(f"{run}/backbone", backbone, task, tokenizer.files(), tokenizer.describe())
     write_task(run, task, 1, LENGTH)
     convert.save(convert.load(run), f"hf:{run}/hf")
-    saved_model.export(run, f"{run}/export", "text")
+    exporter.export(run, f"{run}/export", "text")
 
 
 def ours(run: str, texts: list[str], ids: bool) -> dict:
     import numpy as np
 
-    from xmodels.export.predictor import Predictor
+    from xmodels.tasks.base.answer import load as load_predictor
 
     begun = time.perf_counter()
-    predictor = Predictor.load(run)
+    predictor = load_predictor(run)
     if ids:
         import tensorflow as tf
 
@@ -144,11 +144,11 @@ def onnx(run: str, texts: list[str], ids: bool) -> dict:
     import tf2onnx
     from keras import ops
 
-    from xmodels.export.predictor import Predictor
     from xmodels.layers.activations import ACTIVATIONS
+    from xmodels.tasks.base.answer import load as load_predictor
 
     ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + ops.erf(x / 2**0.5))  # the format knows no complement of erf
-    predictor = Predictor.load(run)
+    predictor = load_predictor(run)
     batch = full_batch()
     specs = [tf.TensorSpec(x.shape, x.dtype, name=name) for name, x in batch.items()]
     call = tf.function(lambda *values: predictor.answer(dict(zip(batch, values, strict=True)))["probabilities"])

@@ -127,10 +127,13 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "masked_lm_ids": (Feature(L, "int32", "`labels`"),),
     "masked_lm_weights": (Feature(L, "float32", "`label_weights`"),),
     # What tasks answer.
-    "label_ids": (Feature((), "int32", "the likeliest class"),),
+    "label_ids": (
+        Feature((), "int32", "the likeliest class"),
+        Feature(L, "int32", "the likeliest tag of each token"),
+    ),
     "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),
     "answer_ids": (Feature((), "int32", "the likeliest answer"),),
-    "probabilities": (Feature(L, "float32", "of each class or choice"),),
+    "probabilities": (Feature(L, "float32", "of each class or choice; of the likeliest tag of each token"),),
     "answer_probabilities": (Feature(L, "float32", "of each answer"),),
 }
 """What each name may be: one entry for each of its shapes and types."""

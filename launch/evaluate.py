@@ -5,6 +5,7 @@ import sys
 from launch.command import Command
 from xmodels.jobs.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
+from xmodels.tasks.base import find
 
 COMMAND = Command(
     "evaluate",
@@ -15,7 +16,7 @@ COMMAND = Command(
     "xmodels evaluate --model_dir=run --test_file=test.de --target_file=test.en --num_beams=4",
 )
 COMMAND.section("Model and data")
-COMMAND.choice("task", "auto", ["auto", "classify", "similarity", "choose", "answer_story", "language_model", "translate"], "What to score; auto: what the run was trained for.")  # fmt: skip
+COMMAND.choice("task", "auto", ["auto", *sorted({*find.names(), "language_model", "translate"})], "What to score; auto: what the run was trained for.")  # fmt: skip
 COMMAND.string(
     "model_dir",
     None,

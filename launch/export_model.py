@@ -31,7 +31,7 @@ COMMAND.number("length_penalty", None, "Of beam search: alpha of ((5 + length) /
 def run() -> None:
     check_backend()
     with quiet_start():
-        from xmodels.jobs.apply import export_model
+        from xmodels.jobs.export import export_model
 
     export_model(**COMMAND.options())
 

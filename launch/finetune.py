@@ -7,6 +7,7 @@ from launch.command import Command
 from launch.training_flags import add_devices, add_precision, add_resuming
 from xmodels.jobs.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
+from xmodels.tasks.base import find
 
 COMMAND = Command(
     "finetune",
@@ -15,7 +16,7 @@ COMMAND = Command(
     "    --test_file=test.tsv --model_dir=classifier",
 )
 COMMAND.section("Model")
-COMMAND.choice("task", "classify", ["classify", "similarity", "choose", "answer_story"], "What to learn. classify: labels of texts or pairs; similarity: labels of pairs, read in both orders; choose: the right one of several answers (multiple choice); answer_story: questions about stories, as bAbI asks them.")  # fmt: skip
+COMMAND.choice("task", "classify", find.names("task"), "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in find.names("task")))  # fmt: skip
 COMMAND.string("init_checkpoint", None, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", required=True)  # fmt: skip
 COMMAND.boolean("random_init", False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.")
 COMMAND.string("vocab_file", None, "Vocabulary, where the checkpoint has none.")

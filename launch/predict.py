@@ -1,4 +1,4 @@
-"""Labels text with a fine-tuned network."""
+"""Asks a fine-tuned network about text."""
 
 import sys
 
@@ -8,7 +8,7 @@ from xmodels.runs.preflight import check_backend
 
 COMMAND = Command(
     "predict",
-    "Labels text with a fine-tuned network.",
+    "Asks a fine-tuned network about text: labels, entities, choices, answers.",
     "xmodels predict --model_dir=classifier --text='It rained all week.'\n"
     "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv\n"
     "xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'",
@@ -27,7 +27,11 @@ COMMAND.string("input_file", None, "Plain .txt with one text a line, or TSV, CSV
 COMMAND.string("text_column", None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
 COMMAND.string("text_pair_column", None, "Column of the second text, for pairs.")
 COMMAND.section("Output")
-COMMAND.string("output_file", None, "TSV with a line a text: label, probability of each label. Default: print.")
+COMMAND.string(
+    "output_file",
+    None,
+    "A line for each text: JSON where the name ends in .jsonl, else a table with a header. Default: print.",
+)
 COMMAND.boolean("overwrite", False, "Replace an existing output_file.")
 COMMAND.integer("batch_size", 32, "Texts at a time.", minimum=1)
 
@@ -35,7 +39,7 @@ COMMAND.integer("batch_size", 32, "Texts at a time.", minimum=1)
 def run() -> None:
     check_backend()
     with quiet_start():
-        from xmodels.jobs.apply import predict
+        from xmodels.jobs.predict import predict
 
     predict(**COMMAND.options())
 

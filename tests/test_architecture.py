@@ -23,8 +23,9 @@ DOORS = {
     "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
     "xmodels.decoding": {"xmodels.layers"},
     "xmodels.interfaces": {"xmodels.layers", "xmodels.objectives", "data_pipelines.errors", "data_pipelines.text"},
-    "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "xmodels.interfaces", "data_pipelines.features",
-                      "data_pipelines.text.frames"},
+    "xmodels.tasks": {"xmodels.layers", "xmodels.objectives", "xmodels.decoding", "xmodels.models", "xmodels.interfaces",
+                      "xmodels.systems", "xmodels.conversion.formats", "xmodels.runs.loaded", "xmodels.training.watching.progress",
+                      "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.rematerialization", "data_pipelines"},
     "xmodels.conversion": {"xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
@@ -41,7 +42,7 @@ DOORS = {
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
     "launch": {"launch", "data_pipelines.errors", "data_pipelines.packings", "data_pipelines.paths", "xmodels.runs.preflight",
-               "xmodels.jobs.quiet"},
+               "xmodels.jobs.quiet", "xmodels.tasks.base.find"},
 }  # fmt: skip
 # The same inside data_pipelines: room -> the other rooms there. Files of its root are rooms of their own.
 INNER_DOORS = {
@@ -66,10 +67,13 @@ NO_TENSORFLOW = (
     "xmodels.models",
     "xmodels.objectives",
     "xmodels.interfaces",
-    "xmodels.tasks",
     "xmodels.decoding",
     "xmodels.conversion",
 )
+TASK_DOORS = {
+    "data_pipelines.features",
+    *(f"xmodels.{room}" for room in ("interfaces", "layers", "objectives", "tasks")),
+}
 
 
 def room_of(path):
@@ -149,6 +153,16 @@ def test_every_import_of_our_modules_finds_what_it_names():
 @pytest.mark.parametrize("path", [p for p in FILES if inside(room_of(p), NO_TENSORFLOW)], ids=str)
 def test_network_rooms_do_not_import_tensorflow(path):
     assert not [name for name in imports(path) if name.split(".")[0].startswith("tensorflow")]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) == "xmodels.tasks"], ids=str)
+def test_files_of_a_task_import_what_their_name_allows(path):
+    own = set(imports(path))
+    if path.name not in ("serve.py", "records.py"):
+        assert not [name for name in own if name.split(".")[0].startswith("tensorflow")]
+    if path.name == "task.py":
+        wrong = {name for name in own if name.split(".")[0] in PACKAGES and not inside(name, TASK_DOORS)}
+        assert not {name for name in wrong if not any(door.startswith(f"{name}.") for door in TASK_DOORS)}
 
 
 def test_the_dialect_imports_nothing_heavy():

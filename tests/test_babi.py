@@ -19,7 +19,7 @@ from tests.invocation import invoke
 from xmodels.layers.attention.visible import Visible
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
-from xmodels.tasks.answer_story import AnswerStory
+from xmodels.tasks.answer_story.task import AnswerStory
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner

@@ -24,7 +24,7 @@ from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
-from xmodels.tasks.classify import Classify
+from xmodels.tasks.classify.task import Classify
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "bert"
 CHINESE, UNCASED, CASED, MULTILINGUAL = 21128, 30522, 28996, 119547

@@ -16,13 +16,14 @@ from tensorflow.python.framework import op_def_registry
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
-from xmodels.export import saved_model
-from xmodels.export.predictor import Predictor
-from xmodels.export.saved_model import INPUTS, export
-from xmodels.export.task_file import TaskDescription, read_task, write_task
+from xmodels.export import exporter
+from xmodels.export.exporter import export
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.tasks.classify import Classify
+from xmodels.tasks.base.answer import load as load_predictor
+from xmodels.tasks.base.run import TaskDescription, read_task, write_task
+from xmodels.tasks.classify.serve import INPUTS, Server
+from xmodels.tasks.classify.task import Classify
 
 GOLDEN = pathlib.Path(__file__).parent / "golden" / "tokenizers"
 LABELS = ("bad", "so so", "好")
@@ -64,7 +65,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def predictors(runs):
-    return {num_texts: Predictor.load(str(run)) for num_texts, run in runs.items()}
+    return {num_texts: load_predictor(str(run)) for num_texts, run in runs.items()}
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +289,7 @@ def test_an_earlier_export_is_replaced_only_when_asked(runs, exports, tmp_path, 
         export(str(runs[2]), str(path), "core", overwrite=True)
     (path / "notes.txt").unlink()
     with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
-        patch.setattr(saved_model, "save", fail)
+        patch.setattr(exporter, "save", fail)
         export(str(runs[2]), str(path), "core", overwrite=True)
     assert contents(path) == before
     export(str(runs[2]), str(path), "core", overwrite=True)
@@ -305,38 +306,38 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path, exists):
     path = tmp_path / "deep" / "model"
     if exists:
         path.mkdir(parents=True)  # an empty folder is as good as none
-    with pytest.raises(OSError, match="disk full"), saved_model.new_folder(str(path)) as unfinished:
+    with pytest.raises(OSError, match="disk full"), exporter.new_folder(str(path)) as unfinished:
         (pathlib.Path(unfinished) / "half").touch()
         fail()
     assert path.exists() == exists
-    with saved_model.new_folder(str(path)) as unfinished:
+    with exporter.new_folder(str(path)) as unfinished:
         (pathlib.Path(unfinished) / "whole").touch()
     assert [str(found.relative_to(path.parent)) for found in path.parent.rglob("*")] == ["model", "model/whole"]
 
 
 def test_other_answers_and_other_tokens_than_those_of_the_run_are_noticed(runs, exports):
-    path, other = str(exports[1, "core"] / "1"), Predictor.load(str(runs[1]))
-    assert saved_model.compare(other, path) < 1e-6
+    path, other = str(exports[1, "core"] / "1"), load_predictor(str(runs[1]))
+    assert exporter.compare(Server(other, "core"), path) < 1e-6
     other.max_sequence_length -= 1
     with pytest.raises(RuntimeError, match="pieces"):
-        saved_model.compare(other, path)
+        exporter.compare(Server(other, "core"), path)
     other.max_sequence_length += 1
     other.task.head.bias.assign_add([0.1, 0.0, 0.0])
     with pytest.raises(RuntimeError, match=r"differ by up to 0\.0"):
-        saved_model.compare(other, path)
+        exporter.compare(Server(other, "core"), path)
 
 
 def test_unknown_or_missing_serving_ops(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="text, core"):
         export("run", str(tmp_path), "rust")
-    monkeypatch.setattr(saved_model.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(exporter.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install tensorflow-text"):
         export("run", str(tmp_path), "text")
 
 
 def test_a_run_that_was_not_fine_tuned_says_so(tmp_path):
     with pytest.raises(CheckpointError, match="no such run"):
-        Predictor.load(str(tmp_path / "run"))
+        load_predictor(str(tmp_path / "run"))
     with pytest.raises(CheckpointError, match=r"pretraining run.*xmodels finetune"):
         export(str(tmp_path), str(tmp_path / "model"))
     assert not list(tmp_path.iterdir())
@@ -397,10 +398,10 @@ def test_files_that_do_not_fit_each_other_are_named(runs, tmp_path, name, old, n
     run = shutil.copytree(runs[1], tmp_path / "run")
     change(run / name, old, new)
     with pytest.raises(CheckpointError, match=message):
-        Predictor.load(str(run))
+        load_predictor(str(run))
 
 
 def test_a_converted_model_has_no_limit_to_its_words_on_file(runs, tmp_path):
     run = shutil.copytree(runs[1], tmp_path / "run")
     (run / "backbone" / "tokenizer_config.json").write_text('{"tokenizer": "wordpiece", "do_lower_case": true}')
-    assert Predictor.load(str(run)).tokenizer.max_word_characters == 200
+    assert load_predictor(str(run)).tokenizer.max_word_characters == 200

@@ -752,11 +752,11 @@ def test_answers_of_real_questions_come_back_from_their_tokens(tmp_path, zh_voca
 
 
 def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabulary):
+
     from data_pipelines.batches.dataset import Batches
     from data_pipelines.corpora.tables import Columns
     from data_pipelines.text.kinds import open_tokenizer
-    from xmodels.jobs.finetunings.classify import Labels
-    from xmodels.jobs.labelled import labelled_source
+    from xmodels.tasks.classify.tables import labelled_source
 
     samples = pathlib.Path(__file__).parent.parent / "samples/zh"
     pair = tmp_path / "pair.tsv"
@@ -772,8 +772,7 @@ def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabula
         recorded, same_labels, same_texts = labelled_source(folder, Columns(), tokenizer, length)
         assert (labels, num_texts) == (same_labels, same_texts)
         first, second = (
-            list(Batches(source, lambda features: features, 8, 3, Labels.keep).training().take(5))
-            for source in (table, recorded)
+            list(Batches(source, lambda features: features, 8, 3).training().take(5)) for source in (table, recorded)
         )
         for a, b in zip(first, second, strict=True):
             assert set(a) == set(b)

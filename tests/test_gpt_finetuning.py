@@ -26,12 +26,7 @@ from tests.invocation import invoke
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
-from xmodels.export.predictor import Predictor
 from xmodels.interfaces.reading import Reading
-from xmodels.jobs.choices import pack_choices
-from xmodels.jobs.finetuning_texts import TOKEN_TABLE, with_rows
-from xmodels.jobs.finetunings.classify import Labels
-from xmodels.jobs.labelled import labelled_source
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig
@@ -39,10 +34,14 @@ from xmodels.models.gpt import Gpt, GptConfig
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.systems import gpt as gpt_system
-from xmodels.tasks.auxiliary_lm import WithLanguageModel
-from xmodels.tasks.choose import Choose
-from xmodels.tasks.classify import Classify
-from xmodels.tasks.similarity import Similarity
+from xmodels.tasks.base.answer import load as load_predictor
+from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
+from xmodels.tasks.base.texts import TOKEN_TABLE, TextReader, with_rows
+from xmodels.tasks.choose.packing import pack_choices
+from xmodels.tasks.choose.task import Choose
+from xmodels.tasks.classify.tables import labelled_source
+from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.similarity.task import Similarity
 from xmodels.training.optimizers.optimization import Optimization
 
 SAMPLES = ROOT / "samples/zh"
@@ -342,7 +341,7 @@ def served(path, columns):
 
 
 def answers(run, rows):
-    return [list(found.probabilities.values()) for found in Predictor.load(str(run)).predict(rows)]
+    return [list(found.probabilities.values()) for found in load_predictor(str(run)).predict(rows)]
 
 
 @pytest.mark.parametrize(
@@ -382,8 +381,8 @@ def test_from_a_language_model_to_a_served_classifier(task, kind, network, confi
 def test_a_network_that_has_the_tokens_already_gets_no_others(gpt):
     loaded = convert.load(str(gpt))
     options = types.SimpleNamespace(init_checkpoint=str(gpt), task="classify", seed=1)
-    first = Labels(options).prepare(loaded, loaded.tokenizer.open())
-    again = Labels(options).prepare(*first)
+    first = TextReader("classify", options).prepare(loaded, loaded.tokenizer.open())
+    again = TextReader("classify", options).prepare(*first)
     assert again[0] is first[0] and again[1] is first[1]
     assert len(first[0].values[TOKEN_TABLE]) == first[0].config.vocabulary_size == loaded.config.vocabulary_size + 3
 

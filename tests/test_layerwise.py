@@ -10,7 +10,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.models.bert import BertConfig
-from xmodels.tasks.classify import Classify
+from xmodels.tasks.classify.task import Classify
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.layerwise import Layerwise, depths
 from xmodels.training.optimizers.optimization import Optimization

@@ -10,9 +10,9 @@ from data_pipelines.text.kinds import open_tokenizer
 from tests.invocation import invoke
 from xmodels.conversion import convert
 from xmodels.conversion.vocabularies import read_ours
-from xmodels.export.predictor import Predictor
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
+from xmodels.tasks.base.answer import load as load_predictor
 
 SAMPLES = ROOT / "samples/zh"
 CORPUS = {"input_file": SAMPLES / "corpus.txt", "language": "zh"}
@@ -44,7 +44,7 @@ def test_from_text_to_a_served_model(kind, size, serving_ops, tmp_path, capsys):
     assert invoke("export_model", model_dir=tuned, export_dir=tmp_path / "served", serving_ops=serving_ops) == 0
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures["serving_default"]
     found = served(text=tf.constant(TEXTS))["probabilities"].numpy()
-    expected = [list(p.probabilities.values()) for p in Predictor.load(str(tuned)).predict([(t,) for t in TEXTS])]
+    expected = [list(p.probabilities.values()) for p in load_predictor(str(tuned)).predict([(t,) for t in TEXTS])]
     assert abs(found - expected).max() < 1e-5
 
     assert invoke("convert_checkpoint", "--verify", f"--from={tuned}", f"--to=hf:{tmp_path / 'hf'}") == 0

@@ -23,10 +23,10 @@ from data_pipelines.batches.grouping import buckets
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_files
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
-from xmodels.export.task_file import write_task
 from xmodels.models.folder import model_class
 from xmodels.runs.folder import write_backbone
-from xmodels.tasks.answer_story import AnswerStory
+from xmodels.tasks.answer_story.task import AnswerStory
+from xmodels.tasks.base.run import write_task
 from xmodels.training.devices import distribution
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization

@@ -45,8 +45,11 @@ class ChoiceQuestion:
         return answer if fits else None
 
 
-def read_choices(path: str) -> Iterator[ChoiceQuestion]:
+def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestion]:
     """All questions of a file: `.jsonl`, `.json` (C3, DREAM, or JSON lines), `.csv`, `.tsv`, each also with .gz.
+
+    Args:
+        with_answers: whether JSON must name the answer of each question; tables always have the column.
 
     Raises:
         DataError: not laid out as any of them; names the line or the place in the JSON.
@@ -56,9 +59,9 @@ def read_choices(path: str) -> Iterator[ChoiceQuestion]:
     if kind in (".csv", ".tsv"):
         yield from _read_separated(path, kind)
     elif kind == ".json" and _is_list(path):
-        yield from _read_c3(path)
+        yield from _read_c3(path, with_answers)
     elif kind in (".json", ".jsonl"):
-        yield from _read_lines(path)
+        yield from _read_lines(path, with_answers)
     else:
         raise UsageError(f"{path}: unknown kind of file {kind or '(no ending)'!r}. Known: .jsonl, .json, .csv, .tsv.")
 
@@ -68,14 +71,14 @@ def _is_list(path: str) -> bool:
         return file.read(4096).lstrip().startswith("[")
 
 
-def _read_lines(path: str) -> Iterator[ChoiceQuestion]:
+def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     for number, value in read_json_lines(path):
         place = f"{path}, line {number}"
         choices = first_of(value, ("choices", "choice", "candidates", "options"), place)
         if not isinstance(choices, list):
             raise DataError(f"{place}: expected a list of choices, found {type(choices).__name__}.")
         question = first_of(value, ("question", "content", "query"), place)
-        answer = first_of(value, ("answer", "label"), place)
+        answer = first_of(value, ("answer", "label"), place) if with_answers else None
         name = value.get("id")
         yield ChoiceQuestion(
             str(value.get("context", value.get("passage", ""))), str(question), [str(c) for c in choices], answer, place,
@@ -83,7 +86,7 @@ def _read_lines(path: str) -> Iterator[ChoiceQuestion]:
         )  # fmt: skip
 
 
-def _read_c3(path: str) -> Iterator[ChoiceQuestion]:
+def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     """[[lines of the passage], [{question, choice, answer}], id], as C3 and DREAM are."""
     for i, item in enumerate(read_json(path)):
         where = f"{path}, [{i}]"
@@ -96,7 +99,7 @@ def _read_c3(path: str) -> Iterator[ChoiceQuestion]:
             question, choices = first_of(asked, ("question",), place), first_of(asked, ("choice",), place)
             name = f"{item[2]}-{q}" if len(item) > 2 else None
             lines = "\n".join(map(str, item[0]))
-            answer = str(first_of(asked, ("answer",), place))
+            answer = str(first_of(asked, ("answer",), place)) if with_answers else None
             yield ChoiceQuestion(lines, str(question), [str(c) for c in choices], answer, place, name)
 
 

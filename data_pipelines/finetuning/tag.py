@@ -17,7 +17,7 @@ from data_pipelines.text.joining import join_words
 from data_pipelines.text.labels import sort_tags
 from data_pipelines.text.tokenizer import Pieces
 
-_TAG = re.compile(r"O|[BIESMLU]-.+")
+SPAN_TAG = re.compile(r"O|[BIESMLU]-.+")
 
 
 def to_bio(tags: list[str]) -> list[str]:
@@ -83,7 +83,7 @@ class Tag(Task):
         if self.settings.tag_scheme == "none":
             return None
         for tag, line in zip(sentence.tags, sentence.lines, strict=True):
-            if not _TAG.fullmatch(tag):
+            if not SPAN_TAG.fullmatch(tag):
                 return (
                     f"no tag of spans: {tag!r} on line {line}, expected O, B-… or I-…. Name another column with "
                     "--label_column, or take tags as they stand with --tag_scheme=none"

@@ -12,7 +12,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
-from xmodels.tasks.find import task_class
+from xmodels.tasks.base.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records

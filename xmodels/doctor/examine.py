@@ -25,9 +25,9 @@ FILES = [
     ("records", records.shards),
     ("held out", records.held_out_shards),
     ("vocabulary", vocabulary.vocabulary),
-    ("labels", labels.rows),
 ]
 TRAINING = [
+    ("labels", labels.rows),
     ("devices", machine.devices),
     ("precision", machine.precision),
     ("data", records.fit),

@@ -65,7 +65,7 @@ def checkpoint(case: Case) -> str | None:
     """The checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
     from xmodels.jobs import finetune, pretraining_network
-    from xmodels.jobs.finetuning import finetuning
+    from xmodels.jobs.finetuning_start import opened, reader_of
 
     flags = case.flags
     if not flags.init_checkpoint:
@@ -73,10 +73,10 @@ def checkpoint(case: Case) -> str | None:
             raise UsageError("--init_checkpoint is missing: name the run, model folder or hf:FOLDER to fine-tune.")
         return None
     if case.job == FINETUNE:
-        kind = finetuning(flags)
-        loaded, case.tokenizer = finetune.opened(flags, kind)
+        reader = reader_of(flags)
+        loaded, case.tokenizer = opened(flags, reader)
         case.loaded = loaded
-        vars(flags).update(kind.defaults())
+        vars(flags).update(reader.defaults())
         finetune.check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())

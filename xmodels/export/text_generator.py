@@ -9,10 +9,12 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.decoding import filters
 from xmodels.decoding.sampling import generate, greedy, sample
 from xmodels.export.causal import remembers
+from xmodels.export.exporter import README, Export, check_free, check_serving_ops, new_folder
 from xmodels.export.generator import GREEDY, Generator
-from xmodels.export.saved_model import NOTES, README, TITLES, VERSION, Export, check_free, check_serving_ops, new_folder
+from xmodels.tasks.base.serve import NOTES, VERSION
 
 LONGEST = 1024  # tokens of a text with its prompt, where the network sets no bound
+TITLE = "# A text generator exported by xmodels"
 CHECKED = ("The", "今天天气", "", "A somewhat longer beginning of a text, which")
 
 
@@ -72,7 +74,7 @@ def export(
 ):
     """Writes the SavedModel of a run of a causal system, laid out as TensorFlow Serving wants it, and a README.md.
 
-    Args, errors: as of `saved_model.export`; `max_length` counts the tokens of a text with its prompt.
+    Args, errors: as of `exporter.export`; `max_length` counts the tokens of a text with its prompt.
     """
     check_serving_ops(serving_ops)
     export_dir = os.path.realpath(export_dir)
@@ -88,7 +90,7 @@ def export(
         compare(generator, model)
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
             file.write(readme(generator, serving_ops))
-    return Export(export_dir, 0.0)
+    return Export(export_dir, "that continues prompts", None)
 
 
 def save(served: ServedGenerator, path: str) -> None:
@@ -122,7 +124,7 @@ def readme(generator: Generator, serving_ops: str) -> str:
     """How to use the folder."""
     imports = "import tensorflow as tf" + ", tensorflow_text" * (serving_ops == "text")
     return README_TEXT.format(
-        title=TITLES[1], serving_ops=serving_ops, note=NOTES[serving_ops], imports=imports, version=VERSION,
+        title=TITLE, serving_ops=serving_ops, note=NOTES[serving_ops], imports=imports, version=VERSION,
         length=generator.max_length,
     )  # fmt: skip
 

@@ -7,11 +7,13 @@ import tensorflow as tf
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS
+from xmodels.export.exporter import README, Export, check_free, check_serving_ops, new_folder
 from xmodels.export.generator import GREEDY
-from xmodels.export.saved_model import NOTES, README, TITLES, VERSION, Export, check_free, check_serving_ops, new_folder
 from xmodels.export.text_generator import spelled
 from xmodels.export.translator import Translator
+from xmodels.tasks.base.serve import NOTES, VERSION
 
+TITLE = "# A translator exported by xmodels"
 CHECKED = ("Ein Hund rennt.", "今天天气很好。", "", "A somewhat longer text, which shares its batch with shorter ones.")
 
 
@@ -54,7 +56,7 @@ def export(
 ) -> Export:  # fmt: skip
     """Writes the SavedModel of a run of an encoder-decoder, laid out as TensorFlow Serving wants it, and a README.md.
 
-    Args, errors: as of `saved_model.export`.
+    Args, errors: as of `exporter.export`.
     """
     check_serving_ops(serving_ops)
     export_dir = os.path.realpath(export_dir)
@@ -67,7 +69,7 @@ def export(
         compare(translator, beam, model)
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
             file.write(readme(translator, serving_ops, beam))
-    return Export(export_dir, 0.0)
+    return Export(export_dir, "that translates", None)
 
 
 def save(served: ServedTranslator, path: str) -> None:
@@ -94,7 +96,7 @@ def readme(translator: Translator, serving_ops: str, beam: Decoding) -> str:
     """How to use the folder."""
     imports = "import tensorflow as tf" + ", tensorflow_text" * (serving_ops == "text")
     return README_TEXT.format(
-        title=TITLES[2], serving_ops=serving_ops, note=NOTES[serving_ops], imports=imports, version=VERSION,
+        title=TITLE, serving_ops=serving_ops, note=NOTES[serving_ops], imports=imports, version=VERSION,
         length=translator.longest - 1, beams=beam.num_beams, alpha=beam.length_penalty, extra=EXTRA_TOKENS,
     )  # fmt: skip
 

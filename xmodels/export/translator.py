@@ -14,11 +14,11 @@ from data_pipelines.text.vocabulary import PAD
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
 from xmodels.export.generator import GREEDY, model_folder, round_up
-from xmodels.export.task_file import TASK_FILE
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.runs.loaded import read_tokenizer
+from xmodels.tasks.base.run import TASK_FILE
 
 
 class Translator:

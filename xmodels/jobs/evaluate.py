@@ -1,38 +1,55 @@
-"""Finds what scores a run. A file in `evaluations` is a task: adding it (and its name in `launch/evaluate.py`) adds the task."""
+"""Scores a run as its task does: `xmodels/tasks/NAME/score.py`."""
 
 import importlib
 import inspect
 import os
 
 from data_pipelines.errors import UsageError
-from xmodels.export.task_file import TASK_FILE
+from data_pipelines.files import write_json
 from xmodels.export.translator import is_translator
 from xmodels.jobs.language_modelling.network import is_causal
-from xmodels.models.folder import read_json
+from xmodels.jobs.predict import check_output, load_predictor
+from xmodels.tasks.base import find
+from xmodels.tasks.base.run import TASK_FILE, task_of
 
 
 def evaluate(task: str, given: dict, options: dict):
     """Scores a run; returns the scores.
 
     Args:
-        task: the name of a file in `evaluations`; `auto` for what the run was trained for.
-        given: the flags on the command line. One that the task does not know is an error.
+        task: a folder of `xmodels/tasks`; `auto` for what the run was trained for.
+        given: the flags on the command line. One that the task does not take is an error.
         options: all flags. The task gets those that its `evaluate` names.
     """
-    task = task_of(options["model_dir"]) if task == "auto" else task
-    function = importlib.import_module(f"xmodels.jobs.evaluations.{task}").evaluate
-    known = inspect.signature(function).parameters
+    task = run_task(options["model_dir"]) if task == "auto" else task
+    function = function_of(task)
+    parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
+    known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["output_file"]
     for name in given:
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
-    return function(**{name: options[name] for name in known})
+    check_output(options["output_file"])
+    values = {name: options[name] for name in parameters if name != "predictor"}
+    if "predictor" in parameters:
+        values["predictor"] = load_predictor(options["model_dir"])
+    scores = function(**values)
+    if options["output_file"]:
+        write_json(options["output_file"], scores)
+    return scores
 
 
-def task_of(model_dir: str) -> str:
+def function_of(task: str):
+    """The function that scores a task."""
+    if task in find.names():
+        return find.part(task, "score").evaluate
+    return importlib.import_module(f"xmodels.jobs.evaluations.{task}").evaluate
+
+
+def run_task(model_dir: str) -> str:
     """What a run was trained for."""
-    path = os.path.join(model_dir, TASK_FILE)
-    if os.path.isfile(path):
-        return read_json(path).get("task", "classify")
-    if is_translator(model_dir):
-        return "translate"
-    return "language_model" if is_causal(model_dir) else "classify"
+    if not os.path.isfile(os.path.join(model_dir, TASK_FILE)):
+        if is_translator(model_dir):
+            return "translate"
+        if is_causal(model_dir):
+            return "language_model"
+    return task_of(model_dir)

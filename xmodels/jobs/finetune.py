@@ -6,16 +6,13 @@ import math
 import keras
 
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.export.task_file import write_task
 from xmodels.jobs import devices, dry_run, step_options
-from xmodels.jobs.finetuning import Data, Finetuning, finetuning
+from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.finetuning_rates import optimization_of, say_rates
-from xmodels.jobs.labelled import choose_batches
+from xmodels.jobs.finetuning_start import opened, reader_of
 from xmodels.jobs.step_options import StepOptions
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
@@ -23,7 +20,10 @@ from xmodels.runs import preflight
 from xmodels.runs import report as run_report
 from xmodels.runs.memory_check import check_room
 from xmodels.runs.samples import sampler
-from xmodels.tasks.base import Task
+from xmodels.tasks.base.find import part
+from xmodels.tasks.base.read import Data, Reader
+from xmodels.tasks.base.run import write_task
+from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
 from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
@@ -133,17 +133,18 @@ def finetune(options: Options) -> dict[str, float]:
 
 
 def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
-    kind = finetuning(options)
-    loaded, tokenizer = opened(options, kind)
-    defaults = kind.defaults()
-    options = kind.options = dataclasses.replace(options, **defaults)
+    reader = reader_of(options)
+    loaded, tokenizer = opened(options, reader)
+    defaults = reader.defaults()
+    options = reader.options = dataclasses.replace(options, **defaults)
     check_options(options, strategy.num_replicas_in_sync, loaded)
-    data = kind.read(tokenizer)
-    source, labels, held = data.source, data.labels, data.held
+    data = reader.read(tokenizer)
+    decisive = part(options.task, "score").DECISIVE
+    source, labels, evaluation_sets = data.source, data.labels, data.evaluation_sets
     grouping, rows, per_epoch = choose_batches(options, source, strategy.num_replicas_in_sync)
     num_steps = _num_steps(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
-    learner, task, batches = _learner(options, strategy, loaded, kind, data, optimization, rows, grouping)
+    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, rows, grouping)
     backbone = learner.backbone
     mask = source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
@@ -166,7 +167,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     origin = options.init_checkpoint if loaded.values and not options.random_init else "random weights"
     size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{rows}"
     say(
-        f"{options.task}: {data.told}, {source.num_examples:,} training rows, {num_steps} steps of "
+        f"{options.task}: {data.summary}, {source.num_examples:,} training rows, {num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {origin}."
     )
     say_rates(optimization, backbone)
@@ -176,9 +177,9 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
             run_folder.write_backbone(options.model_dir, backbone, task, tokenizer, loaded.system)
 
     def score(name):
-        return learner.evaluate(dataclasses.replace(batches, source=held[name]).once())
+        return learner.evaluate(dataclasses.replace(batches, source=evaluation_sets[name]).once())
 
-    looked_at = dataclasses.replace(batches, source=held.get("evaluation", batches.source))
+    looked_at = dataclasses.replace(batches, source=evaluation_sets.get("evaluation", batches.source))
     folder = workers.folder(options.model_dir)
     watcher = Watch()
     if workers.is_chief:
@@ -190,24 +191,24 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         learner, batches, folder, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=max(1, int(per_epoch)),
-        evaluate=(lambda: score("evaluation")) if "evaluation" in held else None,
-        select=lambda means: means[kind.chosen_by], on_best=hand_over, watch=watcher,
+        evaluate=(lambda: score("evaluation")) if "evaluation" in evaluation_sets else None,
+        select=lambda means: means[decisive], on_best=hand_over, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
     ).run(state)  # fmt: skip
     if not workers.is_chief:
         return {}
     averaged = learner.settle()
-    if "evaluation" in held:
+    if "evaluation" in evaluation_sets:
         best = convert.load(options.model_dir)
         assign("backbone", backbone, best.values, options.model_dir)
         assign(task.prefix, task, best.values, options.model_dir)
     else:
         hand_over()
         watcher.evaluated(state.step)
-    kept_step, kept = _kept(options, state, max(1, int(per_epoch)), kind.chosen_by)
+    kept_step, kept = _kept(options, state, max(1, int(per_epoch)), decisive)
     say(f"Kept {kept}.")
-    told = ("loss", kind.chosen_by)
-    results = {f"{name} {n}": v for name in held for n, v in score(name).items() if n in told}
+    reported = ("loss", decisive)
+    results = {f"{name} {n}": v for name in evaluation_sets for n, v in score(name).items() if n in reported}
     for name, value in results.items():
         say(f"{name}: {value:.4f}")
     facts = {
@@ -218,7 +219,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         "kept": kept,
         "weights": averaged or "as trained",
     }
-    run_folder.write_model_card(options.model_dir, kind.title, facts, results)
+    run_folder.write_model_card(options.model_dir, task.title, facts, results)
     run_folder.write_results(options.model_dir, num_steps, kept_step, results)
     run_report.write(options.model_dir)
     say(f"Fine-tuned network: {options.model_dir}/backbone")
@@ -302,7 +303,7 @@ def _learner(
     options: Options,
     strategy,
     loaded,
-    kind: Finetuning,
+    reader: Reader,
     data: Data,
     optimization: Optimization,
     rows: int,
@@ -314,42 +315,13 @@ def _learner(
         backbone = model_class(loaded.model)(loaded.config).initialize()
         if loaded.values and not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
-        task = kind.task(loaded.config, data)
-        objective = kind.objective(task)
-        batches = Batches(data.source, objective.transform(), rows, options.seed, kind.keep, grouping)
+        task = reader.task(loaded.config, data)
+        objective = reader.objective(task)
+        keep = {*backbone.reads, *objective.reads, "example_weights"} & {*data.source.features, "example_weights"}
+        batches = Batches(data.source, objective.transform(), rows, options.seed, tuple(sorted(keep)), grouping)
         learner = Learner(
             strategy, backbone, objective, optimization.make_optimizer(), batches.zeros(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), options.memory,
         )  # fmt: skip
         return learner, task, batches
-
-
-def opened(options: Options, kind: Finetuning):
-    """The checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
-    begun = kind.begin()
-    if begun is None:
-        loaded = convert.load(options.init_checkpoint)
-        system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
-        loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
-        begun = loaded, open_tokenizer_of(options, loaded)
-    return kind.prepare(*begun)
-
-
-def open_tokenizer_of(options: Options, loaded) -> Tokenizer:
-    """The tokenizer of a checkpoint, or of --vocab_file, which must have as many pieces."""
-    found = loaded.tokenizer
-    if options.vocab_file:
-        lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
-        tokenizer = open_tokenizer(options.vocab_file, found.kind if found else "auto", lower_case)
-    elif found:
-        tokenizer = found.open(options.do_lower_case)
-    else:
-        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
-    if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
-        raise CheckpointError(
-            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
-            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together: put the checkpoint's own back, or name it with "
-            "--vocab_file."
-        )
-    return tokenizer

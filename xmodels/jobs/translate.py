@@ -11,7 +11,7 @@ from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
 from xmodels.export.translator import Translator
-from xmodels.jobs.apply import check_output
+from xmodels.jobs.predict import check_output
 
 
 def translate(

@@ -9,7 +9,7 @@ from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, nu
 from xmodels.models.bert import BertConfig
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
-from xmodels.tasks.classify import Classify
+from xmodels.tasks.classify.task import Classify
 
 AXES = {
     "backbone.embedding.token.embeddings": "V D",

@@ -1,8 +1,6 @@
 """Scores a causal network on text: perplexity, the last word of passages, a word for a gap."""
 
 from data_pipelines.corpora.files import expand
-from data_pipelines.files import write_json
-from xmodels.jobs.apply import check_output
 from xmodels.jobs.language_modelling.cloze import evaluate_questions, read_questions, stop_word_ids
 from xmodels.jobs.language_modelling.network import load_scorer
 from xmodels.jobs.language_modelling.options import Options
@@ -12,10 +10,9 @@ from xmodels.jobs.language_modelling.perplexity import evaluate_text
 def evaluate(
     model_dir: str, test_file: str, form: str, max_seq_length: int | None, stride: int | None, detokenize: str,
     input_format: str, stop_word_filter: bool, mem_length: str | None, same_length: str, clamp_length: int | None,
-    batch_size: int | None, output_file: str | None,
+    batch_size: int | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores; arguments as in `launch/evaluate.py`, scores as in `docs/evaluation.md`."""
-    check_output(output_file)
     options = Options(
         model_dir, test_file, form, batch_size, max_seq_length, stride, detokenize, input_format, stop_word_filter,
         mem_length, same_length, clamp_length,
@@ -27,6 +24,4 @@ def evaluate(
     else:
         questions = read_questions(options)
         scores = evaluate_questions(load_scorer(model_dir, options.fitted, stop_word_ids), options, questions)
-    if output_file:
-        write_json(output_file, scores)
     return scores

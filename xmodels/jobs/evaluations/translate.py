@@ -7,10 +7,9 @@ import sacrebleu
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.files import write_json
 from xmodels.decoding.options import Decoding
 from xmodels.export.translator import Translator
-from xmodels.jobs.apply import check_output
+from xmodels.jobs.predict import check_output
 from xmodels.jobs.translate import translations, write_lines
 
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -19,10 +18,9 @@ CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 def evaluate(
     model_dir: str, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
     num_beams: int, length_penalty: float, max_new_tokens: int | None, bleu_tokenize: str, lowercase: bool,
-    batch_size: int | None, translations_file: str | None, output_file: str | None,
+    batch_size: int | None, translations_file: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns BLEU and chrF with their signatures; arguments as in `launch/evaluate.py`."""
-    check_output(output_file)
     check_output(translations_file, "translations_file")
     sources, references = read_pairs(test_file, target_file, text_column, target_column)
     translator = Translator.load(model_dir)
@@ -42,8 +40,6 @@ def evaluate(
         )
     for source, reference, text in list(zip(sources, references, found, strict=True))[:2]:
         print(f"  {source}\n    reference    {reference}\n    translation  {text}")
-    if output_file:
-        write_json(output_file, scores)
     return scores
 
 

@@ -1,0 +1,46 @@
+"""What a fine-tuning starts from: the reader of its task, a checkpoint, and a tokenizer."""
+
+import dataclasses
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels import systems
+from xmodels.conversion import convert
+from xmodels.tasks.base.find import part
+from xmodels.tasks.base.read import Reader
+
+
+def reader_of(options) -> Reader:
+    """Reads the files of the task that --task names."""
+    return part(options.task, "read").Reader(options.task, options)
+
+
+def opened(options, reader: Reader):
+    """The checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
+    begun = reader.begin()
+    if begun is None:
+        loaded = convert.load(options.init_checkpoint)
+        system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
+        loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
+        begun = loaded, open_tokenizer_of(options, loaded)
+    return reader.prepare(*begun)
+
+
+def open_tokenizer_of(options, loaded) -> Tokenizer:
+    """The tokenizer of a checkpoint, or of --vocab_file, which must have as many pieces."""
+    found = loaded.tokenizer
+    if options.vocab_file:
+        lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
+        tokenizer = open_tokenizer(options.vocab_file, found.kind if found else "auto", lower_case)
+    elif found:
+        tokenizer = found.open(options.do_lower_case)
+    else:
+        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
+    if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
+        raise CheckpointError(
+            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
+            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together: put the checkpoint's own back, or name it with "
+            "--vocab_file."
+        )
+    return tokenizer

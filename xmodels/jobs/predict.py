@@ -1,0 +1,85 @@
+"""Asks a fine-tuned run about texts."""
+
+import csv
+import json
+import os
+import sys
+import tempfile
+
+from data_pipelines.errors import UsageError
+from xmodels.conversion import convert
+from xmodels.runs import folder as run_folder
+from xmodels.tasks.base import answer
+from xmodels.tasks.base.answer import Predictor, Question
+from xmodels.tasks.base.score import predict as predict_all
+
+JSON_LINES = ".jsonl"
+
+
+def load_predictor(model_dir: str) -> Predictor:
+    """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
+    if convert.is_foreign(model_dir):
+        with tempfile.TemporaryDirectory() as folder:
+            convert.save(convert.load(model_dir), os.path.join(folder, "model"))
+            return answer.load(os.path.join(folder, "model"))
+    predictor = answer.load(model_dir)
+    begun, done = (os.path.isfile(os.path.join(model_dir, n)) for n in (run_folder.CONFIG, run_folder.RESULTS))
+    if begun and not done:
+        print(
+            f"Note: {model_dir} was interrupted; the best epoch so far answers. Finish it with "
+            f"`xmodels finetune --flagfile={os.path.join(model_dir, 'flags.txt')}`.", file=sys.stderr,
+        )  # fmt: skip
+    return predictor
+
+
+def check_output(path: str | None, flag: str = "output_file") -> None:
+    """Refuses a file that could not be written, before the work."""
+    folder = os.path.dirname(os.path.abspath(path)) if path else "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")
+
+
+def predict(
+    model_dir: str, text: str | None, text_pair: str | None, input_file: str | None, text_column: str | None,
+    text_pair_column: str | None, output_file: str | None, overwrite: bool, batch_size: int,
+) -> None:  # fmt: skip
+    """Answers one text or a file; arguments as in `launch/predict.py`.
+
+    A blank line of a .txt file gets an empty row, so that rows stay the lines of the file.
+    """
+    if (text is None) == (input_file is None):
+        raise UsageError("Give either --text or --input_file.")
+    if output_file and os.path.exists(output_file) and not overwrite:
+        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
+    check_output(output_file)
+    predictor = load_predictor(model_dir)
+    inputs = predictor.inputs(Question(text, text_pair, input_file, text_column, text_pair_column))
+    found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], batch_size))
+    predictions = [None if asked is None else next(found) for asked in inputs]
+    if text is not None:
+        print("\n".join(predictor.shown(inputs[0], predictions[0])))
+    elif output_file:
+        write(output_file, predictor, inputs, predictions)
+    else:
+        for asked, prediction in zip(inputs, predictions, strict=True):
+            print("" if asked is None else predictor.line(asked, prediction))
+
+
+def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> None:
+    """Writes an answer a line, as JSON or as a table; the file is there whole or not at all."""
+    with open(f"{path}.partial", "w", encoding="utf-8", newline="") as file:
+        if path.endswith(JSON_LINES):
+            for asked, prediction in zip(inputs, predictions, strict=True):
+                record = None if asked is None else predictor.record(asked, prediction)
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        else:
+            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+            writer.writerow(header := predictor.header())
+            for asked, prediction in zip(inputs, predictions, strict=True):
+                writer.writerow([""] * len(header) if asked is None else predictor.row(asked, prediction))
+    os.replace(f"{path}.partial", path)
+    blanks = inputs.count(None)
+    print(
+        f"{path}: {len(inputs) - blanks:,} {predictor.answers}"
+        + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
+    )

@@ -1,0 +1,128 @@
+"""Questions about stories, as bAbI asks them: one task, or several jointly."""
+
+import collections
+import difflib
+import functools
+import importlib
+from typing import ClassVar
+
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
+from data_pipelines.errors import UsageError
+from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from xmodels.conversion.formats import Loaded
+from xmodels.models.folder import model_class, read_json
+from xmodels.models.story_transformer import STORY
+from xmodels.tasks.base import read
+from xmodels.tasks.base.read import Data, Survey
+
+NEW = "new:"  # leads the name of a network that begins with random weights
+SPLITS = {"evaluation": "valid", "test": "test"}  # as bAbI names its files
+
+
+class Reader(read.Reader):
+    """Files of bAbI. The network begins with random weights, as `--init_checkpoint=new:NETWORK` says, or with those of a run."""
+
+    numbers: ClassVar[dict] = {
+        "learning_rate": 1e-3, "warmup_proportion": 0.05, "optimizer": "adam", "lr_schedule": "bert_linear",
+    }  # fmt: skip
+    own_flags = ("tasks", "questions_per_task", "held_out", "model_config_file", "ponder_weight")
+    refused: ClassVar[dict] = dict.fromkeys(
+        ("data_dir", "text_column", "text_pair_column", "label_column", "vocab_file"),
+        "it reads bAbI's files by --train_file",
+    )
+
+    def __init__(self, name, options):
+        super().__init__(name, options)
+        if not 0 <= options.held_out < 1 or (options.held_out and options.eval_file):
+            raise UsageError(f"--held_out={options.held_out:g}: a share below 1, and only without --eval_file.")
+        if not options.train_file:
+            raise UsageError("--train_file: name bAbI's folder, such as tasks_1-20_v1-2/en-10k, or its training files.")
+
+    def begin(self):
+        """A new network with the words of the training stories, where one is asked for."""
+        options = self.options
+        if not options.init_checkpoint.startswith(NEW):
+            return None
+        questions = [asked for each in self.training.values() for asked in each]
+        tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
+        return Loaded(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
+
+    def prepare(self, loaded, tokenizer):
+        if model_class(loaded.model).reads is not STORY:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: {loaded.model} does not read stories. A new network that "
+                f"does: --init_checkpoint={NEW}story_universal_transformer."
+            )
+        self.encoder = StoryEncoder(tokenizer, self.options.max_seq_length - 1, loaded.config.max_sentence_length)
+        return loaded, tokenizer
+
+    @functools.cached_property
+    def training(self) -> dict[str, list[StoryQuestion]]:
+        """The questions of the training files by task, with those of `held_out`."""
+        return self._tasks(self.options.train_file, "train")
+
+    def _tasks(self, pattern: str, split: str) -> dict[str, list[StoryQuestion]]:
+        most = self.options.questions_per_task if split == "train" else None
+        return read_tasks(pattern, task_numbers(self.options.tasks), split, most)
+
+    def questions(self) -> tuple[list[StoryQuestion], dict[str, list[StoryQuestion]]]:
+        """What is learnt from, and what is scored, by its name."""
+        options, train, evaluation_sets = self.options, [], {}
+        for questions in self.training.values():
+            first, last = split_off(questions, options.held_out)
+            train.extend(first)
+            if last:
+                evaluation_sets.setdefault("evaluation", []).extend(last)
+        if not train:
+            raise UsageError(f"--held_out={options.held_out:g}: leaves no story to learn from.")
+        for name, path in self.evaluation_files():
+            tasks = self._tasks(path, SPLITS[name])
+            evaluation_sets[name] = [question for each in tasks.values() for question in each]
+        return train, evaluation_sets
+
+    def survey(self):
+        train, evaluation_sets = self.questions()
+        labels = answers_of(train)
+        for questions in evaluation_sets.values():
+            answer_ids(questions, labels)
+        summary = [f"{len(train):,} questions to train on, {len(labels)} answers"]
+        summary += [f"{len(questions):,} for {name}" for name, questions in evaluation_sets.items()]
+        return Survey(", ".join(summary), labels, len(train))
+
+    def read(self, tokenizer):
+        train, evaluation_sets = self.questions()
+        labels = answers_of(train)
+        sources = {name: self._source(questions, labels) for name, questions in evaluation_sets.items()}
+        return Data(
+            self._source(train, labels), sources, labels, 2, f"{', '.join(self.training)}: {len(labels)} answers"
+        )
+
+    def _source(self, questions, labels) -> ArraySource:
+        stories = [(asked.sentences, asked.question) for asked in questions]
+        arrays = self.encoder.arrays(stories)
+        name = ", ".join(collections.Counter(asked.task for asked in questions))
+        return ArraySource({**arrays, "labels": answer_ids(questions, labels)}, name)
+
+    def task(self, config, data):
+        return self.task_class(config, data.labels, self.options.ponder_weight)
+
+
+def new_network(options, vocabulary_size: int):
+    """The name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for.
+
+    Numbers of --model_config_file replace those of the size.
+    """
+    name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
+    network = model_class(name)
+    sizes = importlib.import_module(network.__module__).SIZES
+    size = size or next(iter(sizes))
+    if network.reads is not STORY or size not in sizes:
+        known = list(sizes) if network.reads is STORY else ["story_universal_transformer"]
+        near = difflib.get_close_matches(size, known, 1, 0.3) or known
+        wanted = f"has the sizes {', '.join(sizes)}" if network.reads is STORY else "does not read stories"
+        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: {name} {wanted}. Try {near[0]}.")
+    file = options.model_config_file
+    given = read_json(file) if file else {}
+    lengths = {"vocabulary_size": vocabulary_size, "max_sequence_length": options.max_seq_length}
+    return name, network.config_class.from_json({**sizes[size], **given, **lengths}, file or options.init_checkpoint)

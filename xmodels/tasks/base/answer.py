@@ -1,0 +1,218 @@
+"""From what people ask to the answers that they get: a fine-tuned network, read back from the folder of its run.
+
+`answer.py` of a task defines one `Predictor`, a subclass of this one.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.errors import DataError, UsageError
+from xmodels.tasks.base.find import part
+from xmodels.tasks.base.run import Run, given_columns, read_run
+
+POOL = 32  # batches that are tokenized at once, and sorted by their number of tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """The flags of `xmodels predict` that hold what is asked: either `text` or `input_file` is there."""
+
+    text: str | None = None
+    text_pair: str | None = None
+    input_file: str | None = None
+    text_column: str | None = None
+    text_pair_column: str | None = None
+
+
+class Predictor:
+    """Answers inputs with a network and its task. An input is what the task takes, such as a tuple of texts.
+
+    Args:
+        run: a fine-tuned run; the head is built and gets its weights here.
+        columns: {flag: value} of the columns that `finetune` was given.
+
+    Attributes:
+        unit: what an input is called, for bars of progress.
+        answers: what predictions are called, several of them.
+        num_texts: how many texts an input has, 1 or 2; 0 where that differs.
+        max_sequence_length: counts the special tokens; longer inputs are shortened.
+    """
+
+    unit, answers = "text", "answers"
+
+    def __init__(self, run: Run, columns: dict | None = None):
+        self.backbone, self.tokenizer = run.backbone, run.tokenizer
+        self.num_texts, self.max_sequence_length = run.description.num_texts, run.description.max_sequence_length
+        self.task = run.make_task()
+        self.columns = columns or {}
+        self.prepare()
+        self.answer(self.features([self.example()]))  # builds the head
+        run.assign(self.task)
+        self._answer = compiled(self.answer)
+
+    def prepare(self) -> None:
+        """Makes what `features` needs. By default nothing."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(getattr(self.task, "label_names", ()))
+
+    def example(self) -> Any:
+        """Some input, from which the head is built."""
+        raise NotImplementedError
+
+    def features(self, inputs: Sequence) -> dict[str, np.ndarray]:
+        """Inputs of the network: arrays whose first axis is that of the inputs, `padding_mask` among them.
+
+        Raises:
+            DataError: an input is not what the task takes.
+        """
+        raise NotImplementedError
+
+    def size(self, asked) -> int:
+        """About how long an input is; those of like size share a batch."""
+        raise NotImplementedError
+
+    def answer(self, features) -> dict:
+        """What the network answers to one batch of features: tensors, named as in the task's `signature`."""
+        return self.task.predict(self.task.forward(self.backbone, features, training=False))
+
+    def predictions(self, inputs: Sequence, features: dict, outputs: dict) -> list:
+        """The prediction of each input, as people get it.
+
+        Args:
+            features: of the inputs, without columns that are padding in all rows.
+            outputs: arrays, as `answer` gives them.
+        """
+        raise NotImplementedError
+
+    def predict(
+        self, inputs: Sequence, batch_size: int = 32, progress: Callable[[int], None] = lambda count: None
+    ) -> list:
+        """Answers any number of inputs; one graph serves all lengths.
+
+        Inputs of like length share a batch, so that little is padding; the answers come in the order of the inputs.
+
+        Args:
+            batch_size: inputs that go through the network together.
+            progress: called with the number of inputs answered since the last call.
+
+        Raises:
+            DataError: an input is not what the task takes.
+        """
+        found: list = [None] * len(inputs)
+        order = sorted(range(len(inputs)), key=lambda index: self.size(inputs[index]))
+        for first in range(0, len(inputs), POOL * batch_size):
+            pool = order[first : first + POOL * batch_size]
+            features = self.features([inputs[place] for place in pool])
+            lengths = features["padding_mask"].sum(axis=-1).reshape(len(pool), -1).max(axis=1)
+            by_length = np.argsort(lengths, kind="stable")
+            for start in range(0, len(pool), batch_size):
+                rows = by_length[start : start + batch_size]
+                batch = without_padding({name: value[rows] for name, value in features.items()})
+                predictions = self.predictions([inputs[pool[row]] for row in rows], batch, self._answer(batch))
+                for row, prediction in zip(rows, predictions, strict=True):
+                    found[pool[row]] = prediction
+                progress(len(rows))
+        return found
+
+    def labelled(self, path: str) -> tuple[list, list]:
+        """The inputs of a labelled file, and the right answers, in the form that `scores` takes."""
+        raise NotImplementedError
+
+    # What `xmodels predict` reads and writes.
+
+    def inputs(self, question: Question) -> list:
+        """What is asked; None stands for a blank line of a plain file.
+
+        Raises:
+            DataError, UsageError: a file cannot be read, or a flag does not suit the task.
+        """
+        raise NotImplementedError
+
+    def shown(self, asked, prediction) -> Iterator[str]:
+        """The lines that answer --text."""
+        raise NotImplementedError
+
+    def line(self, asked, prediction) -> str:
+        """The line that answers one input of a file, on the screen."""
+        raise NotImplementedError
+
+    def header(self) -> list[str]:
+        """The columns of a table of answers."""
+        raise NotImplementedError
+
+    def row(self, asked, prediction) -> list:
+        """The values of these columns."""
+        raise NotImplementedError
+
+    def record(self, asked, prediction) -> dict:
+        """The answer as JSON; by default the columns of the table."""
+        return dict(zip(self.header(), self.row(asked, prediction), strict=True))
+
+    def columns_of(self, question: Question, label: str | None = None) -> Columns:
+        """The columns given, and for those not given what `finetune` was given.
+
+        Positions do not complete names, nor names positions: the files are of different kinds then.
+        """
+        stored = Columns(*(self.columns.get(name) for name in ("text_column", "text_pair_column", "label_column")))
+        given = Columns(question.text_column, question.text_pair_column, label)
+        if given != Columns() and given.by_position != stored.by_position:
+            return given
+        return Columns(given.text or stored.text, given.text_pair or stored.text_pair, given.label or stored.label)
+
+    def refuse(self, question: Question, flags: Sequence[str], reason: str) -> None:
+        """Raises a UsageError where one of these flags is given."""
+        for flag in flags:
+            if getattr(question, flag) is not None:
+                raise UsageError(f"--{flag}: {reason}.")
+
+
+def load(path: str) -> Predictor:
+    """The predictor of a fine-tuned run, or of a model folder that holds a classifier.
+
+    Raises:
+        CheckpointError: the folder was not fine-tuned, or its files are damaged or do not fit each other.
+    """
+    run = read_run(path)
+    return part(run.description.task, "answer").Predictor(run, given_columns(path))
+
+
+def compiled(answer: Callable) -> Callable:
+    """`answer` from arrays to arrays; on TensorFlow as one graph for all lengths."""
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        graph = tf.function(answer, reduce_retracing=True)
+
+        def function(features):
+            return graph({name: tf.constant(value) for name, value in features.items()})
+    else:
+        function = answer
+    return lambda features: {n: keras.ops.convert_to_numpy(v) for n, v in function(features).items()}
+
+
+def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Rows without the columns that are padding in all of them. The last axis of `padding_mask` is that of the columns."""
+    mask = features["padding_mask"]
+    axis, used = mask.ndim - 1, mask.any(axis=tuple(range(mask.ndim - 1)))  # (L,)
+    return {n: np.compress(used, v, axis) if v.shape[: axis + 1] == mask.shape else v for n, v in features.items()}
+
+
+def plain_lines(path: str) -> list[str]:
+    """The lines of a text file, without blanks around them. Raises a DataError where there is no text."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file]
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}.") from None
+    if not any(lines):
+        raise DataError(f"{path}: holds no text.")
+    return lines

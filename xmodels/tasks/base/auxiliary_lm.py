@@ -1,0 +1,58 @@
+"""A task that goes on modelling language while it is learnt (Radford et al., 2018, equation 5)."""
+
+import keras
+from keras import ops
+
+from xmodels.objectives.base import Objective
+from xmodels.objectives.causal_lm import CausalLM
+from xmodels.tasks.base.sequences import row_weights, rows
+from xmodels.tasks.base.task import Task
+
+
+class WithLanguageModel(Objective):
+    """The loss of a task plus `weight` times that of naming each token from those before it, special tokens among them.
+
+    The second is a mean over the tokens of a sequence, and then over sequences, so that short ones count as much as long
+    ones (openai/finetune-transformer-lm). In logs it stands multiplied by its weight.
+    """
+
+    def __init__(self, task: Task, weight: float, **kwargs):
+        super().__init__(**kwargs)
+        setattr(self, task.label, task)  # so its weights have the names that they have without this
+        self._task, self.weight = task, weight
+        self.language_model = CausalLM()
+
+    @property
+    def prefix(self):
+        return "objective"
+
+    @property
+    def reads(self):
+        return self._task.reads
+
+    @property
+    def label_names(self):
+        return getattr(self._task, "label_names", None)
+
+    def transform(self):
+        return self._task.transform()
+
+    def forward(self, backbone, batch, training=None):
+        return self._task.forward(backbone, batch, training=training)
+
+    def guesses(self, outputs, batch, backbone):
+        return self._task.guesses(outputs, batch, backbone)
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = self._task.score(outputs, batch, backbone)
+        total, weight = self.modelling(outputs, batch, backbone)
+        return losses | {"auxiliary_lm": (self.weight * total, weight)}, metrics
+
+    def modelling(self, outputs, batch, backbone):
+        """(sum over sequences of their mean loss, number of sequences)."""
+        sequences, weights = rows(batch), row_weights(batch)  # (R, L) each, (R,)
+        real = ops.cast(sequences["padding_mask"][:, 1:], "float32")  # (R, L - 1)
+        logits = self.language_model.logits(outputs["sequence_output"][:, :-1], backbone)  # (R, L - 1, V)
+        losses = keras.losses.sparse_categorical_crossentropy(sequences["token_ids"][:, 1:], logits, from_logits=True)
+        means = ops.sum(losses * real, axis=-1) / ops.maximum(ops.sum(real, axis=-1), 1.0)  # (R,)
+        return ops.sum(means * weights), ops.sum(weights)

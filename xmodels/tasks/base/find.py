@@ -1,0 +1,76 @@
+"""The listing of tasks: a task is a folder of `xmodels/tasks`, and the folders are the only registry.
+
+Importing this file and asking for names imports nothing heavy, so that `--help` may do it.
+"""
+
+import ast
+import importlib
+import importlib.util
+import os
+import pkgutil
+import re
+
+FILES = ("task", "read", "score", "answer", "serve")
+TASKS, BASE = "xmodels.tasks", "xmodels.tasks.base"
+
+
+def names(file: str | None = None) -> list[str]:
+    """All tasks, sorted; with `file`, those whose folder has that file: `task` is in those that a network is fine-tuned to do."""
+    folders = [found.name for found in pkgutil.iter_modules([_folder()]) if found.ispkg and found.name != "base"]
+    return [name for name in folders if file is None or os.path.isfile(_path(name, file))]
+
+
+def summary(name: str) -> str:
+    """What a task does, in a line: the first of the docstring of its first file. Reads the file and imports nothing."""
+    path = next(path for path in (_path(name, file) for file in FILES) if os.path.isfile(path))
+    with open(path, encoding="utf-8") as file:
+        line = ast.get_docstring(ast.parse(file.read())).partition("\n")[0]
+    return re.sub(r" \([^()]*\)\.$", ".", line)  # without the paper
+
+
+def part(task: str, file: str) -> "Part":
+    """One of the FILES of a task. What it does not define comes from the task that it is a kind of, else from `base`."""
+    return Part(task, file)
+
+
+def task_class(name: str) -> type | None:
+    """The class of `xmodels/tasks/NAME/task.py`; None where there is none."""
+    from xmodels.tasks.base.task import Task
+
+    module = _module(f"{TASKS}.{name}.task") if isinstance(name, str) and name in names("task") else None
+    own = [c for c in vars(module).values() if _is_own(c, Task, module)] if module else []
+    return own[-1] if own else None
+
+
+class Part:
+    """The names that a file of a task defines, with those of the files that stand in where it defines none.
+
+    A task whose class extends that of another task inherits all of that task's files.
+    """
+
+    def __init__(self, task: str, file: str):
+        parents = [c.__module__.removesuffix(".task") for c in getattr(task_class(task), "__mro__", ())]
+        folders = [f"{TASKS}.{task}", *(p for p in parents if p.startswith(f"{TASKS}.")), BASE]
+        self._modules = [m for m in (_module(f"{folder}.{file}") for folder in dict.fromkeys(folders)) if m]
+
+    def __getattr__(self, name: str):
+        for module in self._modules:
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(name)
+
+
+def _folder() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _path(task: str, file: str) -> str:
+    return os.path.join(_folder(), task, f"{file}.py")
+
+
+def _module(path: str):
+    return importlib.import_module(path) if importlib.util.find_spec(path) else None
+
+
+def _is_own(value, base: type, module) -> bool:
+    return isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__

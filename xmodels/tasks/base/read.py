@@ -1,0 +1,165 @@
+"""From the files that flags name to examples as arrays: what `finetune` and the doctor must know of a task.
+
+`read.py` of a task defines one `Reader`, a subclass of this one.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.errors import UsageError
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.conversion.formats import Loaded
+from xmodels.interfaces.reading import BERT_NUMBERS
+from xmodels.models.backbone import ModelConfig
+from xmodels.objectives.base import Objective
+from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Labelled examples as arrays.
+
+    Attributes:
+        source: the training examples.
+        evaluation_sets: the examples that are scored, by the names that results have: "evaluation", which chooses the best
+            epoch, and "test".
+        labels: the names of the labels, in the order of their ids; empty where they have none.
+        num_texts: in an example; 0 where that differs.
+        summary: of the data, for the log, such as "3 labels".
+    """
+
+    source: ArraySource
+    evaluation_sets: dict[str, ArraySource]
+    labels: list[str]
+    num_texts: int
+    summary: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Survey:
+    """What can be said of the files before any network is opened.
+
+    Attributes:
+        summary: for the doctor, such as "120 rows to train on, 3 labels".
+        labels: as of `Data`; None where only the tokenized examples tell them.
+        num_rows: training examples; None where unknown.
+        texts: some of the training texts.
+    """
+
+    summary: str
+    labels: list[str] | None = None
+    num_rows: int | None = None
+    texts: list[str] = dataclasses.field(default_factory=list)
+
+
+# Flags that some task needs, with what they are where nobody gives them.
+OWN_FLAGS = {
+    "tasks": None,
+    "questions_per_task": None,
+    "held_out": 0.0,
+    "model_config_file": None,
+    "ponder_weight": 0.01,
+}
+
+
+class Reader:
+    """From files to examples and an objective. Subclasses say what differs.
+
+    Args:
+        name: of the task, a folder of `xmodels/tasks`.
+        options: the `Options` of `xmodels.jobs.finetune`.
+
+    Attributes:
+        own_flags: the flags that only this task takes, of those in `OWN_FLAGS`.
+        refused: flags that this task does not take, with the reason.
+        numbers: the defaults of flags that are not given.
+        reading: how the network reads texts; None where it reads none.
+    """
+
+    own_flags: ClassVar[tuple[str, ...]] = ()
+    refused: ClassVar[dict[str, str]] = {}
+    numbers: ClassVar[dict] = BERT_NUMBERS
+    reading = None
+
+    def __init__(self, name: str, options):
+        self.name, self.options = name, options
+        for flag, usual in OWN_FLAGS.items():
+            if flag not in self.own_flags and getattr(options, flag) != usual:
+                raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
+        for flag, reason in self.refused.items():
+            if getattr(options, flag) is not None:
+                raise UsageError(f"--{flag}: --task={name} has no such flag; {reason}.")
+
+    @property
+    def task_class(self) -> type[Task]:
+        return task_class(self.name)
+
+    def begin(self) -> tuple[Loaded, Tokenizer] | None:
+        """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""
+        return None
+
+    def prepare(self, loaded: Loaded, tokenizer: Tokenizer) -> tuple[Loaded, Tokenizer]:
+        """The checkpoint and its tokenizer as this task needs them.
+
+        Raises:
+            UsageError: the task cannot be done with this network, or a flag does not suit it.
+        """
+        return loaded, tokenizer
+
+    def defaults(self) -> dict:
+        """The flags that are not given, and their values; known after `prepare`.
+
+        Raises:
+            UsageError: a flag was given that this network has no use for.
+        """
+        options, numbers = self.options, dict(self.numbers)
+        if options.auxiliary_lm_weight is not None and "auxiliary_lm_weight" not in numbers:
+            raise UsageError(
+                f"--auxiliary_lm_weight={options.auxiliary_lm_weight:g}: the network of --init_checkpoint="
+                f"{options.init_checkpoint} does not model language from left to right, as GPT does. Leave it out."
+            )
+        if options.optimizer not in (None, numbers["optimizer"]):
+            numbers.pop("adam_epsilon", None)  # another optimizer has its own
+        return {name: value for name, value in numbers.items() if getattr(options, name) is None}
+
+    def evaluation_files(self) -> list[tuple[str, str]]:
+        """(name of the set, path) of the files that are scored."""
+        files = ("evaluation", self.options.eval_file), ("test", self.options.test_file)
+        return [(name, path) for name, path in files if path]
+
+    def survey(self) -> Survey:
+        """Reads and checks the files without a tokenizer.
+
+        Raises:
+            DataError, UsageError: as `read`.
+        """
+        raise NotImplementedError
+
+    def survey_records(self, tokenizer: Tokenizer) -> Survey:
+        """Checks the records of --data_dir against the tokenizer and one another.
+
+        Raises:
+            DataError, UsageError: as `read`.
+        """
+        raise UsageError(
+            f"--data_dir: --task={self.name} learns from files, not from records. Name them by --train_file."
+        )
+
+    def read(self, tokenizer: Tokenizer) -> Data:
+        """The files that the flags name."""
+        raise NotImplementedError
+
+    def task(self, config: ModelConfig, data: Data) -> Task:
+        """The head; handed over with the network."""
+        given = {"reading": self.reading} if self.reading else {}
+        return self.task_class(config, data.labels, **given)
+
+    def objective(self, task: Task) -> Objective:
+        """What is learnt: by default the task alone."""
+        return task
+
+    def truth(self, source: ArraySource, labels: list[str]) -> list:
+        """The right answers of a set, in the form that `scores` takes. Only where `DECISIVE` is no metric of the task."""
+        raise NotImplementedError

@@ -1,0 +1,58 @@
+"""Records of `create_finetuning_data`, as arrays."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.records.source import RecordSource
+from data_pipelines.records.verification import verify
+from data_pipelines.text.tokenizer import Tokenizer
+
+TOGETHER = 1024  # records that are parsed at once
+
+
+def check_recorded(
+    folder: str, manifest: Manifest, task: str, tokenizer: Tokenizer, labels: list[str] | None
+) -> list[str]:
+    """The labels of records, which must be those of the training (None: whatever they are) and tokenized for the network.
+
+    Args:
+        task: of `create_finetuning_data`.
+
+    Raises:
+        DataError: other labels, another vocabulary or tokenizer than the network has.
+        UsageError: records of another task.
+    """
+    settings = manifest.settings
+    if settings.task != task:
+        raise UsageError(
+            f"{folder}: holds records for {settings.task or 'pretraining'}, expected those of "
+            f"`xmodels create_finetuning_data --task={task}`."
+        )
+    if settings.tokenizer != tokenizer.describe() or settings.vocabulary_sha256 not in (
+        tokenizer.sha256,
+        tokenizer.extends,
+    ):
+        raise DataError(
+            f"{folder}: was tokenized otherwise than the network reads: {settings.tokenizer} with vocabulary "
+            f"{settings.vocabulary_sha256[:8]}, the network {tokenizer.describe()} with {tokenizer.sha256[:8]}. Make the "
+            "records again with --vocab_file and --do_lower_case of the network."
+        )
+    names = settings.label_names
+    if labels is not None and names != labels:
+        raise DataError(
+            f"{folder}: has the labels {', '.join(names[:20])}, but training has {', '.join(labels[:20])}. Make the records "
+            "again with --labels_from=TRAINING_RECORDS."
+        )
+    return names
+
+
+def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.ndarray]]:
+    """The records of a folder, some at a time; free lengths are padded with zeros. Raises a DataError where they are damaged."""
+    verify(folder, manifest, deep=True)
+    source = RecordSource(folder, manifest)
+    for serialized in tf.data.TFRecordDataset(source.paths).batch(TOGETHER):
+        yield {name: value.numpy() for name, value in source.parse(serialized).items()}

@@ -1,0 +1,162 @@
+"""The folder of a fine-tuned run: task.json, with what the network was trained to do, and backbone/, a model folder."""
+
+import dataclasses
+import os
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.files import write_json
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.models import folder
+from xmodels.models.backbone import Backbone
+from xmodels.runs.loaded import BACKBONE_FOLDER, load
+from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.task import Task
+
+TASK_FILE = "task.json"
+RUN_CONFIG = "config.json"  # of the run folder: its flags
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDescription:
+    """What task.json says.
+
+    Attributes:
+        task: a folder of `xmodels/tasks`, such as `classify`.
+        labels: the names of the classes, in the order of their ids; empty for tasks that name none.
+        num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
+        max_sequence_length: counts the special tokens; longer inputs are shortened.
+    """
+
+    task: str
+    labels: list[str]
+    num_texts: int
+    max_sequence_length: int
+
+
+CHECKS = {
+    "task": (lambda x: isinstance(x, str) and task_class(x) is not None, "a folder of xmodels/tasks"),
+    "labels": (
+        lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x) and len(set(x)) == len(x),
+        "a list of different strings",
+    ),
+    "num_texts": (lambda x: type(x) is int and x in (0, 1, 2), "1 or 2"),
+    "max_sequence_length": (lambda x: type(x) is int and x > 3, "a whole number above 3"),
+}
+
+
+def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
+    """Writes task.json into the folder `run`, which must exist."""
+    labels = list(getattr(task, "label_names", ()))
+    description = TaskDescription(task.label, labels, num_texts, max_sequence_length)
+    write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
+
+
+def task_of(path: str) -> str:
+    """The task of a fine-tuned run, or of a model folder that holds a classifier.
+
+    Raises:
+        CheckpointError: as `read_task`.
+    """
+    return read_task(path).task
+
+
+def task_of_model(path: str) -> TaskDescription | None:
+    """What a model folder says that holds a classifier, as `convert_checkpoint` writes one; None for other folders.
+
+    It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
+    """
+    weights = os.path.join(path, folder.WEIGHTS)
+    if not os.path.isfile(weights):
+        return None
+    bias = folder.read_weights(weights).get("objective.classify.head.bias")
+    if bias is None:
+        return None
+    labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(bias))]
+    return TaskDescription("classify", list(labels), 0, folder.read_config(path)[0].max_sequence_length)
+
+
+def read_task(run: str) -> TaskDescription:
+    """Reads task.json, or for a model folder that holds a classifier what stands in its place.
+
+    Raises:
+        CheckpointError: `run` is no folder, was not fine-tuned, or its task.json is damaged.
+    """
+    path = os.path.join(run, TASK_FILE)
+    if not os.path.isdir(run):
+        raise CheckpointError(f"{run}: no such run folder.")
+    if not os.path.isfile(path) and (description := task_of_model(run)):
+        return description
+    if not os.path.isfile(path):
+        raise CheckpointError(
+            f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
+            "Fine-tune it first with `xmodels finetune`."
+        )
+    values = folder.read_json(path)
+    if set(values) != set(CHECKS):
+        raise CheckpointError(
+            f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(list(values)[:8]) or 'none'}."
+        )
+    for name, (fits, wanted) in CHECKS.items():
+        if not fits(values[name]):
+            raise CheckpointError(f"{path}: `{name}` must be {wanted}. Found: {values[name]!r}.")
+    if task_class(values["task"]).names_labels and not (values["labels"] and values["num_texts"]):
+        raise CheckpointError(f"{path}: --task={values['task']} needs `labels` and `num_texts` 1 or 2; one is missing.")
+    return TaskDescription(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A fine-tuned run in memory.
+
+    Attributes:
+        backbone: with its weights.
+        heads: the weights of the task, `objective.…`, which `assign` gives to a task that is built.
+        reading: how the network reads texts; None for networks that know no such way.
+        path: the model folder.
+    """
+
+    description: TaskDescription
+    backbone: Backbone
+    heads: dict
+    tokenizer: Tokenizer
+    reading: object | None
+    path: str
+
+    def make_task(self, **options) -> Task:
+        """The task with the labels of task.json, without weights."""
+        given = {"reading": self.reading} if self.reading else {}
+        return task_class(self.description.task)(self.backbone.config, self.description.labels, **given, **options)
+
+    def assign(self, task: Task) -> None:
+        """Gives a built task its weights. Raises a CheckpointError where they do not fit."""
+        folder.assign(task.prefix, task, self.heads, os.path.join(self.path, folder.WEIGHTS))
+
+
+def given_columns(run: str) -> dict[str, str | None]:
+    """{flag: value} of the columns that `finetune` was given; empty where nothing says it."""
+    path = os.path.join(run, RUN_CONFIG)
+    stored = folder.read_json(path).get("flags", {}) if os.path.isfile(path) else {}
+    return {name: stored.get(name) for name in ("text_column", "text_pair_column", "label_column")}
+
+
+def read_run(run: str) -> Run:
+    """Reads what `xmodels finetune` has written.
+
+    Raises:
+        CheckpointError: `run` was not fine-tuned, or its files are damaged or do not fit each other.
+    """
+    description = read_task(run)
+    path = os.path.join(run, BACKBONE_FOLDER)
+    if not os.path.isfile(os.path.join(run, folder.WEIGHTS)) and not os.path.isdir(path):
+        raise CheckpointError(
+            f"{run}: this fine-tuning was interrupted and has no {BACKBONE_FOLDER}/ yet. Finish it with "
+            f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
+        )
+    loaded = load(run)
+    config = loaded.backbone.config
+    if description.max_sequence_length > config.max_sequence_length:
+        raise CheckpointError(
+            f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
+            f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
+        )
+    return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, loaded.reading, loaded.path)

@@ -1,0 +1,126 @@
+"""A predictor inside a graph: strings in, answers out. `xmodels.export` saves it and knows nothing of tasks.
+
+`serve.py` of a task defines one `Server`, a subclass of this one.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+NOTES = {
+    "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",
+    "text": (
+        "It uses ops of TensorFlow Text: without `import tensorflow_text` it does not load. Do not count on a stock\n"
+        "TensorFlow Serving, which knows no TensorFlow Text or an old one. For that, export with `--serving_ops core`."
+    ),
+}
+TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)
+VERSION = "1"  # TensorFlow Serving serves the highest number
+Signature = tuple[Any, list[tf.TensorSpec]]  # a method and what it takes, by the names of the specs
+
+
+class Server(tf.Module):
+    """Owns all that a SavedModel must hold: the network, its head, the tables of the tokenizer.
+
+    Args:
+        predictor: of the task.
+        serving_ops: `core` needs TensorFlow only; `text` is faster and needs tensorflow_text.
+
+    Attributes:
+        title: the first line of the README, from which an earlier export is recognised.
+        answers: what the SavedModel does, for the line that is printed.
+        flags: of `xmodels export_model`, that the task takes beside those of all; they are keyword arguments here.
+    """
+
+    title: ClassVar[str] = "# A network exported by xmodels"
+    answers: ClassVar[str] = "of raw strings"
+    flags: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, predictor, serving_ops: str):
+        super().__init__()
+        self.predictor = predictor  # plain Python: it is not saved
+        self.serving_ops = serving_ops
+        self.backbone, self.task = predictor.backbone, predictor.task
+
+    def signatures(self) -> Mapping[str, Signature]:
+        """By name; `serving_default` is one of them."""
+        raise NotImplementedError
+
+    def compare(self, served: Mapping[str, Any]) -> float | None:
+        """The largest difference between the answers of the SavedModel's signatures and those of the run; None of texts,
+        which must be equal.
+
+        Raises:
+            RuntimeError: the SavedModel does not answer as the run does.
+        """
+        raise NotImplementedError
+
+    def readme(self) -> str:
+        """How to use the folder, behind title and variant."""
+        raise NotImplementedError
+
+    def python(self, arguments: str) -> str:
+        """The section that calls the model from Python."""
+        imports = "import tensorflow as tf" + ", tensorflow_text" * (self.serving_ops == "text")
+        return PYTHON.format(imports=imports, version=VERSION, arguments=arguments)
+
+
+def as_json(value) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def requests(model: str, rows, predictions, columns, outputs) -> str:
+    """The section that calls TensorFlow Serving: two requests and the answers to them, as values for JSON."""
+    values = {"rows": rows, "predictions": predictions, "columns": columns, "outputs": outputs}
+    return REQUESTS.format(model=model, **{name: as_json(value) for name, value in values.items()})
+
+
+def check_difference(difference: float) -> float:
+    """Returns the difference of probabilities. Raises a RuntimeError where it is more than rounding."""
+    if not difference <= TOLERANCE:
+        raise RuntimeError(
+            f"The exported model does not answer as the run does: probabilities differ by up to {difference:.2g}. "
+            "Please report this."
+        )
+    return difference
+
+
+PYTHON = """## Python
+
+```python
+{imports}
+model = tf.saved_model.load("{version}")
+print(model.signatures["serving_default"]({arguments}))
+```"""
+
+REQUESTS = """## TensorFlow Serving
+
+In this folder:
+
+```sh
+docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/{model} \\
+    -e MODEL_NAME={model} tensorflow/serving
+```
+
+By rows:
+
+```sh
+curl http://localhost:8501/v1/models/{model}:predict --data-binary @- <<'JSON'
+{rows}
+JSON
+```
+
+answers, up to the rounding of numbers,
+
+```json
+{predictions}
+```
+
+By columns the same request and answer are
+
+```json
+{columns}
+{outputs}
+```"""

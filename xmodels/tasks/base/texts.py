@@ -1,0 +1,71 @@
+"""What the tasks share that ask a network about texts: how it reads them, new special tokens, an auxiliary language model."""
+
+import dataclasses
+
+import numpy as np
+
+from data_pipelines.errors import UsageError
+from data_pipelines.finetuning.row_checks import unknown_warning
+from data_pipelines.text.added_tokens import with_tokens
+from data_pipelines.text.letter_case import case_warning
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import UNKNOWN
+from xmodels import systems
+from xmodels.conversion.formats import Loaded
+from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
+from xmodels.tasks.base.read import Reader
+from xmodels.training.watching.progress import say
+
+TOKEN_TABLE = "backbone.embedding.token.embeddings"
+
+
+class TextReader(Reader):
+    """Reads texts in the way that the system names, its `READING`."""
+
+    def prepare(self, loaded, tokenizer):
+        system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
+        reading = system and system.READING
+        if reading is None:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} asks about texts, which a network "
+                f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2."
+            )
+        self.numbers = reading.numbers
+        extended = with_tokens(tokenizer, reading.added_tokens)
+        if len(extended.vocabulary) > len(tokenizer.vocabulary):
+            loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
+        self.reading = reading
+        return loaded, extended
+
+    def objective(self, task):
+        weight = self.options.auxiliary_lm_weight
+        return WithLanguageModel(task, weight) if weight else task
+
+
+def with_rows(loaded: Loaded, vocabulary_size: int, seed: int) -> Loaded:
+    """A checkpoint with rows for new tokens, drawn from a normal distribution as the others once were."""
+    config, table = loaded.config, loaded.values[TOKEN_TABLE]
+    shape = (vocabulary_size - len(table), table.shape[1])
+    rows = np.random.default_rng(seed).normal(0.0, config.initializer_stddev, shape).astype(table.dtype)
+    values = {**loaded.values, TOKEN_TABLE: np.concatenate([table, rows])}
+    return dataclasses.replace(
+        loaded, config=dataclasses.replace(config, vocabulary_size=vocabulary_size), values=values
+    )
+
+
+def token_rows(source) -> list[bytes]:
+    """The real tokens of each example."""
+    arrays = source.arrays
+    return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
+
+
+def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
+    """Says where much of the text has no piece, or where the case of letters contradicts the vocabulary."""
+    real = source.arrays["token_ids"][source.arrays["padding_mask"]]
+    unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
+    for warning in (
+        case_warning(tokenizer, "the vocabulary"),
+        unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
+    ):
+        if warning:
+            say(warning)

@@ -1,0 +1,82 @@
+"""Labels of texts, or of pairs, with their probabilities."""
+
+import dataclasses
+
+from data_pipelines.corpora.tables import read_table
+from data_pipelines.errors import DataError
+from data_pipelines.text.framing import pack_texts
+from xmodels.tasks.base import answer
+
+ADVICE = {  # for inputs of another number of texts than the key
+    1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
+    2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
+}
+SHOWN = 10  # labels, the likeliest ones
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The most probable label of one input, and the probability of each label, in the order of their ids."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+class Predictor(answer.Predictor):
+    """Labels inputs: tuples of `num_texts` strings; of one or two where `num_texts` is 0."""
+
+    answers = "labels"
+
+    def example(self):
+        return ("",) * (self.num_texts or 1)
+
+    def features(self, inputs):
+        """token_ids and segment_ids int32, padding_mask bool, (B, L); of a task that reads pairs in both orders (B, 2, L)."""
+        self._check(inputs)
+        return pack_texts(
+            inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame, self.task.orders
+        )  # fmt: skip
+
+    def size(self, asked):
+        return sum(map(len, asked))
+
+    def predict(self, inputs, batch_size=32, progress=lambda count: None):
+        self._check(inputs)  # of all of them, before the first is answered
+        return super().predict(inputs, batch_size, progress)
+
+    def predictions(self, inputs, features, outputs):
+        rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
+        return [Prediction(self.labels[label], dict(zip(self.labels, row, strict=True))) for label, row in rows]
+
+    def _check(self, inputs) -> None:
+        num_texts = self.num_texts or (len(inputs[0]) if inputs and not isinstance(inputs[0], str) else 1)
+        for index, row in enumerate(inputs):
+            if isinstance(row, str) or len(row) != num_texts:
+                found = "is a string, not a tuple of texts" if isinstance(row, str) else f"has {len(row)} text(s)"
+                wanted, advice = ADVICE[num_texts]
+                raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")
+
+    def inputs(self, question):
+        if question.text is not None:
+            return [(question.text,) if question.text_pair is None else (question.text, question.text_pair)]
+        if not question.input_file.endswith(".txt"):
+            rows = read_table(question.input_file, self.columns_of(question), with_labels=False)
+            return [row.texts for row in rows]
+        return [(line,) if line else None for line in answer.plain_lines(question.input_file)]
+
+    def shown(self, asked, prediction):
+        yield f"label: {prediction.label}"
+        for name, value in sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
+            yield f"  {value:.4f}  {name}"
+
+    def line(self, asked, prediction):
+        return f"{prediction.label}\t{prediction.probabilities[prediction.label]:.4f}\t{' | '.join(asked)}"
+
+    def header(self):
+        return ["label", *self.labels]
+
+    def row(self, asked, prediction):
+        return [prediction.label, *(f"{p:.6f}" for p in prediction.probabilities.values())]
+
+    def record(self, asked, prediction):
+        return {"texts": list(asked), **dataclasses.asdict(prediction)}

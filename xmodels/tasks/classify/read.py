@@ -1,0 +1,76 @@
+"""Rows of one or two texts with a label: a table, or records made of one."""
+
+import os
+
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import UsageError
+from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
+from data_pipelines.records.manifest import Manifest
+from xmodels.tasks.base.read import Data, Survey
+from xmodels.tasks.base.records import check_recorded
+from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
+from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
+from xmodels.training.watching.progress import say
+
+SAMPLE = 1000  # rows of a survey whose texts are kept
+
+
+class Reader(TextReader):
+    """Labels of single texts, or of pairs."""
+
+    @property
+    def columns(self) -> Columns:
+        options = self.options
+        return Columns(options.text_column, options.text_pair_column, options.label_column)
+
+    def training_files(self) -> str:
+        """The table or the folder of records to learn from."""
+        if (self.options.train_file is None) == (self.options.data_dir is None):
+            raise UsageError("--train_file=TABLE or --data_dir=RECORDS: give one of them to learn from.")
+        return self.options.train_file or self.options.data_dir
+
+    def survey(self):
+        path = self.training_files()
+        train = read_table(path, self.columns)
+        labels = label_names(train)
+        check_labels(path, labels, len(train), self.options.label_column)
+        summary = [f"{len(train):,} rows to train on, {len(labels)} labels"]
+        titles = {"evaluation": "to evaluate on", "test": "to test on"}
+        for name, other in self.evaluation_files():
+            if os.path.isdir(other):
+                continue
+            rows = read_table(other, self.columns)
+            label_ids(other, rows, labels)
+            check_texts(other, len(rows[0].texts), path, len(train[0].texts))
+            if warning := shared_warning(other, [row.texts for row in rows], path, [row.texts for row in train]):
+                say(warning)
+            summary.append(f"{len(rows):,} {titles[name]}")
+        texts = [text for row in train[:SAMPLE] for text in row.texts]
+        return Survey(", ".join(summary), labels, len(train), texts)
+
+    def survey_records(self, tokenizer):
+        path, manifest = self.options.data_dir, Manifest.read(self.options.data_dir)
+        labels = check_recorded(path, manifest, TASK, tokenizer, None)
+        check_labels(path, labels, manifest.num_examples)
+        for _, other in self.evaluation_files():
+            if os.path.isdir(other):
+                check_recorded(other, Manifest.read(other), TASK, tokenizer, labels)
+        return Survey(f"{manifest.num_examples:,} examples, {len(labels)} labels", labels, manifest.num_examples)
+
+    def read(self, tokenizer):
+        options, path = self.options, self.training_files()
+        length, read_as = options.max_seq_length, {"frame": self.reading.frame, "orders": self.task_class.orders}
+        if options.data_dir:
+            source, labels, num_texts = recorded_source(path, tokenizer, length, **read_as)
+        else:
+            source, labels, num_texts = labelled_source(path, self.columns, tokenizer, length, **read_as)
+        check_labels(path, labels, source.num_examples, options.label_column)
+        warn_unknown(path, source, tokenizer)
+        evaluation_sets = {}
+        for name, other in self.evaluation_files():
+            found, _, texts_there = labelled_source(other, self.columns, tokenizer, length, labels, **read_as)
+            check_texts(other, texts_there, path, num_texts)
+            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
+                say(warning)
+            evaluation_sets[name] = found
+        return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")

@@ -1,0 +1,62 @@
+"""Accuracy, F1 of each label, and confusions."""
+
+import keras
+import numpy as np
+
+from data_pipelines.corpora.tables import read_table
+from data_pipelines.finetuning.row_checks import label_ids
+from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.score import predict
+
+CONFUSED = 20  # labels; of more the confusions are not printed
+
+
+def evaluate(
+    predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
+    batch_size: int | None,
+) -> dict:  # fmt: skip
+    """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`."""
+    columns = predictor.columns_of(
+        Question(text_column=text_column, text_pair_column=text_pair_column), label_column
+    )  # fmt: skip
+    rows = read_table(test_file, columns)
+    label_ids(test_file, rows, list(predictor.labels))  # says which label is unknown
+    truth = [row.label for row in rows]
+    found = scores(predict(predictor, [row.texts for row in rows], batch_size or 32), truth)
+    report(test_file, found, truth)
+    return found
+
+
+def scores(predictions: list, truth: list[str]) -> dict:
+    """accuracy, macro_f1, f1 by label, loss in nats, and confusion[true][answered]."""
+    ids = {name: index for index, name in enumerate(predictions[0].probabilities)}
+    labels = list(ids)
+    probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)  # (N, C)
+    right = np.array([ids[name] for name in truth])  # (N,)
+    f1 = keras.metrics.F1Score(average=None)
+    f1.update_state(np.eye(len(labels), dtype=np.float32)[right], probabilities)
+    each = np.array(f1.result())
+    confusion = np.zeros((len(labels), len(labels)), int)
+    np.add.at(confusion, (right, probabilities.argmax(axis=1)), 1)
+    loss = keras.losses.sparse_categorical_crossentropy(right, probabilities)
+    return {
+        "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
+        "macro_f1": float(each.mean()),
+        "f1": dict(zip(labels, each.tolist(), strict=True)),
+        "loss": float(np.mean(loss)),
+        "confusion": confusion.tolist(),
+    }
+
+
+def report(test_file: str, found: dict, truth: list[str]) -> None:
+    """Prints the scores, with the confusions of each label."""
+    print(f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}")
+    labels = list(found["f1"])
+    counts = {name: truth.count(name) for name in labels}
+    print(f"  always naming the commonest label would score {max(counts.values()) / len(truth):.4f}")
+    width = max(map(len, [*labels, "label"]))
+    print(f"  {'label':{width}}  rows    F1   answered")
+    for name, row in zip(labels, found["confusion"], strict=True):
+        pairs = zip(labels, row, strict=True) if len(labels) <= CONFUSED else ()
+        confused = ", ".join(f"{other} {count}" for other, count in pairs if count)
+        print(f"  {name:{width}}  {counts[name]:4}  {found['f1'][name]:.3f}  {confused}")

@@ -1,0 +1,126 @@
+"""Strings in, labels and probabilities out. The vocabulary, the tokenizer and the labels are part of the graph."""
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.ops.serving_text import GraphTokenizer
+from xmodels.tasks.base import serve
+from xmodels.tasks.base.serve import as_json, check_difference
+
+INPUTS = ("text", "text_pair")
+EXAMPLES = ("The room was clean, and the staff friendly.", "房间很脏，再也不来了。")
+CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "many words " * 300)
+
+
+class Server(serve.Server):
+    """Both signatures take INPUTS, string (B,), as many as an input has texts."""
+
+    title = "# A text classifier exported by xmodels"
+
+    def __init__(self, predictor, serving_ops):
+        super().__init__(predictor, serving_ops)
+        predictor.num_texts = predictor.num_texts or 1  # a signature has to say one number
+        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, predictor.task.reading.frame)
+        self.labels = tf.constant(predictor.labels)  # (C,)
+        self.max_sequence_length = predictor.max_sequence_length
+
+    @property
+    def names(self):
+        return INPUTS[: self.predictor.num_texts]
+
+    def tokens(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty.
+
+        Of a task that reads pairs in both orders (B, 2, L).
+        """
+        texts = [text] if text_pair is None else [text, text_pair]
+        if (orders := self.task.orders) is None:
+            features = self.tokenizer.features(texts, self.max_sequence_length)
+        else:
+            read = [self.tokenizer.features([texts[i] for i in order], self.max_sequence_length) for order in orders]
+            features = {name: tf.stack([each[name] for each in read], axis=1) for name in read[0]}  # (B, 2, L)
+        missing = tf.cast(tf.shape(features["token_ids"])[-1] == 0, tf.int32)
+        return {n: tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, missing]]) for n, x in features.items()}
+
+    def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
+        outputs = self.task.forward(self.backbone, self.tokens(text, text_pair), training=False)
+        answer = self.task.predict(outputs)
+        return {"label": tf.gather(self.labels, answer["label_ids"]), "probabilities": answer["probabilities"]}
+
+    def signatures(self):
+        specs = [tf.TensorSpec([None], tf.string, name=name) for name in self.names]
+        return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs)}
+
+    def compare(self, served):
+        """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
+        predictor, names = self.predictor, self.names
+        rows = [(text, other)[: len(names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
+        expected, found = predictor.features(rows), ask(served["tokens"], rows)
+        longest = expected["padding_mask"].sum(axis=-1).max()
+        if not all(np.array_equal(found[name], expected[name][..., :longest]) for name in expected):
+            raise RuntimeError("The exported model cuts texts into other pieces than the run. Please report this.")
+        answers = [ask(served["serving_default"], [row]) for row in rows]  # one by one: each has a length of its own
+        found = np.concatenate([x["probabilities"] for x in answers])  # (B, C)
+        difference = check_difference(float(np.max(np.abs(found - self.probabilities(rows)))))
+        if [x["label"][0].decode() for x in answers] != [predictor.labels[row.argmax()] for row in found]:
+            raise RuntimeError("The exported model names other labels than the likeliest. Please report this.")
+        if len(served["serving_default"](**{name: tf.constant([], tf.string) for name in names})["label"]):
+            raise RuntimeError("The exported model answers an empty batch. Please report this.")
+        return difference
+
+    def probabilities(self, rows: list[tuple[str, ...]]) -> np.ndarray:
+        """float32 (B, C), as the run sees them."""
+        found = self.predictor.predict(rows, len(CHECKED))
+        return np.array([list(each.probabilities.values()) for each in found], np.float32)
+
+    def readme(self):
+        """With the model's own answers as examples."""
+        names, known = self.names, self.predictor.labels
+        rows = [(text, other)[: len(names)] for text, other in zip(EXAMPLES, reversed(EXAMPLES), strict=True)]
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        instances = columns["text"] if len(names) == 1 else [dict(zip(names, row, strict=True)) for row in rows]
+        found = self.probabilities(rows)
+        labels = [known[row.argmax()] for row in found]
+        probabilities = [[round(float(x), 4) for x in row] for row in found]
+        predictions = [{"label": x, "probabilities": y} for x, y in zip(labels, probabilities, strict=True)]
+        requests = serve.requests(
+            "classifier", {"instances": instances}, {"predictions": predictions}, {"inputs": columns},
+            {"outputs": {"label": labels, "probabilities": probabilities}},
+        )  # fmt: skip
+        return README_TEXT.format(
+            inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
+            num_labels=len(known),
+            labels="\n".join(f"{index}. {as_json(label)}" for index, label in enumerate(known)),
+            length=self.max_sequence_length,
+            python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
+            requests=requests,
+        )
+
+
+def ask(signature, rows: list[tuple[str, ...]]) -> dict[str, np.ndarray]:
+    """What a signature answers to tuples of texts."""
+    columns = {name: tf.constant(column) for name, column in zip(INPUTS, zip(*rows, strict=True), strict=False)}
+    return {name: value.numpy() for name, value in signature(**columns).items()}
+
+
+README_TEXT = """The vocabulary, the tokenizer and the labels are inside.
+
+| of the signature `serving_default` | |
+|---|---|
+{inputs}
+| output `label` | string (B,), the most probable label |
+| output `probabilities` | float32 (B, {num_labels}), in the order below |
+
+Labels:
+
+{labels}
+
+An input longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
+A second signature, `tokens`, takes the same inputs and shows what the network reads: `token_ids`, `segment_ids` and
+`padding_mask`, (B, L), or (B, 2, L) where a pair is read in both orders.
+
+{python}
+
+{requests}
+"""

@@ -1,0 +1,22 @@
+"""Label a pair of texts that has no order: read it both ways, and add what was read (Radford et al., 2018, section 3.3)."""
+
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.tasks.base.sequences import parted, rows
+from xmodels.tasks.classify.task import Classify
+
+
+class Similarity(Classify):
+    """`Classify` on the sum of the states that answer to A and B, and to B and A. `token_ids` are (B, 2, L)."""
+
+    title = "Classifier of pairs, read in both orders"
+    orders = ((0, 1), (1, 0))
+    reads = {"token_ids": Feature((2, None)), "labels": Feature(())}
+
+    def forward(self, backbone, batch, training=None):
+        sequences = rows(batch)
+        outputs = backbone(sequences, training=training)
+        states = parted(self.reading.summary(outputs, sequences), len(self.orders))  # (B, 2, D)
+        hidden = self.dropout(ops.sum(states, axis=1), training=training)  # (B, D)
+        return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
