@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.inspect.inspection import setting_of
-from data_pipelines.inspect.showcase import OBJECTIVES, prepare
+from data_pipelines.inspect.objectives import OBJECTIVES
+from data_pipelines.inspect.showcase import prepare
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from data_pipelines.features import GLOSSARY, Feature, Features
-from data_pipelines.finetuning.job import TASKS
+from data_pipelines.finetuning.listing import TASKS, task_class
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining.layouts import dynamic_features
@@ -23,7 +23,7 @@ OPS = sorted(
 NETWORKS = sorted(
     path for room in ("models", "objectives", "tasks") for path in (ROOT / "xmodels" / room).rglob("*.py")
 )
-HOLDERS = {"batch", "features", "sequences", "packed", "renamed", "values", "parsed"}  # variables that hold features
+HOLDERS = {"batch", "features", "sequences", "packed", "renamed", "parsed"}  # variables that hold features
 
 
 def undeclared(features: Features) -> list[str]:
@@ -76,7 +76,7 @@ def test_records_hold_features_of_the_glossary(packing):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_labelled_records_hold_features_of_the_glossary(task):
-    assert not undeclared(TASKS[task](Settings(task, "", ""), ["a", "b"]).features(3)), task
+    assert not undeclared(task_class(task)(Settings(task, "", ""), ["a", "b"]).features(3)), task
 
 
 def test_networks_objectives_and_tasks_declare_features_of_the_glossary():
@@ -100,3 +100,15 @@ def test_features_fit_where_known_lengths_agree():
     assert Feature((None, 50)).fits(Feature((3, 50)))
     assert not Feature((None, 50)).fits(Feature((3, 49)))
     assert not Feature((None,)).fits(Feature(()))
+
+
+def test_light_lists_name_what_the_heavy_modules_hold():
+    from data_pipelines.inspect import objectives, showcase
+    from data_pipelines.pretraining.stages import packing
+    from data_pipelines.text import kinds, tokenizer_settings
+
+    assert all(callable(getattr(packing, name)) for name in PACKINGS)
+    assert all(callable(getattr(showcase, name)) for name in objectives.OBJECTIVES)
+    assert set(objectives.OBJECTIVES.values()) == set(showcase.SHOW)
+    assert tuple(kinds.KINDS) == tokenizer_settings.TOKENIZERS
+    assert [task_class(name).name for name in TASKS] == list(TASKS)

@@ -9,7 +9,8 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
 from data_pipelines.inspect.inspection import inspect, setting_of
-from data_pipelines.inspect.showcase import GREEN, OBJECTIVES, RED, prepare, show_masked, show_order, show_sides
+from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES, ORDER, SIDES
+from data_pipelines.inspect.showcase import GREEN, RED, SHOW, prepare
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.vocabulary_job import sample
@@ -23,9 +24,9 @@ UNITS = ("phrases", "entities")
 def test_an_objective_is_shown_on_records(objective, records, capsys):
     inspect(records, 2, 64, objective, "token", seed=0, check=False)
     shown = capsys.readouterr().out
-    says = {show_masked: "tokens hidden", show_sides: "writes: ", show_order: "none sees itself"}
-    assert shown.count(says[OBJECTIVES[objective].show]) >= 2
-    assert ("masking of 64 examples" in shown) == OBJECTIVES[objective].counts
+    says = {HIDDEN: "tokens hidden", SIDES: "writes: ", ORDER: "none sees itself"}
+    assert shown.count(says[OBJECTIVES[objective]]) >= 2
+    assert ("masking of 64 examples" in shown) == (OBJECTIVES[objective] == HIDDEN)
     if objective == "span_corruption":
         assert "<extra_id_0>" in shown
 
@@ -52,7 +53,7 @@ def test_text_is_coloured_for_a_terminal_only(records):
         op, tokens = prepare(name, setting)
         batch = next(iter(Batches(source, op, 8).once(1)))
         example = {key: value[0].numpy() for key, value in batch.items()}
-        plain, coloured = (OBJECTIVES[name].show(example, tokens, colours) for colours in (False, True))
+        plain, coloured = (SHOW[OBJECTIVES[name]](example, tokens, colours) for colours in (False, True))
         assert "\033" not in plain and GREEN in coloured
         assert (RED in coloured) or name == "permutation_lm"
 

@@ -16,13 +16,9 @@ from collections.abc import Iterable, Iterator
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import file_sha256, write_json
-from data_pipelines.finetuning.answer_span import AnswerSpan
 from data_pipelines.finetuning.first_pass import Found, gather
-from data_pipelines.finetuning.lists import Choose, Rank
-from data_pipelines.finetuning.tag import Tag
+from data_pipelines.finetuning.listing import TASKS, task_class
 from data_pipelines.finetuning.task import Settings, Task, columns_of
-from data_pipelines.finetuning.texts import Classify, Regress
-from data_pipelines.finetuning.translate import Translate
 from data_pipelines.pretraining import tasks_split
 from data_pipelines.pretraining.job import Report, default_num_shards
 from data_pipelines.records import folder as record_folder
@@ -33,7 +29,6 @@ from data_pipelines.records.workers import run_jobs
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 
-TASKS = {task.name: task for task in (Classify, Regress, Tag, AnswerSpan, Choose, Rank, Translate)}
 TOGETHER = 256  # examples that are tokenized in one call
 INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
@@ -53,7 +48,7 @@ def check(settings: Settings) -> None:
     ):
         if getattr(settings, name) < least:
             raise UsageError(f"--{name}={getattr(settings, name)}: must be at least {least}.")
-    task = TASKS[settings.task]
+    task = task_class(settings.task)
     if settings.labels and settings.labels_from:
         raise UsageError("--labels and --labels_from both name the labels; give one of them.")
     if (settings.labels or settings.labels_from) and not task.names_labels:
@@ -132,7 +127,7 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     check(settings)
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
-    task = TASKS[settings.task](settings, known_labels(settings))
+    task = task_class(settings.task)(settings, known_labels(settings))
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
     inputs = _paths(settings)
@@ -246,7 +241,7 @@ def write_part(
     settings: Settings, found: Found, lines: str, part: tuple[int, int], path: str, plan: str, progress
 ) -> None:
     """Makes one shard from one range of the checked examples, and says so beside it."""
-    task = TASKS[settings.task](settings, found.labels)
+    task = task_class(settings.task)(settings, found.labels)
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     features, counts = task.features(found.size), collections.Counter()
     with ShardWriter(path) as writer:

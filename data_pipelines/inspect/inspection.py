@@ -7,7 +7,8 @@ from tqdm import tqdm
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.inspect.labelled import inspect_labelled
-from data_pipelines.inspect.showcase import OBJECTIVES, Setting, prepare, show_masked
+from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES
+from data_pipelines.inspect.showcase import SHOW, Setting, prepare
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.pretraining.command import summary
 from data_pipelines.records.manifest import Manifest
@@ -33,18 +34,18 @@ def inspect(
     vocabulary = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary
     print(summary(manifest, data_dir))
     if manifest.settings.masking == "static":
-        op, tokens, show, counts = rename_classic(), vocabulary.tokens, show_masked, True
+        op, tokens, shown = rename_classic(), vocabulary.tokens, HIDDEN
         print(f"The masks of these records are their own; `--objective={objective}` does not apply.")
     else:
         op, tokens = prepare(objective, setting_of(manifest, vocabulary, wwm_replace_unit))
-        show, counts = OBJECTIVES[objective].show, OBJECTIVES[objective].counts
+        shown = OBJECTIVES[objective]
     batches = Batches(source, op, 64, seed)
     colours = sys.stdout.isatty()
     batch = next(iter(batches.once(1)))
     for row in range(min(num_examples, source.num_examples, 64)):
         print()
-        print(show({name: value[row].numpy() for name, value in batch.items()}, tokens, colours))
-    if counts:
+        print(SHOW[shown]({name: value[row].numpy() for name, value in batch.items()}, tokens, colours))
+    if shown == HIDDEN:
         print()
         print(statistics(batches, vocabulary, num_statistics))
 

@@ -1,11 +1,12 @@
 """What each objective does to records, by name, and how it is shown: the values of `inspect_data --objective`."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from data_pipelines.errors import DataError
+from data_pipelines.inspect.objectives import HIDDEN, ORDER, SIDES
 from data_pipelines.ops.compose import Op, compose
 from data_pipelines.ops.corruption import mask_tokens, mask_units, mask_whole_words
 from data_pipelines.ops.fragment import mask_fragment
@@ -51,21 +52,6 @@ class Setting:
         return list(range(len(self.vocabulary) + count - 1, len(self.vocabulary) - 1, -1))
 
 
-@dataclasses.dataclass(frozen=True)
-class Showcase:
-    """An objective on records: the op that makes its examples, and the lines that show one.
-
-    Attributes:
-        op: Setting -> op on parsed records.
-        show: (example without batch axis, tokens by id, colours) -> text.
-        counts: whether its examples have `mask_positions`, of which there are statistics.
-    """
-
-    op: Callable[[Setting], Op]
-    show: Callable[[Example, list[str], bool], str]
-    counts: bool = True
-
-
 def prepare(name: str, setting: Setting) -> tuple[Op, list[str]]:
     """The op of an objective, and the tokens by id, sentinels included.
 
@@ -79,7 +65,7 @@ def prepare(name: str, setting: Setting) -> tuple[Op, list[str]]:
             f"{', '.join(sorted(setting.features))}. Write records that mark such units, or take whole_words."
         )
     sentinels = [f"<extra_id_{i}>" for i in range(len(setting.sentinels))]
-    return OBJECTIVES[name].op(setting), [*setting.vocabulary.tokens, *reversed(sentinels)]
+    return globals()[name](setting), [*setting.vocabulary.tokens, *reversed(sentinels)]
 
 
 def show_masked(example: Example, tokens: list[str], colours: bool = False) -> str:
@@ -134,10 +120,6 @@ def _pair(op: Op, setting: Setting) -> Op:
     return compose(frame_pair(setting.vocabulary, setting.length), op)
 
 
-def _words(s: Setting) -> Op:
-    return _pair(mask_whole_words(*s.classic, replace_unit=s.replace_unit), s)
-
-
 def _joined(s: Setting, *noise: Op) -> Op:
     return compose(join_segments(s.length - 2, s.vocabulary[SEP]), *noise)
 
@@ -151,23 +133,56 @@ def _denoising(s: Setting, *noise: Op) -> Op:
     return _joined(s, *noise, frame_denoising(s.vocabulary, s.length))
 
 
-OBJECTIVES = {
-    "masked_lm": Showcase(lambda s: _pair(mask_tokens(*s.classic), s), show_masked),
-    "whole_words": Showcase(_words, show_masked),
-    "ngrams": Showcase(lambda s: _pair(mask_ngrams(*s.budget), s), show_masked),
-    "spans": Showcase(lambda s: _pair(mask_spans(*s.budget), s), show_masked),
-    "phrases": Showcase(lambda s: _pair(mask_units(s.vocabulary, "phrase_start", s.rate, s.num_predictions), s),
-                        show_masked),
-    "entities": Showcase(lambda s: _pair(mask_units(s.vocabulary, "entity_start", s.rate, s.num_predictions), s),
-                         show_masked),
-    "unilm": Showcase(lambda s: _pair(mask_token_ngrams(*s.budget), s), show_masked),
-    "mass": Showcase(lambda s: _joined(s, mask_fragment(s.vocabulary, s.length)), show_sides, counts=False),
-    "text_infilling": Showcase(lambda s: _denoising(s, infill_text(s.vocabulary[MASK])), show_sides, counts=False),
-    "sentence_permutation": Showcase(lambda s: _denoising(s, *_sentences(s)), show_sides, counts=False),
-    "bart": Showcase(lambda s: _denoising(s, *_sentences(s), infill_text(s.vocabulary[MASK])), show_sides,
-                     counts=False),
-    "span_corruption": Showcase(
-        lambda s: _joined(s, corrupt_spans(s.sentinels, s.vocabulary[SEP], s.length - 2, s.rate)), show_sides,
-        counts=False),
-    "permutation_lm": Showcase(lambda s: _pair(permute(s.num_predictions), s), show_order, counts=False),
-}  # fmt: skip
+def masked_lm(s: Setting) -> Op:
+    return _pair(mask_tokens(*s.classic), s)
+
+
+def whole_words(s: Setting) -> Op:
+    return _pair(mask_whole_words(*s.classic, replace_unit=s.replace_unit), s)
+
+
+def ngrams(s: Setting) -> Op:
+    return _pair(mask_ngrams(*s.budget), s)
+
+
+def spans(s: Setting) -> Op:
+    return _pair(mask_spans(*s.budget), s)
+
+
+def phrases(s: Setting) -> Op:
+    return _pair(mask_units(s.vocabulary, "phrase_start", s.rate, s.num_predictions), s)
+
+
+def entities(s: Setting) -> Op:
+    return _pair(mask_units(s.vocabulary, "entity_start", s.rate, s.num_predictions), s)
+
+
+def unilm(s: Setting) -> Op:
+    return _pair(mask_token_ngrams(*s.budget), s)
+
+
+def mass(s: Setting) -> Op:
+    return _joined(s, mask_fragment(s.vocabulary, s.length))
+
+
+def text_infilling(s: Setting) -> Op:
+    return _denoising(s, infill_text(s.vocabulary[MASK]))
+
+
+def sentence_permutation(s: Setting) -> Op:
+    return _denoising(s, *_sentences(s))
+
+
+def bart(s: Setting) -> Op:
+    return _denoising(s, *_sentences(s), infill_text(s.vocabulary[MASK]))
+
+
+def span_corruption(s: Setting) -> Op:
+    return _joined(s, corrupt_spans(s.sentinels, s.vocabulary[SEP], s.length - 2, s.rate))
+
+
+def permutation_lm(s: Setting) -> Op:
+    return _pair(permute(s.num_predictions), s)
+
+
+SHOW = {HIDDEN: show_masked, SIDES: show_sides, ORDER: show_order}

@@ -32,7 +32,7 @@ class RecordSettings:
         input_file: the files that the records were made from.
         language, read_as, packing, masking, masked_lm_prob, max_predictions_per_seq, segmenter, do_whole_word_mask,
             do_lower_case: of records for pretraining; see `pretraining.settings.Settings`.
-        task: of labelled records, one of `finetuning.job.TASKS`.
+        task: of labelled records, one of `finetuning.listing.TASKS`.
         label_names: the labels, in the order of their ids.
         texts_per_record: the texts that a record chooses from or ranks.
         bad_examples: the first examples that were left out, as messages.

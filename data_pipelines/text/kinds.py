@@ -8,6 +8,7 @@ from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTok
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
+from data_pipelines.text.tokenizer_settings import CHOICES, OPTIONS, OPTIONS_OF
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
@@ -81,24 +82,6 @@ def read_config(path: str) -> dict:
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
     return checked(value, path)
-
-
-OPTIONS = {
-    "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
-    "part_digits": bool, "num_sentinels": int, "segmenter": str,
-}  # fmt: skip
-CHOICES = {  # never a segmenter that runs code named in a file
-    "segmenter": ("none", "jieba", "presegmented"),
-    "words": ("punctuation", "blanks"),
-}
-OPTIONS_OF = {
-    "wordpiece": ("max_word_characters",),
-    "byte_bpe": ("add_prefix_space",),
-    "bpe": ("words",),
-    "sentencepiece": ("keep_accents", "clean", "part_digits", "num_sentinels"),
-    "characters": (),
-    "words": ("segmenter",),
-}
 
 
 def checked(value, source: str) -> dict:

@@ -1,0 +1,21 @@
+"""The values of `inspect_data --objective`, and how the examples of each are shown. Imports nothing heavy.
+
+`showcase` holds the functions of the same names that make them.
+"""
+
+HIDDEN, SIDES, ORDER = "hidden tokens", "encoder and decoder", "order of targets"
+OBJECTIVES = {
+    "masked_lm": HIDDEN,
+    "whole_words": HIDDEN,
+    "ngrams": HIDDEN,
+    "spans": HIDDEN,
+    "phrases": HIDDEN,
+    "entities": HIDDEN,
+    "unilm": HIDDEN,
+    "mass": SIDES,
+    "text_infilling": SIDES,
+    "sentence_permutation": SIDES,
+    "bart": SIDES,
+    "span_corruption": SIDES,
+    "permutation_lm": ORDER,
+}

@@ -1,0 +1,22 @@
+"""The kinds of tokenizers by name, and the settings that `tokenizer_config.json` may have for each. Imports nothing heavy.
+
+`kinds` holds the classes of the same names.
+"""
+
+OPTIONS = {
+    "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
+    "part_digits": bool, "num_sentinels": int, "segmenter": str,
+}  # fmt: skip
+CHOICES = {  # never a segmenter that runs code named in a file
+    "segmenter": ("none", "jieba", "presegmented"),
+    "words": ("punctuation", "blanks"),
+}
+OPTIONS_OF = {  # kind -> its settings beside `do_lower_case`
+    "wordpiece": ("max_word_characters",),
+    "byte_bpe": ("add_prefix_space",),
+    "bpe": ("words",),
+    "sentencepiece": ("keep_accents", "clean", "part_digits", "num_sentinels"),
+    "characters": (),
+    "words": ("segmenter",),
+}
+TOKENIZERS = tuple(OPTIONS_OF)
