@@ -51,7 +51,9 @@ def ours(text: str, vocabulary: str, language: str, settings: dict, folder: str)
     """One process makes all shards."""
     from data_pipelines.pretraining.job import Settings, create
 
-    create(Settings(text, vocabulary, language, **settings), os.path.join(folder, "records"))
+    create(
+        Settings(input_file=text, vocab_file=vocabulary, language=language, **settings), os.path.join(folder, "records")
+    )
 
 
 def reference(text: str, vocabulary: str, language: str, settings: dict, folder: str) -> None:

@@ -41,11 +41,17 @@ def our_pretraining(folder: str, size: str, corpus: str, steps: int) -> dict:
 
     records, run = f"{folder}/records", f"{folder}/pretrained"
     settings = Settings(
-        corpus, f"{folder}/{size}/backbone/vocab.txt", "en", True, True, max_seq_length=LENGTH, packing="full_sentences"
+        input_file=corpus,
+        vocab_file=f"{folder}/{size}/backbone/vocab.txt",
+        language="en",
+        do_lower_case=True,
+        do_whole_word_mask=True,
+        max_seq_length=LENGTH,
+        packing="full_sentences",
     )
     options = Options(
-        "roberta_wwm", run, size=size, data_dir=records, num_train_steps=steps, train_batch_size=BATCH, learning_rate=1e-4,
-        log_steps=steps, eval_steps=1, pack_rows=True,
+        system="roberta_wwm", model_dir=run, size=size, data_dir=records, num_train_steps=steps,
+        train_batch_size=BATCH, learning_rate=1e-4, log_steps=steps, eval_steps=1, pack_rows=True,
     )  # fmt: skip
 
     def work():

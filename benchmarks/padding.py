@@ -36,7 +36,17 @@ def records_of(path: str, language: str, packing: str, length: int, folder: str)
         with open(vocabulary, "w", encoding="utf-8") as file:
             file.write(train_wordpiece(open_corpus(path, language), 8000).text())
     output = os.path.join(folder, packing)
-    create(Settings(path, vocabulary, language, max_seq_length=length, packing=packing, num_shards=2), output)
+    create(
+        Settings(
+            input_file=path,
+            vocab_file=vocabulary,
+            language=language,
+            max_seq_length=length,
+            packing=packing,
+            num_shards=2,
+        ),
+        output,
+    )
     return RecordSource(output)
 
 

@@ -8,12 +8,10 @@ import sys
 import launch
 from launch.command import guarded
 
-HELPERS = ("command", "input_flags", "optimization_flags", "training_flags", "__main__")
-
 
 def verbs() -> list[str]:
     """All verbs: the modules of this folder that are commands."""
-    return [module.name for module in pkgutil.iter_modules(launch.__path__) if module.name not in HELPERS]
+    return [m.name for m in pkgutil.iter_modules(launch.__path__) if m.name not in ("command", "__main__")]
 
 
 def main() -> int:
@@ -35,8 +33,7 @@ def _main() -> int:
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(verbs())}."
         print(f"xmodels: unknown verb {verb!r}. {hint}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"launch.{verb}")
-    return module.COMMAND.main(module.run, arguments[1:])
+    return importlib.import_module(f"launch.{verb}").COMMAND.main(arguments[1:])
 
 
 if __name__ == "__main__":

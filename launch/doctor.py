@@ -2,26 +2,17 @@
 
 import sys
 
-from launch import finetune, pretrain
 from launch.command import Command
+from xmodels.jobs.options.doctor import Options
 
 COMMAND = Command(
-    "doctor",
+    Options,
     "Looks at machine, versions, data, checkpoint and folders before a training begins, and says of each fault its cause and "
     "what to change. Takes the flags of pretrain and finetune: put `doctor` in the place of the verb. Trains and writes nothing.",
     "xmodels doctor\n"
     "xmodels doctor --system=bert_wwm --size=small --data_dir=records --model_dir=run --train_batch_size=64\n"
     "xmodels doctor --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv --model_dir=classifier",
 )
-for command in (pretrain.COMMAND, finetune.COMMAND):
-    COMMAND.adopt(command)
-
-
-def run() -> None:
-    from xmodels.doctor.examine import examine
-
-    examine(COMMAND.given(), {command.name: command.defaults() for command in (pretrain.COMMAND, finetune.COMMAND)})
-
 
 if __name__ == "__main__":
-    sys.exit(COMMAND.main(run))
+    sys.exit(COMMAND.main())

@@ -48,7 +48,7 @@ def make_records(folder, vocabulary, **settings):
 
     values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 32} | settings
     values = {"max_predictions_per_seq": 6, "num_shards": 2} | values
-    create(Settings(str(ROOT / "samples/zh/corpus.txt"), vocabulary, **values), str(folder))
+    create(Settings(input_file=str(ROOT / "samples/zh/corpus.txt"), vocab_file=vocabulary, **values), str(folder))
     return str(folder)
 
 
@@ -78,7 +78,13 @@ def parallel_records(tmp_path_factory, zh_vocabulary):
     folder = tmp_path_factory.mktemp("parallel")
     lines = [s[:20] for s in (ROOT / "samples/zh/corpus.txt").read_text("utf-8").split("\n") if s][:200]
     (folder / "pairs.tsv").write_text("".join(f"{s}\t{s[::-1]}\n" for s in lines), "utf-8")
-    settings = Settings(str(folder / "pairs.tsv"), zh_vocabulary, "zh", packing="parallel", max_seq_length=32)
+    settings = Settings(
+        input_file=str(folder / "pairs.tsv"),
+        vocab_file=zh_vocabulary,
+        language="zh",
+        packing="parallel",
+        max_seq_length=32,
+    )
     create(settings, str(folder / "records"))
     return str(folder / "records")
 

@@ -41,8 +41,7 @@ DOORS = {
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
-    "launch": {"launch", "data_pipelines.errors", "data_pipelines.packings", "data_pipelines.paths", "xmodels.runs.preflight",
-               "xmodels.jobs.quiet", "xmodels.tasks.base.find"},
+    "launch": {"launch", "data_pipelines.errors", "data_pipelines.options", "xmodels.jobs.options", "xmodels.jobs.verbs"},
 }  # fmt: skip
 # The same inside data_pipelines: room -> the other rooms there. Files of its root are rooms of their own.
 INNER_DOORS = {
@@ -51,7 +50,14 @@ INNER_DOORS = {
     "files": set(),
     "packings": set(),
     "paths": {"errors"},
-    "options": {"errors", "packings", "corpora.reading"},
+    "options": {
+        "errors",
+        "packings",
+        "corpora.reading",
+        "finetuning.listing",
+        "inspect.objectives",
+        "text.tokenizer_settings",
+    },
     "corpora": {"errors", "text"},
     "text": {"errors", "corpora"},
     "ops": {"errors", "text"},

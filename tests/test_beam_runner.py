@@ -22,7 +22,7 @@ def beam():
 
 @pytest.fixture
 def settings(zh_vocabulary):
-    return Settings(SAMPLES, zh_vocabulary, "zh", num_shards=4, max_seq_length=64)
+    return Settings(input_file=SAMPLES, vocab_file=zh_vocabulary, language="zh", num_shards=4, max_seq_length=64)
 
 
 PROCESSES = "--direct_running_mode=multi_processing --direct_num_workers=2"
@@ -34,7 +34,15 @@ def test_a_pipeline_leaves_the_bytes_of_processes(tmp_path, beam, zh_vocabulary,
     text = pathlib.Path(SAMPLES).read_text(encoding="utf-8")
     corpus.write_text(text + "\n" + text[: text.index("\n\n", 3000) + 2], encoding="utf-8")
     settings = Settings(
-        str(corpus), zh_vocabulary, "zh", True, True, "jieba", deduplicate=deduplicate, num_shards=4, dupe_factor=2
+        input_file=str(corpus),
+        vocab_file=zh_vocabulary,
+        language="zh",
+        do_lower_case=True,
+        do_whole_word_mask=True,
+        segmenter="jieba",
+        deduplicate=deduplicate,
+        num_shards=4,
+        dupe_factor=2,
     )
     create(settings, str(tmp_path / "local"), num_workers=2)
     manifest = beam_runner.create(settings, str(tmp_path / "beam"), options=options)
@@ -59,7 +67,7 @@ def test_shards_that_are_whole_are_kept_by_whoever_goes_on(tmp_path, beam, setti
 def test_a_text_that_cannot_be_used_is_named_as_without_beam(tmp_path, beam, zh_vocabulary, deduplicate):
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"Fine.\n\n" * 100 + b"\xff\n\n" + b"Fine.\n\n" * 100)
-    settings = Settings(str(corpus), zh_vocabulary, deduplicate=deduplicate, num_shards=2)
+    settings = Settings(input_file=str(corpus), vocab_file=zh_vocabulary, deduplicate=deduplicate, num_shards=2)
     with pytest.raises(DataError, match="line 201: not valid UTF-8"):
         beam_runner.create(settings, str(tmp_path / "beam"))
     assert (tmp_path / "beam" / PLAN).exists() and not (tmp_path / "beam" / MANIFEST).exists()

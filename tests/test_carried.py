@@ -100,8 +100,8 @@ def test_micro_batches_are_refused(stream_records):
 
 def test_a_resumed_run_equals_an_uninterrupted_one(stream_records, tmp_path):
     options = Options(
-        "transformer_xl", str(tmp_path / "whole"), size="tiny", data_dir=stream_records, num_train_steps=6, train_batch_size=4,
-        eval_steps=2, save_checkpoints_steps=3,
+        system="transformer_xl", model_dir=str(tmp_path / "whole"), size="tiny", data_dir=stream_records, num_train_steps=6,
+        train_batch_size=4, eval_steps=2, save_checkpoints_steps=3,
     )  # fmt: skip
     means = pretrain(options)
     assert means["token_perplexity"] == pytest.approx(math.exp(means["loss"]))

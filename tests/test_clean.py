@@ -94,9 +94,9 @@ def test_the_manifest_says_how_the_text_was_cleaned(tmp_path, zh_vocabulary):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("<p>漢語，有趣。</p>\n我們學習漢語。\n好\n\n" * 30, encoding="utf-8")
     settings = Settings(
-        str(corpus),
-        zh_vocabulary,
-        "zh",
+        input_file=str(corpus),
+        vocab_file=zh_vocabulary,
+        language="zh",
         clean="traditional_to_simplified,html",
         min_sentence_chars=2,
         max_seq_length=32,

@@ -278,7 +278,7 @@ def test_help_shows_an_example_and_all_flags(verb, capsys):
     shown = capsys.readouterr().out
     module = importlib.import_module(f"launch.{verb}")
     assert f"xmodels {verb}" in shown and "Example:" in shown
-    flags = [name for _, names in module.COMMAND.sections for name in names]
+    flags = [option.shown for option in module.COMMAND.declared if not option.positional]
     assert flags and all(f"--{name}=" in shown for name in flags)
     assert all(len(line) <= 120 for line in shown.splitlines())
 

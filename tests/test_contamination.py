@@ -11,10 +11,11 @@ from rbloom import Bloom
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
+from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining import contamination
 from data_pipelines.pretraining.command import check_contamination
 from data_pipelines.pretraining.contamination import TestFile, check, compare, grams, report
-from launch.inspect_data import COMMAND, run
+from launch.inspect_data import COMMAND
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -69,8 +70,8 @@ def test_the_report_names_the_worst_examples_of_every_file(tmp_path, capsys):
     rows = [lines[3], sentence(rng), f"{lines[5][:60]} and then some quite other words"]
     (tmp_path / "test.tsv").write_text("\n".join(["label\ttext", *(f"0\t{row}" for row in rows)]))
     (tmp_path / "test.txt").write_text("short\n")
-    COMMAND.parse([f"--contamination={tmp_path}/test.*", f"--input_file={tmp_path}/corpus.txt", "--num_worst=2"])
-    run()
+    found = [f"--contamination={tmp_path}/test.*", f"--input_file={tmp_path}/corpus.txt", "--num_worst=2"]
+    assert COMMAND.main(found) == 0
     table, first, second, text = capsys.readouterr().out.strip().split("\n")
     assert (
         table.startswith(f"{tmp_path}/test.tsv: ") and "2 share a run, 1 share 80 % or more, 0 are too short" in table
@@ -81,7 +82,7 @@ def test_the_report_names_the_worst_examples_of_every_file(tmp_path, capsys):
 
 def test_the_corpus_of_records_is_found_by_their_manifest(records, capsys):
     tests = str(ROOT / "samples/zh/test.tsv")
-    check_contamination(tests, records, None, "en", "auto", None, None, 3)
+    check_contamination(Options(contamination=tests, data_dir=records, num_worst=3))
     assert "runs of 8 words stand in the corpus" in capsys.readouterr().out
 
 
@@ -101,5 +102,4 @@ def test_files_without_any_run_have_no_share():
 
 def test_a_command_forgets_the_flags_of_an_earlier_call():
     COMMAND.parse(["--data_dir=records", "--num_worst=7"])
-    COMMAND.parse(["--contamination=test.txt"])
-    assert COMMAND["data_dir"] is None and COMMAND["num_worst"] != 7 and COMMAND["contamination"] == "test.txt"
+    assert COMMAND.parse(["--contamination=test.txt"]) == Options(contamination="test.txt")

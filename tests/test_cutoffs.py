@@ -84,7 +84,11 @@ def zipf(tmp_path_factory):
 def records_of(folder, tokens, name):
     (folder / f"{name}.txt").write_text("".join(f"{token}\n" for token in tokens))
     settings = Settings(
-        str(folder / "text.txt"), str(folder / f"{name}.txt"), packing="stream", max_seq_length=32, tokenizer="words"
+        input_file=str(folder / "text.txt"),
+        vocab_file=str(folder / f"{name}.txt"),
+        packing="stream",
+        max_seq_length=32,
+        tokenizer="words",
     )
     create(settings, str(folder / name))
     return RecordSource(str(folder / name))

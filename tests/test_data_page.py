@@ -114,7 +114,12 @@ def run_here(function, jobs, num_workers, report, done=0):
 
 @pytest.fixture
 def settings(corpora):
-    return Settings(str(corpora / "documents.txt"), str(corpora / "vocab.txt"), num_shards=4, packing="doc_sentences")
+    return Settings(
+        input_file=str(corpora / "documents.txt"),
+        vocab_file=str(corpora / "vocab.txt"),
+        num_shards=4,
+        packing="doc_sentences",
+    )
 
 
 def test_shards_of_every_input_are_the_same_for_any_number_of_workers(corpora, tmp_path):
@@ -122,7 +127,10 @@ def test_shards_of_every_input_are_the_same_for_any_number_of_workers(corpora, t
     renamed = corpora / "renamed.csv"
     renamed.write_text((corpora / "reviews.csv").read_text().replace("review", "text"))
     chosen = Settings(
-        patterns.replace("reviews", "renamed"), str(corpora / "vocab.txt"), num_shards=3, packing="doc_sentences"
+        input_file=patterns.replace("reviews", "renamed"),
+        vocab_file=str(corpora / "vocab.txt"),
+        num_shards=3,
+        packing="doc_sentences",
     )
     one, two = (create(chosen, str(tmp_path / str(n)), n) for n in (1, 2))
     assert one.shards == two.shards and one.statistics == two.statistics
@@ -192,7 +200,7 @@ def test_a_killed_worker_is_one_line_and_resume_goes_on(settings, tmp_path, caps
 def test_a_mixture_that_repeats_is_not_deduplicated(corpora):
     patterns = f"{corpora}/sentences.txt:0.7,{corpora}/documents.txt:0.3"
     for way, error in (("repeat", True), ("stop", False)):
-        chosen = Settings(patterns, "vocab.txt", deduplicate="exact", when_exhausted=way)
+        chosen = Settings(input_file=patterns, vocab_file="vocab.txt", deduplicate="exact", when_exhausted=way)
         if error:
             with pytest.raises(UsageError, match="--when_exhausted=stop"):
                 chosen.check()

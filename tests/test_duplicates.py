@@ -124,7 +124,9 @@ def repeated(tmp_path_factory):
 def test_records_of_a_corpus_without_its_duplicates_do_not_depend_on_the_workers(tmp_path, repeated):
     made = []
     for num_workers in (1, 3):
-        settings = Settings(*repeated, deduplicate="near", num_shards=5, max_seq_length=64)
+        settings = Settings(
+            input_file=repeated[0], vocab_file=repeated[1], deduplicate="near", num_shards=5, max_seq_length=64
+        )
         manifest = create(settings, str(tmp_path / str(num_workers)), num_workers)
         assert manifest.statistics["documents"] == 200
         assert manifest.statistics["exact_duplicates_dropped"] == manifest.statistics["near_duplicates_dropped"] == 100
@@ -138,7 +140,7 @@ def test_records_of_a_corpus_without_its_duplicates_do_not_depend_on_the_workers
 def test_a_run_killed_in_either_pass_resumes_to_the_same_bytes(tmp_path, repeated, stop_at):
     corpus, vocabulary = repeated
     flags = [f"--input_file={corpus}", f"--vocab_file={vocabulary}", "--deduplicate=exact", "--num_shards=20"]
-    settings = Settings(corpus, vocabulary, deduplicate="exact", num_shards=20)
+    settings = Settings(input_file=corpus, vocab_file=vocabulary, deduplicate="exact", num_shards=20)
     create(settings, str(tmp_path / "whole"))
     folder = tmp_path / "killed"
     with subprocess.Popen([*COMMAND, *flags, f"--output_dir={folder}"], cwd=ROOT, stderr=subprocess.DEVNULL) as process:

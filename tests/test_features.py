@@ -76,7 +76,9 @@ def test_records_hold_features_of_the_glossary(packing):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_labelled_records_hold_features_of_the_glossary(task):
-    assert not undeclared(task_class(task)(Settings(task, "", ""), ["a", "b"]).features(3)), task
+    assert not undeclared(
+        task_class(task)(Settings(task=task, input_file="", vocab_file=""), ["a", "b"]).features(3)
+    ), task
 
 
 def test_networks_objectives_and_tasks_declare_features_of_the_glossary():

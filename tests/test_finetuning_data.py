@@ -57,7 +57,7 @@ def make(tmp_path, vocabulary, monkeypatch):
         path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
         folder = tmp_path / "records"
         manifest = finetuning_data.create(
-            Settings(task, **{"input_file": str(path), "vocab_file": vocabulary, "max_seq_length": 16} | settings),
+            Settings(task=task, **{"input_file": str(path), "vocab_file": vocabulary, "max_seq_length": 16} | settings),
             str(folder),
             overwrite=True,
         )
@@ -510,7 +510,7 @@ def bytes_of(folder):
 
 def test_records_do_not_depend_on_workers_and_stand_in_order(tmp_path, vocabulary):
     (tmp_path / "a.tsv").write_text(ROWS, encoding="utf-8")
-    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, num_shards=3)
+    settings = Settings(task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, num_shards=3)
     for workers in (1, 2):
         finetuning_data.create(settings, str(tmp_path / f"w{workers}"), workers)
     assert bytes_of(tmp_path / "w1") == bytes_of(tmp_path / "w2")
@@ -524,7 +524,9 @@ def test_records_do_not_depend_on_workers_and_stand_in_order(tmp_path, vocabular
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_tasks_share_the_work_and_leave_the_same_bytes(make, tmp_path, vocabulary, monkeypatch, order):
     _, folder = make("classify", "a.tsv", ROWS, num_shards=3)
-    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    settings = Settings(
+        task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, max_seq_length=16, num_shards=3
+    )
     monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
     shared = str(tmp_path / "shared")
     said = finetuning_data.create_share(settings, shared, str(order[0]), 2)
@@ -538,7 +540,9 @@ def test_tasks_share_the_work_and_leave_the_same_bytes(make, tmp_path, vocabular
 
 def test_folders_of_tasks_are_merged(make, tmp_path, vocabulary, monkeypatch):
     _, folder = make("classify", "a.tsv", ROWS, num_shards=3)
-    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    settings = Settings(
+        task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, max_seq_length=16, num_shards=3
+    )
     monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
     for index in range(2):
         finetuning_data.create_share(settings, str(tmp_path / f"task{index}"), str(index), 2)
@@ -556,7 +560,9 @@ def test_folders_of_tasks_are_merged(make, tmp_path, vocabulary, monkeypatch):
 )  # fmt: skip
 def test_tasks_that_cannot_be_are_refused(make, tmp_path, vocabulary, index, count, message):
     make("classify", "a.tsv", ROWS, num_shards=3)
-    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    settings = Settings(
+        task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, max_seq_length=16, num_shards=3
+    )
     with pytest.raises((UsageError, DataError), match=message):
         finetuning_data.create_share(settings, str(tmp_path / "shared"), index, count)
 
@@ -574,7 +580,9 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(make, tmp_path, vocabulary
             (tmp_path / f"cut/{name}.0a1b2c3d4e5f.partial").write_bytes(b"half")
         raise KeyboardInterrupt
 
-    settings = Settings("classify", str(tmp_path / "a.tsv"), vocabulary, max_seq_length=16, num_shards=3)
+    settings = Settings(
+        task="classify", input_file=str(tmp_path / "a.tsv"), vocab_file=vocabulary, max_seq_length=16, num_shards=3
+    )
     monkeypatch.setattr(finetuning_data, "run_jobs", stops)
     with pytest.raises(KeyboardInterrupt):
         finetuning_data.create(settings, str(tmp_path / "cut"))
@@ -640,7 +648,8 @@ PAGE_FILES = {
 
 
 def test_records_of_every_task_are_shown(make, tmp_path, capsys):
-    from data_pipelines.inspect.inspection import inspect
+    from data_pipelines.inspect.inspection import inspect_records
+    from data_pipelines.options.inspect_data import Options
 
     for task, name, text, flags, shown in [
         ("classify", "a.tsv", "label\ttext\ta\nx\tthe cat\t\ny\tdogs\t\n", {}, ["[x] the cat", "[y] dog ##s"]),
@@ -654,7 +663,7 @@ def test_records_of_every_task_are_shown(make, tmp_path, capsys):
         ("translate", "a.tsv", "the cat\t中国\n", {"text_column": "0", "text_pair_column": "1"}, ["the cat\n  → 中 国"]),
     ]:  # fmt: skip
         _, folder = make(task, name, text, **flags)
-        inspect(str(folder), 5, 100, "masked_lm", "token", 0, True)
+        inspect_records(Options(data_dir=str(folder), num_examples=5, verify=True))
         said = capsys.readouterr().out
         assert "are whole and as the manifest says" in said and f"for --task={task}" in said
         assert all(line in said for line in shown)
@@ -684,7 +693,11 @@ def test_the_page_names_every_feature_and_every_task():
     assert {line.split(" ")[0].removeprefix("--task=") for line in COMMANDS} == set(finetuning_data.TASKS)
     for task in finetuning_data.TASKS.values():
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{task.name}` |"))
-        names = set(task(Settings(task.name, "x", "y")).features(2)) - {"example_ids", "segment_lengths", "token_ids"}
+        names = set(task(Settings(task=task.name, input_file="x", vocab_file="y")).features(2)) - {
+            "example_ids",
+            "segment_lengths",
+            "token_ids",
+        }
         assert all(f"`{name}`" in row for name in names)
 
 
@@ -735,7 +748,9 @@ def test_answers_of_real_questions_come_back_from_their_tokens(tmp_path, zh_voca
 
     monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
     path = str(SHARED / "data/qa" / name)
-    settings = Settings("answer_span", path, zh_vocabulary, max_seq_length=256, on_bad_example="drop")
+    settings = Settings(
+        task="answer_span", input_file=path, vocab_file=zh_vocabulary, max_seq_length=256, on_bad_example="drop"
+    )
     manifest = finetuning_data.create(settings, str(tmp_path / "records"))
     questions, found, inside = list(read_squad(path)), set(), 0
     for record in read(tmp_path / "records"):
@@ -766,7 +781,9 @@ def test_records_feed_the_network_the_batches_of_the_table(tmp_path, zh_vocabula
     tokenizer = open_tokenizer(zh_vocabulary)
     for path, length in ((samples / "train.tsv", 32), (pair, 10)):
         folder = str(tmp_path / path.stem)
-        settings = Settings("classify", str(path), zh_vocabulary, max_seq_length=length, num_shards=2)
+        settings = Settings(
+            task="classify", input_file=str(path), vocab_file=zh_vocabulary, max_seq_length=length, num_shards=2
+        )
         finetuning_data.create(settings, folder)
         table, labels, num_texts = labelled_source(str(path), Columns(), tokenizer, length)
         recorded, same_labels, same_texts = labelled_source(folder, Columns(), tokenizer, length)

@@ -8,13 +8,13 @@ import pytest
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
-from data_pipelines.inspect.inspection import inspect, setting_of
+from data_pipelines.inspect.inspection import inspect_records, setting_of
 from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES, ORDER, SIDES
 from data_pipelines.inspect.showcase import GREEN, RED, SHOW, prepare
+from data_pipelines.options.inspect_data import Options
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.vocabulary_job import sample
-from launch import inspect_data
 from tests.invocation import invoke
 
 UNITS = ("phrases", "entities")
@@ -22,7 +22,7 @@ UNITS = ("phrases", "entities")
 
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name not in UNITS])
 def test_an_objective_is_shown_on_records(objective, records, capsys):
-    inspect(records, 2, 64, objective, "token", seed=0, check=False)
+    inspect_records(Options(data_dir=records, num_examples=2, num_statistics=64, objective=objective))
     shown = capsys.readouterr().out
     says = {HIDDEN: "tokens hidden", SIDES: "writes: ", ORDER: "none sees itself"}
     assert shown.count(says[OBJECTIVES[objective]]) >= 2
@@ -34,16 +34,12 @@ def test_an_objective_is_shown_on_records(objective, records, capsys):
 @pytest.mark.parametrize("objective", UNITS)
 def test_records_without_the_units_are_refused_in_one_line(objective, records):
     with pytest.raises(DataError, match="needs the feature `(phrase|entity)_start`"):
-        inspect(records, 2, 64, objective, "token", seed=0, check=False)
+        inspect_records(Options(data_dir=records, num_examples=2, num_statistics=64, objective=objective))
 
 
 def test_static_records_show_their_own_masks(static_records, capsys):
-    inspect(static_records, 1, 64, "spans", "token", seed=0, check=False)
+    inspect_records(Options(data_dir=static_records, num_examples=1, num_statistics=64, objective="spans"))
     assert "their own" in capsys.readouterr().out
-
-
-def test_the_flag_lists_every_objective():
-    assert list(OBJECTIVES) == inspect_data.OBJECTIVES
 
 
 def test_text_is_coloured_for_a_terminal_only(records):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from launch import optimization_flags
+from xmodels.jobs.options import training
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 from xmodels.training.optimizers.optimizers import (
     OPTIMIZERS,
@@ -213,6 +213,6 @@ def test_weight_decay_spares_what_is_excluded(name):
 
 
 def test_commands_offer_what_there_is():
-    assert list(OPTIMIZERS) == optimization_flags.OPTIMIZERS
-    assert list(SCHEDULES) == optimization_flags.SCHEDULES
+    assert tuple(OPTIMIZERS) == training.OPTIMIZERS
+    assert tuple(SCHEDULES) == training.SCHEDULES
     assert {number for kind in OPTIMIZERS.values() for number in kind.numbers} == set(NUMBERS)

@@ -34,7 +34,7 @@ def hashes(folder):
 
 def chinese(vocabulary, **settings):
     values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 64, "num_shards": 4}
-    return Settings(SAMPLES, vocabulary, **(values | settings))
+    return Settings(input_file=SAMPLES, vocab_file=vocabulary, **(values | settings))
 
 
 def examples_of(folder):
@@ -235,7 +235,7 @@ def test_bad_text_ends_the_run_with_the_data_exit_code_and_keeps_its_place(tmp_p
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"Fine.\n\n" * 100 + b"\xff\n\n" + b"Fine.\n\n" * 100)
     with pytest.raises(DataError, match="line 201: not valid UTF-8") as caught:
-        create(Settings(str(corpus), zh_vocabulary, num_shards=2), str(tmp_path / "records"))
+        create(Settings(input_file=str(corpus), vocab_file=zh_vocabulary, num_shards=2), str(tmp_path / "records"))
     assert caught.value.exit_code == 3 and str(corpus) in str(caught.value)
     assert not (tmp_path / "records" / MANIFEST).exists()
     assert not (tmp_path / "records" / "records-00000-of-00002.tfrecord").exists()
@@ -299,8 +299,8 @@ def test_the_statistics_of_a_corpus_that_can_be_counted_by_hand(tmp_path):
     (tmp_path / "corpus.txt").write_text("abc ac x.\n\n\n  b\n")  # [UNK] a ##c [UNK] . and b
     manifest = create(
         Settings(
-            str(tmp_path / "corpus.txt"),
-            str(tmp_path / "vocab.txt"),
+            input_file=str(tmp_path / "corpus.txt"),
+            vocab_file=str(tmp_path / "vocab.txt"),
             input_format="sentences",
             dupe_factor=3,
             max_seq_length=32,
@@ -377,7 +377,7 @@ def test_static_ngrams_hide_several_words_in_a_row_and_need_static_masking(tmp_p
 
     def runs(ngram):
         settings = Settings(
-            str(text), zh_vocabulary, "zh", masking="static", ngram=ngram, packing="sentence_order",
+            input_file=str(text), vocab_file=zh_vocabulary, language="zh", masking="static", ngram=ngram, packing="sentence_order",
             masked_lm_prob=0.3, max_predictions_per_seq=12, max_seq_length=40,
         )  # fmt: skip
         create(settings, str(tmp_path / f"records{ngram}"))
@@ -392,4 +392,4 @@ def test_static_ngrams_hide_several_words_in_a_row_and_need_static_masking(tmp_p
 
     assert runs(3) > runs(1) + 0.15
     with pytest.raises(UsageError, match="--ngram=3 shapes static masks only"):
-        Settings("x", "y", ngram=3).check()
+        Settings(input_file="x", vocab_file="y", ngram=3).check()

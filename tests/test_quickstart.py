@@ -9,6 +9,7 @@ import pytest
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from xmodels.jobs import quickstart, quickstart_report
+from xmodels.jobs.options.quickstart import Options
 
 
 def test_prose_keeps_sentences_and_drops_code_and_tables():
@@ -122,4 +123,4 @@ def test_a_step_that_fails_ends_the_street(tmp_path):
 def test_an_existing_folder_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(UsageError, match="exists"):
-        quickstart.quickstart("en", str(tmp_path), None)
+        quickstart.quickstart(Options(language="en", output_dir=str(tmp_path)))

@@ -10,7 +10,7 @@ from data_pipelines.errors import UsageError
 from tests.invocation import invoke
 from xmodels.runs.charts import MOST_POINTS, Chart, Curve, grid, smoothed, thinned
 from xmodels.runs.reading import read_run, seconds, state
-from xmodels.runs.report import report
+from xmodels.runs.report import write_report
 
 EVIL = "<script>alert('1')</script>$x_1$"
 
@@ -46,7 +46,7 @@ def test_report_of_a_killed_run_shows_curves_numbers_and_escaped_predictions(mak
     right, wrong = ["天", "天", "[MASK]"], [EVIL, "地", "[MASK]"]
     examples = [{"pieces": ["今 ", right, wrong, EVIL], "answers": {"label": ["体育", "音乐"]}}]
     folder = make_run(num_steps=40, samples=[(20, examples), (40, examples)])
-    path = report(folder)
+    path = write_report(folder)
     with open(path, encoding="utf-8") as file:
         text = file.read()
     assert text.count("<svg") == text.count("</svg>") == 5  # loss, accuracy, rate, speed, norms; nothing twice
@@ -74,7 +74,7 @@ def test_what_is_no_run_and_nowhere_to_write_are_refused(make_run, tmp_path, cap
     assert invoke("report", model_dir=tmp_path) == 2
     assert f"--model_dir={tmp_path}: holds no run" in capsys.readouterr().err
     with pytest.raises(UsageError, match="--output_file=report.html"):
-        report(f"{make_run('a')},{make_run('b')}")
+        write_report(f"{make_run('a')},{make_run('b')}")
 
 
 def test_state_tells_finished_running_and_killed_runs_apart(make_run, monkeypatch):

@@ -96,8 +96,8 @@ def full_records(tmp_path, zh_vocabulary):
         "\n\n".join(f"今天天气很好。\n我们去公园散步。\n第{i}天下雨了。" for i in "一二三四五六七八九十" * 12), "utf-8"
     )
     settings = Settings(
-        str(text), zh_vocabulary, "zh", do_whole_word_mask=True, segmenter="jieba", packing="full_sentences",
-        max_seq_length=40, max_predictions_per_seq=6,
+        input_file=str(text), vocab_file=zh_vocabulary, language="zh", do_whole_word_mask=True, segmenter="jieba",
+        packing="full_sentences", max_seq_length=40, max_predictions_per_seq=6,
     )  # fmt: skip
     folder = str(tmp_path / "full")
     pretraining_data.create(settings, folder)
@@ -123,7 +123,9 @@ def test_separators_inside_an_example_are_neither_hidden_nor_hide_the_bounds_of_
 
 
 def test_bert_says_which_packing_it_needs(full_records, small_config, tmp_path):
-    options = Options("bert", str(tmp_path / "run"), data_dir=full_records, model_config_file=small_config)
+    options = Options(
+        system="bert", model_dir=str(tmp_path / "run"), data_dir=full_records, model_config_file=small_config
+    )
     with pytest.raises(DataError, match="next_sentence_labels.*Make them with --packing=segment_pair"):
         pretrain(options)
     assert not (tmp_path / "run").exists()
@@ -131,7 +133,7 @@ def test_bert_says_which_packing_it_needs(full_records, small_config, tmp_path):
 
 def test_roberta_wwm_trains_on_full_sentences(full_records, small_config, tmp_path):
     options = Options(
-        "roberta_wwm", str(tmp_path / "run"), data_dir=full_records, model_config_file=small_config,
+        system="roberta_wwm", model_dir=str(tmp_path / "run"), data_dir=full_records, model_config_file=small_config,
         num_train_steps=150, train_batch_size=16, learning_rate=1e-2, num_warmup_steps=5, eval_steps=2,
     )  # fmt: skip
     means = pretrain(options)
@@ -141,8 +143,8 @@ def test_roberta_wwm_trains_on_full_sentences(full_records, small_config, tmp_pa
 def test_static_records_of_full_sentences_hold_google_s_layout(full_records, tmp_path, zh_vocabulary):
     vocabulary = Vocabulary.read(zh_vocabulary)
     settings = Settings(
-        str(tmp_path / "text.txt"), zh_vocabulary, "zh", packing="full_sentences", masking="static", max_seq_length=40,
-        max_predictions_per_seq=6,
+        input_file=str(tmp_path / "text.txt"), vocab_file=zh_vocabulary, language="zh", packing="full_sentences", masking="static",
+        max_seq_length=40, max_predictions_per_seq=6,
     )  # fmt: skip
     pretraining_data.create(settings, str(tmp_path / "static"))
     source = RecordSource(str(tmp_path / "static"))
@@ -156,4 +158,4 @@ def test_static_records_of_full_sentences_hold_google_s_layout(full_records, tmp
 
 def test_an_unknown_packing_is_refused():
     with pytest.raises(UsageError, match="--packing=pairs: unknown. Known: segment_pair"):
-        Settings("x", "y", packing="pairs").check()
+        Settings(input_file="x", vocab_file="y", packing="pairs").check()

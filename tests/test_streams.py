@@ -116,7 +116,8 @@ def test_records_of_dialogues_and_translations_are_read_as_such(tmp_path, zh_voc
     (tmp_path / "talk.txt").write_text("你好。\n你也好。\n再见。\n\n吃了吗？\n吃了。\n", "utf-8")
     (tmp_path / "pairs.tsv").write_text("今天很好\ta fine day\n你好\thello\n", "utf-8")
     for name, packing, widths in (("talk.txt", "dialogue", 3), ("pairs.tsv", "parallel", 2)):
-        settings = Settings(str(tmp_path / name), zh_vocabulary, "zh", packing=packing, max_seq_length=32)
+        source = {"input_file": str(tmp_path / name), "vocab_file": zh_vocabulary, "language": "zh"}
+        settings = Settings(**source, packing=packing, max_seq_length=32)
         manifest = pretraining_data.create(settings, str(tmp_path / packing))
         assert manifest.settings.read_as == packing
         source = RecordSource(str(tmp_path / packing))
@@ -127,17 +128,26 @@ def test_records_of_dialogues_and_translations_are_read_as_such(tmp_path, zh_voc
 def test_streams_stand_in_order_and_have_no_static_masks(tmp_path, zh_vocabulary):
     (tmp_path / "text.txt").write_text("\n\n".join("今天天气很好。\n我们去公园散步。" for _ in range(100)), "utf-8")
     settings = Settings(
-        str(tmp_path / "text.txt"), zh_vocabulary, "zh", True, True, "jieba", packing="stream", max_seq_length=16
+        input_file=str(tmp_path / "text.txt"),
+        vocab_file=zh_vocabulary,
+        language="zh",
+        do_lower_case=True,
+        do_whole_word_mask=True,
+        segmenter="jieba",
+        packing="stream",
+        max_seq_length=16,
     )
     pretraining_data.create(settings, str(tmp_path / "records"))
     source = RecordSource(str(tmp_path / "records"))
     ids = [source.parse(item[None])["token_ids"][0].numpy() for _, item in source.in_order()]
     assert len(ids) > 50 and all(a[-1] == b[0] for a, b in itertools.pairwise(ids))
-    options = Options("roberta_wwm", str(tmp_path / "run"), data_dir=str(tmp_path / "records"), size="tiny")
+    options = Options(
+        system="roberta_wwm", model_dir=str(tmp_path / "run"), data_dir=str(tmp_path / "records"), size="tiny"
+    )
     with pytest.raises(DataError, match="--packing=stream, which --system=roberta_wwm cannot frame"):
         pretrain(options)
     with pytest.raises(UsageError, match="--packing=stream does not fit"):
-        Settings("x", zh_vocabulary, packing="stream", masking="static").check()
+        Settings(input_file="x", vocab_file=zh_vocabulary, packing="stream", masking="static").check()
 
 
 def test_rows_of_a_batch_go_on_where_they_ended_and_an_epoch_holds_all(tmp_path, zh_vocabulary):
@@ -145,7 +155,12 @@ def test_rows_of_a_batch_go_on_where_they_ended_and_an_epoch_holds_all(tmp_path,
         "\n\n".join(f"今天{n}天气很好。\n我们去公园散步。" for n in "一二三四五六七八九" * 30), "utf-8"
     )
     settings = Settings(
-        str(tmp_path / "text.txt"), zh_vocabulary, "zh", packing="stream", max_seq_length=16, num_shards=3
+        input_file=str(tmp_path / "text.txt"),
+        vocab_file=zh_vocabulary,
+        language="zh",
+        packing="stream",
+        max_seq_length=16,
+        num_shards=3,
     )
     pretraining_data.create(settings, str(tmp_path / "records"))
     source = RecordSource(str(tmp_path / "records"))

@@ -28,12 +28,23 @@ def settings(tmp_path_factory):
     documents += documents[::5]
     (folder / "corpus.txt").write_text("\n".join(documents))
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, ".", *(f"w{i}" for i in range(200))]))
-    return Settings(str(folder / "corpus.txt"), str(folder / "vocab.txt"), num_shards=NUM_SHARDS, max_seq_length=32)
+    return Settings(
+        input_file=str(folder / "corpus.txt"),
+        vocab_file=str(folder / "vocab.txt"),
+        num_shards=NUM_SHARDS,
+        max_seq_length=32,
+    )
 
 
 @pytest.fixture(scope="module")
 def deduplicating(settings):
-    return Settings(settings.input_file, settings.vocab_file, "en", deduplicate="near", num_shards=NUM_SHARDS)
+    return Settings(
+        input_file=settings.input_file,
+        vocab_file=settings.vocab_file,
+        language="en",
+        deduplicate="near",
+        num_shards=NUM_SHARDS,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +179,9 @@ def test_two_tasks_that_end_at_once_agree(tmp_path, settings, alone, monkeypatch
 
 def test_shards_of_another_plan_are_refused(tmp_path, settings):
     create_share(settings, str(tmp_path / "records"), "0", 2)
-    other = Settings(settings.input_file, settings.vocab_file, num_shards=NUM_SHARDS, max_seq_length=40)
+    other = Settings(
+        input_file=settings.input_file, vocab_file=settings.vocab_file, num_shards=NUM_SHARDS, max_seq_length=40
+    )
     with pytest.raises(UsageError, match="max_seq_length: 32 then, 40 now"):
         create_share(other, str(tmp_path / "records"), "1", 2)
     create_share(other, str(tmp_path / "other"), "1", 2)

@@ -9,7 +9,8 @@ from conftest import ROOT
 
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import DataError
-from data_pipelines.inspect.inspection import inspect
+from data_pipelines.inspect.inspection import inspect_records
+from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
@@ -41,7 +42,10 @@ def made(request, tmp_path_factory):
     tokenizer = train_tokenizer(request.param, open_corpus(SAMPLES, "zh"), SIZES[request.param])
     values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 48}
     values |= {"max_predictions_per_seq": 8, "num_shards": 1}
-    create(Settings(SAMPLES, write_vocabulary(tokenizer, folder / "voc"), **values), str(folder / "records"))
+    create(
+        Settings(input_file=SAMPLES, vocab_file=write_vocabulary(tokenizer, folder / "voc"), **values),
+        str(folder / "records"),
+    )
     return tokenizer, str(folder / "records")
 
 
@@ -69,15 +73,7 @@ def test_words_of_several_pieces_are_marked_and_the_text_is_there(made):
 
 def test_inspection_shows_the_pieces(made, capsys):
     tokenizer, records = made
-    inspect(
-        records,
-        num_examples=1,
-        num_statistics=64,
-        objective="whole_words",
-        wwm_replace_unit="token",
-        seed=0,
-        check=True,
-    )
+    inspect_records(Options(data_dir=records, verify=True, num_examples=1, num_statistics=64))
     shown = capsys.readouterr().out
     assert tokenizer.vocabulary.tokens[tokenizer.vocabulary[MASK]] in shown and "tokens hidden" in shown
     assert "are hidden whole" in shown
@@ -103,7 +99,9 @@ def test_a_vocabulary_without_a_mask_is_refused_with_the_role_that_lacks(tmp_pat
     (tmp_path / "vocab.json").write_text(json.dumps(ids))
     (tmp_path / "merges.txt").write_bytes(tokenizer.files()["merges.txt"])
     with pytest.raises(DataError, match=r"has no mask token \(\[MASK\] or <mask>\)"):
-        settings = Settings(SAMPLES, str(tmp_path / "vocab.json"), language="zh", masking="static", num_shards=1)
+        settings = Settings(
+            input_file=SAMPLES, vocab_file=str(tmp_path / "vocab.json"), language="zh", masking="static", num_shards=1
+        )
         create(settings, str(tmp_path / "records"))
 
 
@@ -114,7 +112,7 @@ def test_bert_learns_on_byte_pairs_and_its_folder_tokenizes_alike(tmp_path):
     tokenizer = train_tokenizer("byte_bpe", open_corpus(SAMPLES, "zh"), 420)
     voc = write_vocabulary(tokenizer, tmp_path / "voc")
     values = {"language": "zh", "max_seq_length": 32, "max_predictions_per_seq": 5, "num_shards": 1}
-    create(Settings(SAMPLES, voc, **values), str(tmp_path / "records"))
+    create(Settings(input_file=SAMPLES, vocab_file=voc, **values), str(tmp_path / "records"))
     config = {
         "vocab_size": len(tokenizer.vocabulary), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
         "intermediate_size": 32, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu",
@@ -139,7 +137,10 @@ def test_a_stream_over_bytes_is_the_running_text(tmp_path):
     (tmp_path / "text.txt").write_text(text.replace(". ", ".\n"))
     tokenizer = train_tokenizer("byte_bpe", open_corpus(str(tmp_path / "text.txt"), "en"), 300)
     settings = Settings(
-        str(tmp_path / "text.txt"), write_vocabulary(tokenizer, tmp_path / "voc"), packing="stream", max_seq_length=512
+        input_file=str(tmp_path / "text.txt"),
+        vocab_file=write_vocabulary(tokenizer, tmp_path / "voc"),
+        packing="stream",
+        max_seq_length=512,
     )
     create(settings, str(tmp_path / "records"))
     source = RecordSource(str(tmp_path / "records"))

@@ -252,7 +252,9 @@ def test_parts_of_a_batch_are_counted_as_often_as_they_are_computed(monkeypatch)
     """The compiler counts the body of a loop once."""
     monkeypatch.setattr("xmodels.jobs.tpu_preflight.check_installed", lambda: None)
     monkeypatch.setattr("xmodels.jobs.tpu_preflight.compile_step", lambda *arguments: COST)
-    options = Options("bert", "v5e:1x1", vocab_size=500, max_seq_length=32, train_batch_size=4, max_compiles=1)
+    options = Options(
+        system="bert", topology="v5e:1x1", vocab_size=500, max_seq_length=32, train_batch_size=4, max_compiles=1
+    )
     report = preflight(dataclasses.replace(options, gradient_accumulation_steps=2), config_of(systems.load("bert")))
     assert report.cost.flops == 2 * COST.flops and report.cost.bytes_accessed == 2 * COST.bytes_accessed
     assert report.cost.memory == COST.memory
@@ -277,7 +279,7 @@ def test_the_compiler_says_what_it_refuses(tmp_path):
 
 def small_options(name, **numbers):
     sizes = {"vocab_size": 500, "max_seq_length": 32, "max_predictions_per_seq": 6}
-    return Options(name, "v5e:2x4", train_batch_size=16, max_compiles=1, **sizes, **numbers)
+    return Options(system=name, topology="v5e:2x4", train_batch_size=16, max_compiles=1, **sizes, **numbers)
 
 
 def test_micro_batches_are_not_for_jax(monkeypatch, capsys):

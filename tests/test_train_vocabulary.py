@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import UsageError
+from data_pipelines.options.train_vocabulary import Options
 from data_pipelines.text import words
 from data_pipelines.text.kinds import KINDS, open_tokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer
@@ -199,19 +200,21 @@ JOB = {"language": "en", "input_format": "auto", "do_lower_case": None, "min_fre
 def test_the_command_writes_files_that_open_again(english, tmp_path, capsys, kind, name, files):
     target = tmp_path / "out" / name
     job = {**JOB, "input_file": english, "output_file": str(target), "tokenizer": kind, "vocab_size": SIZES[kind]}
-    train_vocabulary(**job)
+    train_vocabulary(Options(**job))
     assert sorted(p.name for p in (target if target.is_dir() else target.parent).iterdir()) == files
     output = capsys.readouterr().out
     assert "entries from 1 file(s)" in output and "a word" in output and "entries never used" in output
     tokenizer = open_tokenizer(str(target), "auto" if name != "my.txt" else kind)
     assert tokenizer.kind == kind and len(tokenizer.vocabulary) <= SIZES[kind]
     with pytest.raises(UsageError, match="exists. Choose another name or add --overwrite"):
-        train_vocabulary(**job)
+        train_vocabulary(Options(**job))
 
 
 def test_a_name_that_does_not_fit_the_kind_is_refused_before_the_work(english, tmp_path):
     job = {**JOB, "input_file": english, "vocab_size": 300}
     with pytest.raises(UsageError, match=r"--output_file=.*vocab.txt: a vocabulary of --tokenizer=byte_bpe is a file"):
-        train_vocabulary(**job, tokenizer="byte_bpe", output_file=str(tmp_path / "vocab.txt"))
+        train_vocabulary(Options(**job, tokenizer="byte_bpe", output_file=str(tmp_path / "vocab.txt")))
     with pytest.raises(UsageError, match="Chinese words need their segmenter"):
-        train_vocabulary(**{**job, "language": "zh"}, tokenizer="words", output_file=str(tmp_path / "vocab.txt"))
+        train_vocabulary(
+            Options(**{**job, "language": "zh"}, tokenizer="words", output_file=str(tmp_path / "vocab.txt"))
+        )

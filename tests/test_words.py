@@ -200,6 +200,12 @@ def test_records_hold_the_units_and_the_manifest_their_lexicons(tmp_path, zh_voc
 
 
 def test_units_do_not_go_with_static_masks(tmp_path, zh_vocabulary):
-    settings = Settings(SAMPLES, zh_vocabulary, "zh", masking="static", phrase_lexicon=lexicon(tmp_path, "我们"))
+    settings = Settings(
+        input_file=SAMPLES,
+        vocab_file=zh_vocabulary,
+        language="zh",
+        masking="static",
+        phrase_lexicon=lexicon(tmp_path, "我们"),
+    )
     with pytest.raises(UsageError, match="--masking=static"):
         create(settings, str(tmp_path / "records"))

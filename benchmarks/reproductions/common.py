@@ -24,7 +24,7 @@ def run(verb: str, *arguments: str, **flags) -> None:
     print(f"xmodels {verb} {' '.join(given)}", flush=True)
     module = importlib.import_module(f"launch.{verb}")
     try:
-        code = module.COMMAND.main(module.run, given)
+        code = module.COMMAND.main(given)
     except SystemExit as stop:
         code = stop.code
     if code:

@@ -64,7 +64,12 @@ def make_records(text: Text, length: int, folder: str) -> tuple[str, str]:
             if part == "train" and not os.path.isdir(vocabulary):
                 _write_vocabulary(text, path, vocabulary)
             settings = Settings(
-                path, vocabulary, input_format="sentences", packing="stream", max_seq_length=length, num_shards=1
+                input_file=path,
+                vocab_file=vocabulary,
+                input_format="sentences",
+                packing="stream",
+                max_seq_length=length,
+                num_shards=1,
             )
             create(settings, records)
         found.append(records)
@@ -103,7 +108,7 @@ def train(system: str, config, records: str, held_out: str, steps: int, rows: in
         json.dump({"model": system, "config": config.to_json()}, file)
     pretrain(
         Options(
-            system, run, data_dir=records, eval_data_dir=held_out, model_config_file=path, num_train_steps=steps,
+            system=system, model_dir=run, data_dir=records, eval_data_dir=held_out, model_config_file=path, num_train_steps=steps,
             num_warmup_steps=steps // 20, train_batch_size=rows, seed=seed, log_steps=200,
             eval_every=steps, eval_steps=20, save_checkpoints_steps=500,
             distribution_strategy="one_device", **TRAINING,

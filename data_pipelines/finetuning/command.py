@@ -5,6 +5,7 @@ import sys
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.task import Settings
+from data_pipelines.options.create_finetuning_data import Options
 from data_pipelines.pretraining.command import bar
 from data_pipelines.records.manifest import Manifest
 
@@ -12,18 +13,17 @@ RARE = 0.1  # of the share that a label had if all were equally frequent
 LISTED = 12  # labels
 
 
-def create_finetuning_data(
-    output_dir: str, num_workers: int, resume: bool, overwrite: bool, task_index: str | None = None,
-    num_tasks: int | None = None, **settings,
-) -> Manifest | None:  # fmt: skip
-    """Writes records and prints what they hold; see `launch/create_finetuning_data.py` for the arguments.
+def create_finetuning_data(options: Options) -> Manifest | None:
+    """Writes records and prints what they hold.
 
     Returns None from a task that leaves work to others.
     """
+    output_dir, resume, overwrite = options.output_dir, options.resume, options.overwrite
+    task_index, num_tasks, num_workers = options.task_index, options.num_tasks, options.num_workers
     shared = task_index is not None or num_tasks is not None
     if shared and overwrite:
         raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
-    progress, chosen = None, Settings(**settings)
+    progress, chosen = None, Settings.of(vars(options))
 
     def report(done: int, total: int) -> None:
         nonlocal progress

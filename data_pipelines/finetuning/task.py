@@ -10,6 +10,7 @@ import numpy as np
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.features import Feature
+from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
 from data_pipelines.text.framing import shorten
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
@@ -18,32 +19,14 @@ from data_pipelines.text.vocabulary import UNKNOWN
 Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Everything that shapes the records; the fields are the flags of `create_finetuning_data`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(RecordOptions):
+    """Everything that shapes the records."""
 
-    task: str
-    input_file: str
-    vocab_file: str
-    tokenizer: str = "auto"
-    do_lower_case: bool | None = None
-    target_file: str | None = None
-    text_column: str | None = None
-    text_pair_column: str | None = None
-    label_column: str | None = None
-    labels: str | None = None
-    labels_from: str | None = None
-    tag_scheme: str = "bio"
-    max_seq_length: int = 128
-    on_long_text: str | None = None
-    max_query_length: int = 64
-    doc_stride: int = 128
-    num_choices: int = 0
-    list_size: int = 0
-    long_lists: str = "split"
-    on_bad_example: str = "fail"
-    num_shards: int = 0
-    random_seed: int = 12345
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Settings":
+        """The settings among other values."""
+        return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
     def columns(self) -> Columns:
         return Columns(self.text_column, self.text_pair_column, self.label_column)

@@ -10,6 +10,7 @@ from data_pipelines.inspect.labelled import inspect_labelled
 from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES
 from data_pipelines.inspect.showcase import SHOW, Setting, prepare
 from data_pipelines.ops.classic import rename_classic
+from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining.command import summary
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
@@ -18,17 +19,16 @@ from data_pipelines.text.kinds import read_tokenizer
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
 
-def inspect(
-    data_dir: str, num_examples: int, num_statistics: int, objective: str, wwm_replace_unit: str, seed: int, check: bool
-) -> None:
-    """Prints all of it; see `launch/inspect_data.py` for the arguments."""
+def inspect_records(options: Options) -> None:
+    """Prints examples of records and statistics of their masking, and with `verify` whether their files are whole."""
+    data_dir, objective = options.data_dir, options.objective
     manifest = Manifest.read(data_dir)
-    if check:
+    if options.verify:
         with tqdm(total=sum(s.bytes for s in manifest.shards), desc="verify", unit="B", unit_scale=True) as progress:
             verify(data_dir, manifest, deep=True, progress=progress.update)
         print(f"All {len(manifest.shards)} shard(s) are whole and as the manifest says.")
     if manifest.settings.task:
-        inspect_labelled(data_dir, manifest, num_examples)
+        inspect_labelled(data_dir, manifest, options.num_examples)
         return
     source = RecordSource(data_dir, manifest)
     vocabulary = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary
@@ -37,17 +37,17 @@ def inspect(
         op, tokens, shown = rename_classic(), vocabulary.tokens, HIDDEN
         print(f"The masks of these records are their own; `--objective={objective}` does not apply.")
     else:
-        op, tokens = prepare(objective, setting_of(manifest, vocabulary, wwm_replace_unit))
+        op, tokens = prepare(objective, setting_of(manifest, vocabulary, options.wwm_replace_unit))
         shown = OBJECTIVES[objective]
-    batches = Batches(source, op, 64, seed)
+    batches = Batches(source, op, 64, options.seed)
     colours = sys.stdout.isatty()
     batch = next(iter(batches.once(1)))
-    for row in range(min(num_examples, source.num_examples, 64)):
+    for row in range(min(options.num_examples, source.num_examples, 64)):
         print()
         print(SHOW[shown]({name: value[row].numpy() for name, value in batch.items()}, tokens, colours))
     if shown == HIDDEN:
         print()
-        print(statistics(batches, vocabulary, num_statistics))
+        print(statistics(batches, vocabulary, options.num_statistics))
 
 
 def setting_of(manifest: Manifest, vocabulary: Vocabulary, replace_unit: str = "token") -> Setting:

@@ -9,6 +9,8 @@ from data_pipelines.corpora.language import language_warning
 from data_pipelines.corpora.reading import report as reading_report
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import UsageError
+from data_pipelines.options import inspect_data
+from data_pipelines.options.create_pretraining_data import Options
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
 from data_pipelines.pretraining import job as pretraining_data
@@ -30,14 +32,18 @@ def checked_language(corpus: Corpus) -> Corpus:
     return corpus
 
 
-def create_pretraining_data(
-    output_dir: str, num_workers: int, resume: bool, overwrite: bool, dupe_factor: int | None, masking: str,
-    task: str | None = None, num_tasks: int | None = None, runner: str = "local", beam_options: str = "", **settings,
-) -> Manifest | None:  # fmt: skip
-    """Writes records and prints what they hold; see `launch/create_pretraining_data.py` for the arguments.
+def create_pretraining_data(options: Options) -> Manifest | None:
+    """Writes records and prints what they hold.
 
     Returns None from a task that leaves work to others.
     """
+    output_dir, resume, overwrite, runner = options.output_dir, options.resume, options.overwrite, options.runner
+    task, num_tasks, num_workers, beam_options = (
+        options.task,
+        options.num_tasks,
+        options.num_workers,
+        options.beam_options,
+    )
     shared = task is not None or num_tasks is not None
     if shared and overwrite:
         raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
@@ -47,8 +53,8 @@ def create_pretraining_data(
         raise UsageError(f"--num_workers={num_workers}: with --runner=beam the pipeline's options say how many.")
     if beam_options and runner != "beam":
         raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
-    passes = dupe_factor if dupe_factor is not None else 10 if masking == "static" else 1
-    chosen = Settings(dupe_factor=passes, masking=masking, **settings)
+    passes = options.dupe_factor if options.dupe_factor is not None else 10 if options.masking == "static" else 1
+    chosen = Settings.of({**vars(options), "dupe_factor": passes})
     chosen.check()
     corpus = checked_language(chosen.open_corpus())
     progress = None
@@ -75,11 +81,9 @@ def create_pretraining_data(
     return made
 
 
-def check_contamination(
-    test_files: str, data_dir: str | None, input_file: str | None, language: str, input_format: str,
-    text_column: str | None, text_pair_column: str | None, num_worst: int,
-) -> None:  # fmt: skip
-    """Prints how much of test files stands in a corpus; see `launch/inspect_data.py` for the arguments."""
+def check_contamination(options: inspect_data.Options) -> None:
+    """Prints how much of test files stands in a corpus."""
+    input_file, data_dir = options.input_file, options.data_dir
     if not input_file:
         if not data_dir:
             raise UsageError(
@@ -87,11 +91,14 @@ def check_contamination(
             )
         made = Settings.of(Manifest.read(data_dir).settings.to_json())
     else:
-        made = Settings(input_file, "", language, input_format=input_format)
+        made = Settings(
+            input_file=input_file, vocab_file="", language=options.language, input_format=options.input_format
+        )
     corpus = made.open_corpus()
+    columns = Columns(options.text_column, options.text_pair_column)
     with bar(corpus.num_bytes, "contamination") as progress:
-        files = contamination.check(test_files, corpus, Columns(text_column, text_pair_column), progress.update)
-    print(contamination.report(files, num_worst))
+        files = contamination.check(options.contamination, corpus, columns, progress.update)
+    print(contamination.report(files, options.num_worst))
 
 
 def summary(manifest: Manifest, folder: str) -> str:

@@ -8,6 +8,7 @@ from data_pipelines.corpora.corpus import Corpus, open_corpus
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
+from data_pipelines.options.create_pretraining_data import RecordOptions
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.stages import clean
@@ -15,45 +16,11 @@ from data_pipelines.text import words
 from data_pipelines.text.lexicon import Lexicon
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """Everything that shapes the records; the fields are the flags of `create_pretraining_data`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(RecordOptions):
+    """Everything that shapes the records."""
 
-    input_file: str
-    vocab_file: str
-    language: str = "en"
-    do_lower_case: bool | None = None
-    do_whole_word_mask: bool = False
-    segmenter: str = "none"
-    lexicon: str = ""
-    phrase_lexicon: str = ""
-    entity_lexicon: str = ""
-    input_format: str = "auto"
-    text_field: str | None = None
-    target_field: str | None = None
-    target_file: str | None = None
-    on_bad_text: str = "fail"
-    when_exhausted: str = "repeat"
-    clean: str = ""
-    min_sentence_chars: int = 0
-    min_document_chars: int = 0
-    deduplicate: str = "none"
-    near_duplicate_threshold: float = 0.8
-    near_duplicate_ngram: int = 5
-    near_duplicate_seed: int = 1
-    packing: str = "segment_pair"
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    short_seq_prob: float = 0.1
-    ngram: int = 1
-    favor_shorter_ngram: bool = True
-    wwm_replace_unit: str = "token"
     dupe_factor: int = 1
-    masking: str = "dynamic"
-    num_shards: int = 0
-    random_seed: int = 12345
-    tokenizer: str = "auto"
 
     @property
     def unit_lexicons(self) -> dict[str, str]:

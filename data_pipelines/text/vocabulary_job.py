@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
+from data_pipelines.options import inspect_data
+from data_pipelines.options.train_vocabulary import Options
 from data_pipelines.pretraining.command import bar, checked_language
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.manifest import Manifest
@@ -20,31 +22,38 @@ REPORT_BYTES = 5_000_000  # of text that the report on a new vocabulary reads
 PLACES = 16  # of a larger corpus, from which a report takes its text
 
 
-def train_vocabulary(
-    input_file: str, output_file: str, language: str, input_format: str, tokenizer: str, vocab_size: int,
-    do_lower_case: bool | None, min_frequency: int | None, overwrite: bool, target_file: str | None = None,
-    segmenter: str | None = None, **reading,
-) -> None:  # fmt: skip
-    """Trains and writes a vocabulary; see `launch/train_vocabulary.py` for the arguments."""
+def train_vocabulary(options: Options) -> Tokenizer:
+    """Trains a vocabulary, writes it, and says how it fits; returns its tokenizer."""
+    output_file, tokenizer, segmenter = options.output_file, options.tokenizer, options.segmenter
     as_folder = not os.path.splitext(output_file)[1]
     if not as_folder:
         check_form(output_file, tokenizer, "output_file")
     elif tokenizer == "wordpiece" and not os.path.isdir(output_file):
         as_folder = False  # a plain name is a file, as it always was
-    if tokenizer == "words" and (segmenter or language == "zh") and not as_folder:
+    if tokenizer == "words" and (segmenter or options.language == "zh") and not as_folder:
         raise UsageError(
             f"--output_file={output_file}: {'words' if segmenter else 'Chinese words'} need their segmenter remembered beside "
             "them; name a folder, without an ending."
         )
     places = _places(output_file, tokenizer, as_folder)
     for path in places.values():
-        if os.path.exists(path) and not overwrite:
+        if os.path.exists(path) and not options.overwrite:
             raise UsageError(f"--output_file={output_file}: {path} exists. Choose another name or add --overwrite.")
-    corpus = checked_language(open_corpus(input_file, language, input_format, Reading(**reading), target_file))
+    corpus = checked_language(
+        open_corpus(
+            options.input_file, options.language, options.input_format, Reading.of(vars(options)), options.target_file
+        )
+    )
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
         trained = train_tokenizer(
-            tokenizer, corpus, vocab_size, do_lower_case, min_frequency, progress.update, segmenter
+            tokenizer,
+            corpus,
+            options.vocab_size,
+            options.do_lower_case,
+            options.min_frequency,
+            progress.update,
+            segmenter,
         )
         progress.update(progress.total - progress.n)
     contents = trained.files()
@@ -57,10 +66,11 @@ def train_vocabulary(
         os.replace(f"{path}.partial", path)
     size = len(trained.vocabulary)
     print(f"{output_file}: {size:,} entries from {corpus.num_files:,} file(s) read as {corpus.layout}.")
-    if size < vocab_size:
-        least = "" if tokenizer == "sentencepiece" else f" that occur {min_frequency or 2} times"
-        print(f"Fewer than --vocab_size={vocab_size}: the text has no more pieces{least}.")
+    if size < options.vocab_size:
+        least = "" if tokenizer == "sentencepiece" else f" that occur {options.min_frequency or 2} times"
+        print(f"Fewer than --vocab_size={options.vocab_size}: the text has no more pieces{least}.")
     print_report(trained, corpus, REPORT_BYTES)
+    return trained
 
 
 def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
@@ -77,22 +87,20 @@ def _places(output_file: str, kind: str, as_folder: bool) -> dict[str, str]:
     return {names[0]: output_file}
 
 
-def report_vocabulary(
-    vocab_file: str, data_dir: str | None, input_file: str | None, language: str, input_format: str,
-    tokenizer: str = "auto", do_lower_case: bool | None = None, text_field: str | None = None, megabytes: float = 5.0,
-) -> None:  # fmt: skip
-    """Prints how a vocabulary fits a corpus; see `launch/inspect_data.py` for the arguments."""
-    opened = open_tokenizer(vocab_file, tokenizer, do_lower_case)
+def report_vocabulary(options: inspect_data.Options) -> None:
+    """Prints how a vocabulary fits a corpus."""
+    vocab_file, input_file, language = options.vocab_file, options.input_file, options.language
+    opened = open_tokenizer(vocab_file, options.tokenizer, options.do_lower_case)
     if input_file:
-        corpus = open_corpus(input_file, language, input_format, Reading(language, text_field))
-    elif data_dir:
-        corpus = Settings.of(Manifest.read(data_dir).settings.to_json()).open_corpus()
+        corpus = open_corpus(input_file, language, options.input_format, Reading(language, options.text_field))
+    elif options.data_dir:
+        corpus = Settings.of(Manifest.read(options.data_dir).settings.to_json()).open_corpus()
     else:
         raise UsageError("--vocab_file: name the text with --input_file, or records made from it with --data_dir.")
     checked_language(corpus)
     case = "lower-cased" if opened.do_lower_case else "cased"
     print(f"{vocab_file}: {len(opened.vocabulary):,} entries of --tokenizer={opened.kind}, {case}.")
-    print_report(opened, corpus, int(megabytes * 1e6))
+    print_report(opened, corpus, int(options.megabytes * 1e6))
 
 
 def print_report(tokenizer: Tokenizer, corpus: Corpus, num_bytes: int) -> None:

@@ -4,16 +4,11 @@ import dataclasses
 import types
 from typing import Any
 
+from data_pipelines.options.declaration import REQUIRED, options_of
+from xmodels.jobs.options import finetune, pretrain
+
 PRETRAIN, FINETUNE = "pretrain", "finetune"
-OF_FINETUNING = (
-    "train_file",
-    "eval_file",
-    "test_file",
-    "random_init",
-    "text_column",
-    "label_column",
-    "num_train_epochs",
-)
+OF_PRETRAINING, OF_FINETUNING = ({o.name: o.default for o in options_of(verb.Options)} for verb in (pretrain, finetune))
 
 
 @dataclasses.dataclass
@@ -46,17 +41,13 @@ class Case:
     num_parameters: int | None = None
 
 
-def case_of(given: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> Case:
-    """The case that the flags on the command line describe.
-
-    Args:
-        given: flags on the command line.
-        defaults: of all flags of each command, by its name.
-    """
-    job = FINETUNE if any(name in given for name in OF_FINETUNING) else None
+def case_of(given: dict[str, Any]) -> Case:
+    """The case that the options given describe, those of `pretrain` or of `finetune`."""
+    job = FINETUNE if given.keys() & (OF_FINETUNING.keys() - OF_PRETRAINING.keys()) else None
     if job is None and "init_checkpoint" in given and "system" not in given:
         job = FINETUNE
     if job is None and any(name in given for name in ("system", "data_dir", "input_file")):
         job = PRETRAIN
-    every = {name: value for values in defaults.values() for name, value in values.items()}
-    return Case(types.SimpleNamespace(**{**every, **defaults.get(job, {}), **given}), job)
+    every = {**OF_PRETRAINING, **OF_FINETUNING, **(OF_PRETRAINING if job == PRETRAIN else {})}
+    unset = {name: None if default is REQUIRED else default for name, default in every.items()}
+    return Case(types.SimpleNamespace(**unset | given), job)

@@ -5,12 +5,13 @@ What needs no TensorFlow comes first. What a training checks too is checked by t
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.options.declaration import given
 from xmodels.doctor import labels, machine, network, records, room, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
+from xmodels.jobs.options.doctor import Options
 from xmodels.jobs.quiet import quiet_start
 
 ENVIRONMENT = [
@@ -53,19 +54,15 @@ class Unwell(ReportedError):
         self.exit_code = problems[0].exit_code
 
 
-def examine(given: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> list[Finding]:
+def examine(options: Options) -> list[Finding]:
     """Prints a line for every check.
-
-    Args:
-        given: the flags on the command line, those of `pretrain` or `finetune`.
-        defaults: of all flags of both commands, by the name of the command.
 
     Raises:
         Unwell: with the exit code of the first problem.
     """
     began = time.monotonic()
     found = []
-    for finding in all_findings(case_of(given, defaults)):
+    for finding in all_findings(case_of(given(options))):
         print(finding, flush=True)
         found.append(finding)
     if any(finding.status == PROBLEM for finding in found):

@@ -6,6 +6,7 @@ import shutil
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels import systems
+from xmodels.jobs.options.average_checkpoints import Options
 from xmodels.models.folder import assign, model_class, read_json, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
@@ -34,8 +35,9 @@ def put_in_place(model_dir: str, learner, last: int) -> str:
     return told
 
 
-def average_checkpoints(model_dir: str, last: int, output_dir: str) -> None:
-    """Writes the mean of the last states of a run as a model folder; arguments as in `launch/average_checkpoints.py`."""
+def average_checkpoints(options: Options) -> str:
+    """Writes the mean of the last states of a run as a model folder; returns its path."""
+    model_dir, last, output_dir = options.model_dir, options.last, options.output_dir
     states = _states(model_dir)
     if len(states) < last:
         raise CheckpointError(
@@ -58,6 +60,7 @@ def average_checkpoints(model_dir: str, last: int, output_dir: str) -> None:
     )
     os.replace(partial, output_dir)
     say(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
+    return output_dir
 
 
 def _states(model_dir: str) -> list[str]:

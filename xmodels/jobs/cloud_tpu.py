@@ -1,6 +1,5 @@
 """Rents a Cloud TPU, runs a command of xmodels on all its hosts, and begins anew when it is taken away."""
 
-import dataclasses
 import os
 import re
 import shlex
@@ -8,6 +7,7 @@ import subprocess
 import tempfile
 
 from data_pipelines.errors import UsageError
+from xmodels.jobs.options.cloud_tpu import Options
 from xmodels.tpu import gcloud, gke
 from xmodels.tpu.gcloud import Job
 from xmodels.tpu.job import CloudError, Keeper, run
@@ -17,38 +17,17 @@ from xmodels.tpu.slices import RentedSlice
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The flags of `xmodels cloud_tpu ACTION`."""
-
-    accelerator_type: str
-    zone: str
-    project: str
-    name: str = "xmodels"
-    bucket: str | None = None
-    spot: bool = False
-    runtime_version: str | None = None
-    service_account: str | None = None
-    command: str | None = None
-    restarts: int = 10
-    poll_seconds: int = 60
-    lines: int = 100
-    gke: bool = False
-    image: str | None = None
-    dry_run: bool = True
-
-
-def cloud_tpu(action: str, options: Options) -> None:
+def cloud_tpu(options: Options) -> None:
     """Prints the commands of an action, or with dry_run=False runs them.
 
     Raises:
         UsageError: a flag cannot work. CloudError: gcloud failed. JobFailed: the job did; carries its exit code.
     """
-    job = _job(action, options)
+    action, job = options.action, _job(options)
     if options.gke:
         print(gke.manifest(job, options.image or "IMAGE", options.restarts), end="")
     elif options.dry_run:
-        _show(action, job, options)
+        _show(job, options)
     elif action == "submit":
         with tempfile.TemporaryDirectory() as folder:
             files = os.path.join(folder, gcloud.PACKAGE), os.path.join(folder, gcloud.SCRIPT)
@@ -63,11 +42,11 @@ def cloud_tpu(action: str, options: Options) -> None:
         print(run({"create": gcloud.create, "delete": gcloud.delete}[action](job)), end="")
 
 
-def _job(action: str, options: Options) -> Job:
+def _job(options: Options) -> Job:
     arguments = tuple(shlex.split(options.command or ""))
     if not NAME.fullmatch(options.name):
         raise UsageError(f"--name={options.name}: must be small letters, digits and hyphens, and begin with a letter.")
-    if not arguments and (action == "submit" or options.gke):
+    if not arguments and (options.action == "submit" or options.gke):
         raise UsageError(
             "--command: missing; what xmodels shall do on the hosts, such as 'pretrain --system=bert ...'."
         )
@@ -79,8 +58,9 @@ def _job(action: str, options: Options) -> Job:
     )  # fmt: skip
 
 
-def _show(action: str, job: Job, options: Options) -> None:
+def _show(job: Job, options: Options) -> None:
     """Prints what would be run, as a shell would take it."""
+    action = options.action
     if action != "submit":
         make = {"create": gcloud.create, "delete": gcloud.delete, "logs": lambda job: gcloud.logs(job, options.lines)}
         _print(f"{action}:", make[action](job))

@@ -4,11 +4,13 @@ import dataclasses
 
 from xmodels import systems
 from xmodels.conversion import convert
+from xmodels.jobs.options.convert_checkpoint import Options
 
 
-def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool) -> None:
-    """Converts, and with `check` compares the outputs of both checkpoints on one batch."""
-    loaded = convert.load(source, allow_pickle)
+def convert_checkpoint(options: Options) -> None:
+    """Converts, and with `verify` compares the outputs of both checkpoints on one batch."""
+    source, target = options.source, options.target
+    loaded = convert.load(source, options.allow_pickle)
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
     convert.save(loaded, target)
@@ -23,6 +25,6 @@ def convert_checkpoint(source: str, target: str, check: bool, allow_pickle: bool
         print(
             f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."
         )
-    if check:
-        for name, difference in convert.verify(source, target, allow_pickle).items():
+    if options.verify:
+        for name, difference in convert.verify(source, target, options.allow_pickle).items():
             print(f"  largest difference of {name}: {difference:.3g}")

@@ -6,35 +6,34 @@ import os
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
+from data_pipelines.options.declaration import given
 from xmodels.export.translator import is_translator
 from xmodels.jobs.language_modelling.network import is_causal
+from xmodels.jobs.options.evaluate import Options
 from xmodels.jobs.predict import check_output, load_predictor
 from xmodels.tasks.base import find
 from xmodels.tasks.base.run import TASK_FILE, task_of
 
 
-def evaluate(task: str, given: dict, options: dict):
+def evaluate(options: Options) -> dict:
     """Scores a run; returns the scores.
 
-    Args:
-        task: a folder of `xmodels/tasks`; `auto` for what the run was trained for.
-        given: the flags on the command line. One that the task does not take is an error.
-        options: all flags. The task gets those that its `evaluate` names.
+    The task gets the options that its `evaluate` names; another one that is given is an error.
     """
-    task = run_task(options["model_dir"]) if task == "auto" else task
+    task = run_task(options.model_dir) if options.task == "auto" else options.task
     function = function_of(task)
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
     known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["output_file"]
-    for name in given:
+    for name in given(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
-    check_output(options["output_file"])
-    values = {name: options[name] for name in parameters if name != "predictor"}
+    check_output(options.output_file)
+    values = {name: getattr(options, name) for name in parameters if name != "predictor"}
     if "predictor" in parameters:
-        values["predictor"] = load_predictor(options["model_dir"])
+        values["predictor"] = load_predictor(options.model_dir)
     scores = function(**values)
-    if options["output_file"]:
-        write_json(options["output_file"], scores)
+    if options.output_file:
+        write_json(options.output_file, scores)
     return scores
 
 

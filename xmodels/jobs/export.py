@@ -6,13 +6,19 @@ from data_pipelines.errors import UsageError
 from xmodels.export import exporter, text_generator, text_translator
 from xmodels.export.generator import continues_texts
 from xmodels.export.translator import is_translator
+from xmodels.jobs.options.export_model import Options
 from xmodels.tasks.base.run import TASK_FILE
 
 
-def export_model(
-    model_dir: str, export_dir: str, serving_ops: str, overwrite: bool, num_beams: int | None, length_penalty: float | None
-) -> None:  # fmt: skip
-    """Exports a run; arguments as in `launch/export_model.py`."""
+def export_model(options: Options) -> str:
+    """Exports a run; returns the folder."""
+    model_dir, export_dir, serving_ops, overwrite = (
+        options.model_dir,
+        options.export_dir,
+        options.serving_ops,
+        options.overwrite,
+    )
+    num_beams, length_penalty = options.num_beams, options.length_penalty
     if is_translator(model_dir):
         beam = {"num_beams": num_beams or 4, "length_penalty": 0.6 if length_penalty is None else length_penalty}
         done = text_translator.export(model_dir, export_dir, serving_ops, overwrite, **beam)
@@ -25,3 +31,4 @@ def export_model(
     print(f"{export_dir}: SavedModel {done.answers} ({serving_ops} ops); README.md there says how to serve it.")
     if done.largest_difference is not None:
         print(f"  largest difference from the run's own answers: {done.largest_difference:.2g}")
+    return export_dir

@@ -7,18 +7,19 @@ import keras
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion import convert
 from xmodels.jobs import devices, dry_run, step_options
 from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.finetuning_rates import optimization_of, say_rates
 from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.step_options import StepOptions
+from xmodels.jobs.options.finetune import Options
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs import report as run_report
 from xmodels.runs.memory_check import check_room
+from xmodels.runs.report import write_report
 from xmodels.runs.samples import sampler
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Data, Reader
@@ -33,89 +34,12 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import say
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
-STRUCTURAL = (
-    "task",
-    "init_checkpoint",
-    "random_init",
-    "train_file",
-    "data_dir",
-    "tasks",
-    "questions_per_task",
-    "held_out",
-    "ponder_weight",
-    "max_seq_length",
-    "seed",
-    "optimizer",
-    "auxiliary_lm_weight",
-    "length_buckets",
-    "tokens_per_batch",
-    "layerwise_lr_decay",
-    "gradual_unfreezing",
-    *step_options.STRUCTURAL,
-)
+STRUCTURAL = structural(Options)
 ORIGINS = {
     "num_train_steps": "num_train_epochs",
     "num_warmup_steps": "warmup_proportion",
     "do_lower_case": "checkpoint",
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Options(StepOptions):
-    """The flags of `xmodels finetune`. What None stands for depends on the network (`Finetuning.defaults`)."""
-
-    init_checkpoint: str
-    model_dir: str
-    train_file: str | None = None
-    data_dir: str | None = None
-    task: str = "classify"
-    random_init: bool = False
-    vocab_file: str | None = None
-    do_lower_case: bool | None = None
-    eval_file: str | None = None
-    test_file: str | None = None
-    text_column: str | None = None
-    text_pair_column: str | None = None
-    label_column: str | None = None
-    tasks: str | None = None
-    questions_per_task: int | None = None
-    held_out: float = 0.0
-    model_config_file: str | None = None
-    ponder_weight: float = 0.01
-    max_seq_length: int = 128
-    length_buckets: str | None = None
-    tokens_per_batch: int | None = None
-    num_train_epochs: float = 3.0
-    train_batch_size: int = 32
-    auxiliary_lm_weight: float | None = None
-    learning_rate: float | None = None
-    warmup_proportion: float | None = None
-    optimizer: str | None = None
-    lr_schedule: str | None = None
-    weight_decay: float | None = None
-    adam_beta1: float | None = None
-    adam_beta2: float | None = None
-    adam_epsilon: float | None = None
-    momentum: float | None = None
-    min_lr_ratio: float = 0.0
-    lr_power: float = 1.0
-    layerwise_lr_decay: float = 1.0
-    gradual_unfreezing: float = 0.0
-    log_steps: int = 50
-    log_norms_steps: int = 0
-    profile_steps: str | None = None
-    save_checkpoints_steps: int = 500
-    keep_checkpoint_max: int = 2
-    resume: str = "auto"
-    distribution_strategy: str = "auto"
-    num_virtual_devices: int = 0
-    use_tpu: bool = False
-    tpu: str | None = None
-    tpu_zone: str | None = None
-    gcp_project: str | None = None
-    jit_compile: str | bool = "auto"
-    seed: int = 12345
-    dry_run: bool = False
 
 
 def finetune(options: Options) -> dict[str, float]:
@@ -221,7 +145,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     }
     run_folder.write_model_card(options.model_dir, task.title, facts, results)
     run_folder.write_results(options.model_dir, num_steps, kept_step, results)
-    run_report.write(options.model_dir)
+    say(f"Report: {write_report(options.model_dir)}")
     say(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
 
@@ -322,6 +246,6 @@ def _learner(
         learner = Learner(
             strategy, backbone, objective, optimization.make_optimizer(), batches.zeros(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy), options.memory,
+            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
         )  # fmt: skip
         return learner, task, batches

@@ -1,5 +1,6 @@
 """Continues prompts with the network of a run, or translates them where that is what it learnt."""
 
+import dataclasses
 import json
 import os
 
@@ -9,38 +10,44 @@ from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
 from xmodels.export.generator import Generator
 from xmodels.export.translator import Translator, is_translator
+from xmodels.jobs.options.generate import Options
 
 DRAWS, GREEDY = {"temperature": 1.0, "top_k": 40}, {"temperature": 0.0, "top_k": 0}  # where nothing else is said
 
+SETTINGS = tuple(field.name for field in dataclasses.fields(Decoding) if field.name in Options.__dataclass_fields__)
 
-def generate(
-    model_dir: str, prompt: str | None, input_file: str | None, max_new_tokens: int | None, num_samples: int, seed: int,
-    output_file: str | None, overwrite: bool, batch_size: int, **settings,
-) -> None:  # fmt: skip
-    """Prints or writes continuations; arguments as in `launch/generate.py`, `settings` those of `Decoding`."""
+
+def generate(options: Options) -> list[str]:
+    """Prints or writes continuations, and returns them."""
+    prompt, input_file, output_file = options.prompt, options.input_file, options.output_file
     if (prompt is None) == (input_file is None):
         raise UsageError("Give either --prompt or --input_file.")
-    if output_file and os.path.exists(output_file) and not overwrite:
+    if output_file and os.path.exists(output_file) and not options.overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    kind = Translator if is_translator(model_dir) else Generator
-    decoding = decoding_of(settings, DRAWS if kind is Generator else GREEDY)
-    if num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
-        raise UsageError(f"--num_samples={num_samples}: beam search and --temperature=0 find the same text every time.")
+    kind = Translator if is_translator(options.model_dir) else Generator
+    decoding = decoding_of({name: getattr(options, name) for name in SETTINGS}, DRAWS if kind is Generator else GREEDY)
+    if options.num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
+        raise UsageError(
+            f"--num_samples={options.num_samples}: beam search and --temperature=0 find the same text every time."
+        )
     prompts = [prompt] if input_file is None else lines_of(input_file)
-    generator = kind.load(model_dir)
-    asked = [each for each in prompts for _ in range(num_samples)]
+    generator = kind.load(options.model_dir)
+    asked = [each for each in prompts for _ in range(options.num_samples)]
     with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:
-        limit = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-        found = generator.generate(asked, decoding, seed=seed, batch_size=batch_size, progress=progress.update, **limit)
+        limit = {} if options.max_new_tokens is None else {"max_new_tokens": options.max_new_tokens}
+        found = generator.generate(
+            asked, decoding, seed=options.seed, batch_size=options.batch_size, progress=progress.update, **limit
+        )
     if output_file:
         with open(f"{output_file}.partial", "w", encoding="utf-8") as file:
             for text, more in zip(asked, found, strict=True):
                 file.write(json.dumps({"prompt": text, "continuation": more}, ensure_ascii=False) + "\n")
         os.replace(f"{output_file}.partial", output_file)
         print(f"{output_file}: {len(found):,} texts.")
-        return
+        return found
     for number, (text, more) in enumerate(zip(asked, found, strict=True)):
         print(f"{'-' * 20}\n" * bool(number) + f"{text}▸{more}")
+    return found
 
 
 def decoding_of(settings: dict, defaults: dict) -> Decoding:

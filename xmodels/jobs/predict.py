@@ -8,6 +8,7 @@ import tempfile
 
 from data_pipelines.errors import UsageError
 from xmodels.conversion import convert
+from xmodels.jobs.options.predict import Options
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import Predictor, Question
@@ -39,22 +40,22 @@ def check_output(path: str | None, flag: str = "output_file") -> None:
         raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")
 
 
-def predict(
-    model_dir: str, text: str | None, text_pair: str | None, input_file: str | None, text_column: str | None,
-    text_pair_column: str | None, output_file: str | None, overwrite: bool, batch_size: int,
-) -> None:  # fmt: skip
-    """Answers one text or a file; arguments as in `launch/predict.py`.
+def predict(options: Options) -> list[dict | None]:
+    """Answers one text or a file, and returns the answers as they stand in JSON lines.
 
     A blank line of a .txt file gets an empty row, so that rows stay the lines of the file.
     """
+    text, input_file, output_file = options.text, options.input_file, options.output_file
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
-    if output_file and os.path.exists(output_file) and not overwrite:
+    if output_file and os.path.exists(output_file) and not options.overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
     check_output(output_file)
-    predictor = load_predictor(model_dir)
-    inputs = predictor.inputs(Question(text, text_pair, input_file, text_column, text_pair_column))
-    found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], batch_size))
+    predictor = load_predictor(options.model_dir)
+    inputs = predictor.inputs(
+        Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
+    )
+    found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], options.batch_size))
     predictions = [None if asked is None else next(found) for asked in inputs]
     if text is not None:
         print("\n".join(predictor.shown(inputs[0], predictions[0])))
@@ -63,6 +64,8 @@ def predict(
     else:
         for asked, prediction in zip(inputs, predictions, strict=True):
             print("" if asked is None else predictor.line(asked, prediction))
+    pairs = zip(inputs, predictions, strict=True)
+    return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
 def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> None:

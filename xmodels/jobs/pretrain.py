@@ -12,6 +12,7 @@ import tensorflow as tf
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.files import write_json
 from data_pipelines.ops.compose import compose
+from data_pipelines.options.declaration import structural
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
@@ -19,12 +20,12 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
 from xmodels.jobs.language_modelling.measures import of_training
-from xmodels.jobs.step_options import StepOptions
+from xmodels.jobs.options.pretrain import Options
 from xmodels.jobs.system_settings import own_options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs import report as run_report
 from xmodels.runs.memory_check import check_room
+from xmodels.runs.report import write_report
 from xmodels.runs.samples import sampler
 from xmodels.training.devices import distribution
 from xmodels.training.devices.workers import Workers
@@ -35,68 +36,7 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import say, scores
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
-STRUCTURAL = (
-    "system", "set", "mixer", "max_seq_length", "max_predictions_per_seq", "wwm_replace_unit", "seed", "optimizer",
-    "init_checkpoint", "length_buckets", "tokens_per_batch", "pack_rows", "pack_row_length", "layerwise_lr_decay",
-    *step_options.STRUCTURAL,
-)  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Options(StepOptions):
-    """The flags of `xmodels pretrain`; None keeps the recipe's number."""
-
-    system: str
-    model_dir: str
-    size: str = "base"
-    set: str | None = None
-    data_dir: str | None = None
-    input_file: str | None = None
-    vocab_file: str | None = None
-    eval_data_dir: str | None = None
-    model_config_file: str | None = None
-    mixer: str | None = None
-    init_checkpoint: str | None = None
-    max_seq_length: int | None = None
-    max_predictions_per_seq: int | None = None
-    wwm_replace_unit: str = "token"
-    num_train_steps: int | None = None
-    train_batch_size: int | None = None
-    learning_rate: float | None = None
-    num_warmup_steps: int | None = None
-    optimizer: str | None = None
-    lr_schedule: str | None = None
-    weight_decay: float | None = None
-    adam_beta1: float | None = None
-    adam_beta2: float | None = None
-    adam_epsilon: float | None = None
-    momentum: float | None = None
-    min_lr_ratio: float | None = None
-    lr_power: float | None = None
-    layerwise_lr_decay: float | None = None
-    save_checkpoints_steps: int = 1000
-    log_steps: int = 100
-    eval_steps: int = 100
-    eval_every: int = 1000
-    keep_checkpoint_max: int = 2
-    resume: str = "auto"
-    distribution_strategy: str = "auto"
-    num_virtual_devices: int = 0
-    use_tpu: bool = False
-    tpu: str | None = None
-    tpu_zone: str | None = None
-    gcp_project: str | None = None
-    jit_compile: str | bool = "auto"
-    on_corrupt_shard: str = "fail"
-    length_buckets: str | None = None
-    tokens_per_batch: int | None = None
-    pack_rows: bool = False
-    pack_row_length: int | None = None
-    log_norms_steps: int = 0
-    profile_steps: str | None = None
-    seed: int = 12345
-    average_checkpoints: int = 0
-    dry_run: bool = False
+STRUCTURAL = structural(Options)
 
 
 def pretrain(options: Options) -> dict[str, float]:
@@ -206,7 +146,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     results = {**means, "unigram_baseline": baseline}
     run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
     run_folder.write_results(options.model_dir, recipe.num_steps, state.step, means)
-    run_report.write(options.model_dir)
+    say(f"Report: {write_report(options.model_dir)}")
     say(f"Network, heads and vocabulary: {path}")
     return means
 
@@ -251,7 +191,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping)
         learner = Learner(
             strategy, backbone, objective, recipe.make_optimizer(), batches.zeros(), recipe.clip_norm, options.seed,
-            distribution.compiles(options.jit_compile, strategy), options.memory,
+            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
         )  # fmt: skip
     return learner, batches
 

@@ -19,6 +19,7 @@ import time
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.text.sentences import split_english
+from xmodels.jobs.options.quickstart import Options
 from xmodels.jobs.quiet import quiet_start
 from xmodels.training.watching.progress import duration, read_log
 
@@ -74,13 +75,13 @@ PLANS = {
 }  # fmt: skip
 
 
-def quickstart(language: str, output_dir: str, samples_dir: str | None) -> None:
-    """Runs all steps; see `launch/quickstart.py` for the arguments."""
-    plan = PLANS[language]
+def quickstart(options: Options) -> None:
+    """Runs all steps."""
+    plan, output_dir = PLANS[options.language], options.output_dir or f"quickstart-{options.language}"
     if os.path.isdir(output_dir) and os.listdir(output_dir):
         raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
     os.makedirs(output_dir, exist_ok=True)
-    Street(plan, output_dir, time.monotonic()).walk(samples_dir)
+    Street(plan, output_dir, time.monotonic()).walk(options.samples_dir)
 
 
 @dataclasses.dataclass

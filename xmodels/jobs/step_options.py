@@ -1,41 +1,28 @@
 """How a training command computes its steps: the flags that all of them share, and what these mean."""
 
-import dataclasses
-
 import keras
 
 from data_pipelines.errors import UsageError
+from xmodels.jobs.options.training import PrecisionOptions
 from xmodels.training.devices.distribution import num_gpus
 from xmodels.training.step.learner import Memory
 from xmodels.training.watching.progress import say
 
 POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-STRUCTURAL = ("mixed_precision", "ema_decay")  # a state of the one does not fit the other
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StepOptions:
-    """Flags of `launch/step_flags.py`; None keeps the number of the system."""
-
-    mixed_precision: str = "none"
-    gradient_accumulation_steps: int = 1
-    rematerialize: bool = False
-    clip_norm: float | None = None
-    ema_decay: float = 0.0
-    max_skipped_steps: int = 20
-
-    @property
-    def memory(self) -> Memory:
-        return Memory(self.gradient_accumulation_steps, self.rematerialize, self.ema_decay)
+def memory_of(options: PrecisionOptions) -> Memory:
+    """What a step does to need less memory."""
+    return Memory(options.gradient_accumulation_steps, options.rematerialize, options.ema_decay)
 
 
-def set_precision(options: StepOptions) -> None:
+def set_precision(options: PrecisionOptions) -> None:
     """Sets the policy of the layers that are made from now on."""
     keras.config.set_dtype_policy(POLICIES[options.mixed_precision])
     warn_of_precision(options)
 
 
-def warn_of_precision(options: StepOptions) -> None:
+def warn_of_precision(options: PrecisionOptions) -> None:
     """Says so where the devices gain nothing from a precision."""
     if options.mixed_precision == "float16" and not num_gpus():
         say(
@@ -44,7 +31,7 @@ def warn_of_precision(options: StepOptions) -> None:
         )
 
 
-def check_batch_size(options: StepOptions, batch_size: int, replicas: int) -> None:
+def check_batch_size(options: PrecisionOptions, batch_size: int, replicas: int) -> None:
     """Raises a UsageError unless the batch can be shared by the devices, and cut into parts."""
     parts = options.gradient_accumulation_steps
     if batch_size % (replicas * parts):

@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
+from xmodels.jobs.options.tpu_preflight import Options
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.jobs.tpu_preflight_jax import compile_batch
-from xmodels.jobs.tpu_step import Options, make_learner, recipe_of
+from xmodels.jobs.tpu_step import make_learner, recipe_of
 from xmodels.models.backbone import ModelConfig
 from xmodels.tpu.bounds import Bounds, Cost, bounds
 from xmodels.tpu.chips import GIB, Topology

@@ -18,7 +18,7 @@ from xmodels.tpu.compiler import DoesNotCompile
 
 
 def compile_batch(options, config: ModelConfig | None, rows: int, level: int | None) -> Cost:
-    """Compiles the step of `tpu_step.Options` for `rows` examples a device.
+    """Compiles the step of `xmodels tpu_preflight` for `rows` examples a device.
 
     Raises:
         As `compiler.compile_step`; DoesNotCompile also says that the step cannot be built on JAX.
@@ -34,7 +34,8 @@ def compile_batch(options, config: ModelConfig | None, rows: int, level: int | N
 
 def _answer(question: Mapping) -> Mapping:
     from xmodels import systems
-    from xmodels.jobs.tpu_step import Options, precision, recipe_of
+    from xmodels.jobs.options.tpu_preflight import Options
+    from xmodels.jobs.tpu_step import precision, recipe_of
     from xmodels.tpu.jax_program import compiled
 
     options, config = Options(**question["options"]), question["config"]

@@ -1,7 +1,6 @@
 """What is compiled for a TPU: network, objective, optimizer and a row of zeros, made without records."""
 
 import contextlib
-import dataclasses
 
 import keras
 import numpy as np
@@ -16,33 +15,13 @@ from data_pipelines.pretraining.layouts import dynamic_features
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
+from xmodels.jobs.options.tpu_preflight import Options
 from xmodels.jobs.system_settings import network_config, own_options
 from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.step.learner import Learner, Memory
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The flags of `xmodels tpu_preflight`; None keeps the recipe's number."""
-
-    system: str
-    topology: str = "v5e:2x4"
-    size: str = "base"
-    set: str | None = None
-    vocab_file: str | None = None
-    vocab_size: int = 30522
-    max_seq_length: int = 128
-    max_predictions_per_seq: int = 20
-    train_batch_size: int | None = None
-    optimizer: str | None = None
-    mixed_precision: str = "bfloat16"
-    gradient_accumulation_steps: int = 1
-    rematerialize: bool = False
-    max_compiles: int = 5
-    backend: str = "tensorflow"
 
 
 def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:

@@ -11,29 +11,29 @@ from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
 from xmodels.export.translator import Translator
+from xmodels.jobs.options.translate import Options
 from xmodels.jobs.predict import check_output
 
 
-def translate(
-    model_dir: str, text: str | None, input_file: str | None, num_beams: int, length_penalty: float,
-    max_new_tokens: int | None, output_file: str | None, overwrite: bool, batch_size: int,
-) -> None:  # fmt: skip
-    """Prints or writes translations; arguments as in `launch/translate.py`. A blank line stays blank."""
+def translate(options: Options) -> list[str]:
+    """Prints or writes translations, and returns them. A blank line stays blank."""
+    text, input_file, output_file = options.text, options.input_file, options.output_file
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
-    if output_file and os.path.exists(output_file) and not overwrite:
+    if output_file and os.path.exists(output_file) and not options.overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
     check_output(output_file)
     texts = [text] if input_file is None else lines_of(input_file)
-    translator = Translator.load(model_dir)
-    decoding = Decoding(temperature=0.0, num_beams=num_beams, length_penalty=length_penalty)
-    found = translations(translator, texts, decoding, batch_size, max_new_tokens)
+    translator = Translator.load(options.model_dir)
+    decoding = Decoding(temperature=0.0, num_beams=options.num_beams, length_penalty=options.length_penalty)
+    found = translations(translator, texts, decoding, options.batch_size, options.max_new_tokens)
     if output_file:
         write_lines(output_file, found)
         print(f"{output_file}: {len(found):,} translations.")
-        return
+        return found
     for each in found:
         print(each)
+    return found
 
 
 def translations(

@@ -25,7 +25,7 @@ MOST_WARNINGS = 20
 MOST_LAYERS = 40  # with more, their norms are not drawn
 
 
-def report(model_dir: str, output_file: str | None = None) -> str:
+def write_report(model_dir: str, output_file: str | None = None) -> str:
     """Writes the report of one run into its folder, or of several, in one page, to `output_file`. Returns its path.
 
     Raises:
@@ -45,9 +45,11 @@ def report(model_dir: str, output_file: str | None = None) -> str:
     return path
 
 
-def write(folder: str) -> None:
-    """Writes the report of a run that has ended."""
-    say(f"Report: {report(folder)}")
+def report(options) -> str:
+    """Writes the report that the options of `xmodels report` ask for, says where it is, and returns its path."""
+    path = write_report(options.model_dir, options.output_file)
+    say(f"Report: {path}")
+    return path
 
 
 def as_html(runs: Sequence[Run]) -> str:

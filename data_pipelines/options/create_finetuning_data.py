@@ -1,0 +1,56 @@
+"""The options of `xmodels create_finetuning_data`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.finetuning.listing import TASKS
+from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.text.tokenizer_settings import TOKENIZERS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """All that shapes the records."""
+
+    INHERITED_FIRST: ClassVar = True
+
+    task: str = option(REQUIRED, "classify: a label for a text or a pair. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
+    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, regress, rank, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
+    target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
+    text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. For tag the position of the words.")  # fmt: skip
+    text_pair_column: str | None = option(None, "Column of the second text, the candidate or the translation.")
+    label_column: str | None = option(
+        None, "Column of the label, score or tag. For tag the default is the last column."
+    )
+    tag_scheme: str = option("bio", "bio: spans; IOB1, BIOES and BILOU become BIO. none: tags as they stand, such as parts of speech.", choices=("bio", "none"))  # fmt: skip
+    labels: str | None = option(None, "Comma-separated names of the labels in the order of their ids. Default: those in the data, sorted.", section="Labels")  # fmt: skip
+    labels_from: str | None = option(None, "A folder of records whose labels these must share: the training records, for dev and test.")  # fmt: skip
+    on_bad_example: str = option("fail", "What to do with examples that cannot be used: unknown labels, answers that do not stand in the text, duplicate ids, empty texts. drop counts and names them.", choices=("fail", "drop"))  # fmt: skip
+    vocab_file: str = option(REQUIRED, "Vocabulary: a file, or a folder with one.", section="Tokens")
+    tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", choices=("auto", *TOKENIZERS))
+    do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
+    max_seq_length: int = option(128, "Length of an example with its special tokens.", minimum=1)
+    on_long_text: str | None = option(None, "What to do with longer ones. Default: cut; for translate drop.", choices=("cut", "drop"))  # fmt: skip
+    max_query_length: int = option(64, "Longer questions are cut.", section="Questions, choices, lists", minimum=1)
+    doc_stride: int = option(128, "Tokens between the beginnings of two windows over a long text.", minimum=1)
+    num_choices: int = option(0, "Choices a record; questions with fewer get empty ones. 0: as many as the data has.")
+    list_size: int = option(0, "Candidates a record. 0: as many as the longest list.")
+    long_lists: str = option("split", "Longer lists become several records, or keep the relevant candidates and some of the others.", choices=("split", "sample"))  # fmt: skip
+    random_seed: int = option(12345, "Seed of the sample.")
+    num_shards: int = option(0, "Number of files; 0 chooses by the size of the data.", section="Output and work")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RecordOptions):
+    """The records, where they are written, and who does the work."""
+
+    JOB: ClassVar = "data_pipelines.finetuning.command:create_finetuning_data"
+
+    output_dir: str = option(REQUIRED, "New folder for the records and their manifest.", section="Output and work")
+    num_workers: int = option(1, "Processes. The records do not depend on it.", minimum=1)
+    task_index: str | None = option(None, "Of several machines or processes this one's number, from 0; merge joins what they have made.")  # fmt: skip
+    num_tasks: int | None = option(
+        None, "How many share the work; all with the same flags but for task_index.", minimum=1
+    )
+    resume: bool = option(False, "Go on with an unfinished output_dir; finished shards are kept.")
+    overwrite: bool = option(False, "Replace the records in output_dir.")

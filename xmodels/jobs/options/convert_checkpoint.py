@@ -1,0 +1,18 @@
+"""The options of `xmodels convert_checkpoint`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A checkpoint and the one that it becomes."""
+
+    JOB: ClassVar = "xmodels.jobs.convert:convert_checkpoint"
+
+    source: str = option(REQUIRED, "hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, or a run or model folder of ours.", section="Checkpoints", flag="from")  # fmt: skip
+    target: str = option(REQUIRED, "hf:FOLDER, tf1:FOLDER, or a new model folder of ours.", flag="to")
+    verify: bool = option(False, "Run both on one batch and print the largest difference of each output.")
+    allow_pickle: bool = option(False, "Read pytorch_model.bin if there are no safetensors. Only for files you trust.")

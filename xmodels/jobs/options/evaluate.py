@@ -1,0 +1,45 @@
+"""The options of `xmodels evaluate`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, SWITCH, option
+from xmodels.tasks.base import find
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A network and what to score it on. A task refuses options that are others'."""
+
+    JOB: ClassVar = "xmodels.jobs.evaluate:evaluate"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    task: str = option("auto", "What to score; auto: what the run was trained for.", section="Model and data", choices=("auto", *sorted({*find.names(), "language_model", "translate"})))  # fmt: skip
+    model_dir: str = option(REQUIRED, "Run folder, a model folder that convert_checkpoint wrote, or hf:FOLDER.")
+    test_file: str = option(REQUIRED, "Labelled rows: TSV, CSV or JSON lines. Of language_model: text, passages or questions; names or globs.")  # fmt: skip
+    text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
+    text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
+    label_column: str | None = option(None, "Column of the label.")
+    batch_size: int | None = option(None, "Rows or windows at a time; with a memory, streams (default 1, which cuts nothing). Default: as fits.", minimum=1)  # fmt: skip
+    form: str = option("text", "text: perplexity of running text. last_word: find the last word of each passage, as in LAMBADA. choice: which candidate fits the gap XXXXX, as in the Children's Book Test.", section="Language models (docs/evaluation.md)", choices=("text", "last_word", "choice"))  # fmt: skip
+    detokenize: str = option("none", "Undo the tokenization of such a corpus before the network reads it; perplexity by word still counts its own words and line ends.", choices=("none", "wikitext", "ptb"))  # fmt: skip
+    input_format: str = option("auto", "How to read running text. verbatim: files, or the texts of JSON lines, as they are. Others: documents, as create_pretraining_data reads them. auto: as the records of the run were made; without such, verbatim.", choices=("auto", "verbatim", "sentences", "text", "documents", "jsonl", "tsv", "csv", "parquet"))  # fmt: skip
+    max_seq_length: int | None = option(None, "Tokens that the network reads at once. Default: the length it was trained on, or all it can read.", minimum=1)  # fmt: skip
+    stride: int | None = option(None, "Tokens from one window to the next; only what no window before has scored is scored. Default: half a window.", minimum=1)  # fmt: skip
+    stop_word_filter: bool = option(False, "With last_word: no English stop word is an answer.")
+    mem_length: str | None = option(None, "Transformer-XL: states that it remembers of each layer; several, such as 0,64,128, give a table. Default: as in training.")  # fmt: skip
+    same_length: str | bool = option("auto", "Transformer-XL: every token sees equally many before it. auto: as in training.", choices=SWITCH)  # fmt: skip
+    clamp_length: int | None = option(None, "Transformer-XL: distances beyond it count as it; 0 for no bound. Default: as in training.")  # fmt: skip
+    tasks: str | None = option(None, "Numbers of the tasks, such as 1,2,3. Default: all that are there.", section="Stories (docs/universal_transformer.md)")  # fmt: skip
+    plots: str | None = option(
+        None, "Folder for pictures of steps and attention, one of the first question of each task."
+    )
+    target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.", section="Translations (docs/translation.md)")  # fmt: skip
+    target_column: str | None = option(None, "Column of the reference: its name, or its position from 0 in a file without header.")  # fmt: skip
+    num_beams: int = option(1, "Above 1: beam search; 4 in the paper. 1: the likeliest token each time.", minimum=1)
+    length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha.")
+    max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip
+    bleu_tokenize: str = option("auto", "How sacreBLEU cuts texts into words. auto: zh for Chinese references, else 13a.", choices=("auto", "13a", "intl", "zh", "char", "none"))  # fmt: skip
+    lowercase: bool = option(False, "Compare without regard to case.")
+    translations_file: str | None = option(None, "Also write the translations, one a line.")
+    output_file: str | None = option(None, "Also write the scores as JSON.", section="Output")

@@ -1,0 +1,23 @@
+"""The options of `xmodels export_model`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A run and the SavedModel that it becomes."""
+
+    JOB: ClassVar = "xmodels.jobs.export:export_model"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    model_dir: str = option(REQUIRED, "Run folder of finetune, or of pretrain with a system that generates or translates, or a classifier that convert_checkpoint wrote (of single texts).", section="Model")  # fmt: skip
+    export_dir: str = option(REQUIRED, "New folder, laid out for TensorFlow Serving.", section="Export")
+    serving_ops: str = option("text", "text: needs tensorflow-text where it is loaded. core: core TensorFlow only, so that stock TensorFlow Serving loads it.", choices=("text", "core"))  # fmt: skip
+    overwrite: bool = option(False, "Replace an earlier export in export_dir.")
+    num_beams: int | None = option(
+        None, "Of the signature that searches. Default: 4.", section="Translators", minimum=2
+    )
+    length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha. Default: 0.6.")

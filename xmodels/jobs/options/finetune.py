@@ -1,0 +1,50 @@
+"""The options of `xmodels finetune`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+from xmodels.jobs.options.training import TrainingOptions
+from xmodels.tasks.base import find
+
+TASKS = find.names("task")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TrainingOptions):
+    """A task, the network that learns it, and the labelled rows; what None stands for depends on the network."""
+
+    JOB: ClassVar = "xmodels.jobs.finetune:finetune"
+
+    task: str = option("classify", "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in TASKS), section="Model", choices=TASKS, structural=True)  # fmt: skip
+    init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", structural=True)  # fmt: skip
+    random_init: bool = option(False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.", structural=True)  # fmt: skip
+    vocab_file: str | None = option(None, "Vocabulary, where the checkpoint has none.")
+    do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")
+    train_file: str | None = option(None, "Labelled rows to learn from.", section="Data: TSV, CSV or JSON lines, or records of create_finetuning_data", structural=True)  # fmt: skip
+    data_dir: str | None = option(None, "Records to learn from instead; eval_file and test_file may be folders of records too.", structural=True)  # fmt: skip
+    eval_file: str | None = option(None, "Labelled rows that choose the best epoch.")
+    test_file: str | None = option(None, "Labelled rows that are scored once, at the end.")
+    text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
+    text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
+    label_column: str | None = option(None, "Column of the label. Default: label, class, …")
+    max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
+    tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
+    held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip
+    model_config_file: str | None = option(None, "JSON with numbers of a new network, in place of those of its size.")
+    ponder_weight: float = option(
+        0.01, "What a step more costs a network that decides about its steps.", structural=True
+    )
+    num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
+    train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
+    auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip
+    learning_rate: float | None = option(None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5, for stories 1e-3; small networks want more.")  # fmt: skip
+    warmup_proportion: float | None = option(None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip
+    gradual_unfreezing: float = option(0.0, "Epochs between two layers that begin to learn, from the top down; 1 is ULMFiT's way. 0: all learn from the start.", structural=True)  # fmt: skip
+
+    min_lr_ratio: float = 0.0
+    lr_power: float = 1.0
+    layerwise_lr_decay: float = 1.0
+    save_checkpoints_steps: int = 500
+    log_steps: int = 50

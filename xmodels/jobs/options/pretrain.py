@@ -1,0 +1,40 @@
+"""The options of `xmodels pretrain`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+from xmodels.jobs.options.training import TrainingOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TrainingOptions):
+    """A system, the records that it learns from, and the numbers of the training; None keeps those of its recipe."""
+
+    JOB: ClassVar = "xmodels.jobs.pretrain:pretrain"
+
+    system: str = option(
+        REQUIRED, "Published system, such as bert, bert_wwm or gpt2.", section="Model", structural=True
+    )
+    size: str = option("base", "Size of the network, such as tiny, mini, base or large; which there are depends on the system.")  # fmt: skip
+    set: str | None = option(None, "NAME=VALUE: a number of the system or a field of its network's configuration, such as label_smoothing=0.2 or dropout=0.2; several parted by commas, or the flag again.", repeatable=True, structural=True)  # fmt: skip
+    model_config_file: str | None = option(None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.", alias="bert_config_file")  # fmt: skip
+    mixer: str | None = option(None, "Attention of all blocks, of bert, gpt and their kin: multi_head (all tokens), local_window or linear; docs/mixers.md. Default: as in the configuration, multi_head.", structural=True)  # fmt: skip
+    init_checkpoint: str | None = option(None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.", structural=True)  # fmt: skip
+    data_dir: str | None = option(None, "Records of create_pretraining_data.", section="Data")
+    input_file: str | None = option(None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")
+    vocab_file: str | None = option(None, "Vocabulary of the records; needed with input_file.")
+    eval_data_dir: str | None = option(None, "Held-out records; without them, evaluation is on training records.")
+    max_seq_length: int | None = option(None, "Length of the examples; must be that of the records, which is the default.", minimum=1, structural=True)  # fmt: skip
+    max_predictions_per_seq: int | None = option(None, "Most hidden tokens in an example. Default: as in the records.", minimum=1, structural=True)  # fmt: skip
+    wwm_replace_unit: str = option("token", "Where whole words are hidden: whether each token of a word is masked, kept or replaced for itself, as in Google's code, or all alike.", choices=("token", "word"), structural=True)  # fmt: skip
+    on_corrupt_shard: str = option("fail", "skip: read all shards once to find damaged ones, leave these out, and say what is lost.", choices=("fail", "skip"))  # fmt: skip
+    pack_rows: bool = option(False, "Put several short examples into one row, each for itself, so that little is padding. A step then sees more examples.", section="Batches", structural=True)  # fmt: skip
+    pack_row_length: int | None = option(None, "Tokens of a packed row. Default: the length of the examples.", minimum=1, structural=True)  # fmt: skip
+    num_train_steps: int | None = option(None, "Updates in all. Default: the system's, as of what follows; --dry_run shows the numbers.", section="Training", minimum=1)  # fmt: skip
+    train_batch_size: int | None = option(None, "Examples a step, over all devices. Default: the system's.", minimum=1)
+    learning_rate: float | None = option(None, "Peak of the schedule. Default: the system's.")
+    num_warmup_steps: int | None = option(None, "Steps in which the learning rate rises. Default: the same share of the steps as in the system's paper.")  # fmt: skip
+    eval_every: int = option(1000, "Steps between two evaluations on eval_data_dir.", section="Evaluation")
+    eval_steps: int = option(100, "Most batches of an evaluation.", minimum=1)
+    average_checkpoints: int = option(0, "At the end hand over the mean of the last states, so many; 0 for the last weights.", section="Precision and memory (docs/training.md)")  # fmt: skip

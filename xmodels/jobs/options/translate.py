@@ -1,0 +1,23 @@
+"""The options of `xmodels translate`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """An encoder-decoder, the texts that it translates, and how."""
+
+    JOB: ClassVar = "xmodels.jobs.translate:translate"
+
+    model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as of average_checkpoints.", section="Model")  # fmt: skip
+    text: str | None = option(None, "A text.", section="Texts: one of these", alias="prompt")
+    input_file: str | None = option(None, "Plain text, also .gz .bz2 .xz .zst, with a text a line.")
+    num_beams: int = option(1, "Above 1: the best translation that a beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
+    length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha; larger for longer ones.")
+    max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip
+    output_file: str | None = option(None, "Plain text with a translation a line, in the order of the input. Default: print.", section="Output")  # fmt: skip
+    overwrite: bool = option(False, "Replace an existing output_file.")
+    batch_size: int = option(32, "Texts at a time; those of like length go together.", minimum=1)

@@ -1,0 +1,38 @@
+"""Runs the job of a verb: the one path of the command line and of Python.
+
+Imports neither TensorFlow nor Keras; the job does.
+"""
+
+import importlib
+import os
+from typing import Any
+
+from data_pipelines.options.declaration import options_of
+from data_pipelines.paths import check_local
+from xmodels.jobs.quiet import quiet_start
+from xmodels.runs.preflight import check_backend
+
+NOT_A_PATH = ("tpu",)  # may be an address
+
+
+def run(options: Any) -> Any:
+    """Does what a dataclass of options asks for; returns what its `JOB` returns.
+
+    Raises:
+        ReportedError: of the kind that fits.
+    """
+    values = {each.shown: getattr(options, each.name) for each in options_of(type(options))}
+    check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
+    if getattr(options, "NEEDS_TENSORFLOW", False):
+        check_backend()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with quiet_start():
+        job = resolve(options.JOB)
+    return job(options)
+
+
+def resolve(name: str) -> Any:
+    """The function that is called `module:function`."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
