@@ -306,6 +306,11 @@ def test_an_unknown_mixer_lists_the_known_ones():
         network(name="local_window", attention_window=0)
 
 
+def test_estimates_of_memory_know_how_many_tokens_are_compared():
+    found = {name: GptConfig(50, 16, 2, 2, 32, mixer=name).keys_per_query(4096) for name in NAMES}
+    assert found[mixers.DEFAULT] == 4096 and all(found[name] < 512 for name in EFFICIENT)
+
+
 @pytest.mark.parametrize("config_class", [BertConfig, GptConfig, Gpt2Config])
 def test_configurations_of_full_attention_are_written_as_before_there_was_a_choice(config_class):
     full = config_class(50, 16, 2, 2, 32)

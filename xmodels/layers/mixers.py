@@ -58,6 +58,11 @@ class Mixer(keras.layers.Layer):
         """The mixer of a network, with the numbers of its configuration. Override where there are more of them."""
         return cls(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
 
+    @classmethod
+    def keys_per_query(cls, config, length: int) -> int:
+        """With how many tokens of a text each is compared, for estimates of memory. Override where these are not all."""
+        return length
+
     def call(self, x, visible=None, context=None, training=None):
         return self.attend_to(x, self.project(x if context is None else context), visible, training)
 

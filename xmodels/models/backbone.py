@@ -34,6 +34,10 @@ class ModelConfig:
         """The width of a row of the table of tokens. Networks of which it is another have a field of this name."""
         return self.hidden_dim
 
+    def keys_per_query(self, length: int) -> int:
+        """With how many tokens of a text its attention compares each: with all."""
+        return length
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary, the inverse of `from_json`."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}

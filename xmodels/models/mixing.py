@@ -22,6 +22,9 @@ class MixerConfig(ModelConfig):
     mixer: str = mixers.DEFAULT
     attention_window: int = 128
 
+    def keys_per_query(self, length: int) -> int:
+        return mixers.find(self.mixer).keys_per_query(self, length)
+
     def to_json(self) -> dict[str, Any]:
         values = super().to_json()
         if self.mixer == mixers.DEFAULT:

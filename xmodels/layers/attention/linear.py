@@ -20,6 +20,10 @@ class LinearAttention(Mixer):
     honours = frozenset({"padding", "causal", "packs"})
     rewinds = False
 
+    @classmethod
+    def keys_per_query(cls, config, length):
+        return min(length, CHUNK)
+
     def mix(self, query, key, value, visible, training=None):
         between = visible.causal or visible.packs is not None
         if between and query.shape[1] != key.shape[1]:

@@ -30,6 +30,10 @@ class LocalWindow(Mixer):
         numbers = config.num_heads, config.hidden_dim, config.attention_dropout, initialization
         return cls(*numbers, window=config.attention_window)
 
+    @classmethod
+    def keys_per_query(cls, config, length):
+        return min(length, 3 * config.attention_window)
+
     def mix(self, query, key, value, visible, training=None):
         visible, length = self.narrowed(visible), query.shape[1]
         if length is not None and (length <= self.window or length != key.shape[1]):  # one block; or another text

@@ -27,11 +27,11 @@ def activation_bytes(
     half: bool = False,
     rematerialize: bool = False,
 ) -> int:
-    """What a step keeps for its backward pass, with attention over the whole length.
+    """What a step keeps for its backward pass.
 
     The count of Korthikanti et al., 2022 (arXiv 2205.05198, section 4.1), in bytes of float32: per token and layer
-    35 for each of `hidden_dim` and 8 for each of `intermediate_dim`; 9 per head and pair of tokens, two values and a dropout
-    mask. Behind the layers 12, three values, for each piece of the vocabulary at each hidden token.
+    35 for each of `hidden_dim` and 8 for each of `intermediate_dim`; 9 per head and pair of tokens that are compared, two
+    values and a dropout mask. Behind the layers 12, three values, for each piece of the vocabulary at each hidden token.
 
     Args:
         rows, length: of the batch of one device.
@@ -40,7 +40,7 @@ def activation_bytes(
         rematerialize: whether layers are computed again, so that only their inputs and one of them are kept.
     """
     token = 35 * config.hidden_dim + 8 * config.intermediate_dim
-    pairs = 9 * config.num_heads * length
+    pairs = 9 * config.num_heads * config.keys_per_query(length)
     if rematerialize:
         layers = rows * length * (token + pairs + 4 * config.num_layers * config.hidden_dim)
     else:
