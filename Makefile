@@ -10,12 +10,12 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-tf220 lint format clean
+.PHONY: help quickstart test test-extras test-tf220 lint format clean
 
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for test JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
@@ -34,8 +34,20 @@ $(STAMP)-test: $(STAMP)
 quickstart: $(STAMP)  ## From raw text to a served model in a few minutes (LANGUAGE=zh for Chinese)
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
 
+$(STAMP)-extras: $(STAMP)-test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,tpu-preflight]"
+	@# PyPI's torch for Linux brings some 3 GB of CUDA, so only a wheel for CPUs that pip finds in folders of its own is taken.
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null; then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    "transformers>=5" filelock fsspec jinja2 networkx sympy typing-extensions; \
+	else echo "No wheel of torch in PIP_FIND_LINKS: tests that need PyTorch are skipped."; fi
+	@touch $@
+
 test: $(STAMP)-test  ## Installs what the tests need and runs them
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not extra"
+
+test-extras: $(STAMP)-extras  ## Installs Beam and the TPU compiler too and runs the tests that need them
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m extra
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
 ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_cluster.py tests/test_strategies.py \

@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import functools
+import importlib.util
 import json
 import pathlib
 
@@ -22,12 +23,14 @@ SHARED = pathlib.Path(os.environ.get("XMODELS_SHARED_DIR", ROOT.parent / "shared
 
 
 def pytest_collection_modifyitems(items):
-    """Tests marked `shared_data` skip where the development data is absent."""
-    if SHARED.is_dir():
-        return
+    """Skips what is marked `shared_data` where the development data is absent, and what is marked `extra` where its packages are."""
     for item in items:
-        if "shared_data" in item.keywords:
+        if "shared_data" in item.keywords and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason=f"no development data in {SHARED}"))
+        packages = [name for marker in item.iter_markers("extra") for name in marker.args]
+        missing = [name for name in packages if not importlib.util.find_spec(name)]
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=f"`make test-extras` installs {', '.join(missing)}"))
 
 
 @pytest.fixture(scope="session")

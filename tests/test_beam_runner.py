@@ -15,9 +15,7 @@ from data_pipelines.records.manifest import MANIFEST
 SAMPLES = str(pathlib.Path(__file__).parent.parent / "samples/zh/corpus.txt")
 
 
-@pytest.fixture
-def beam():
-    return pytest.importorskip("apache_beam")
+needs_beam = pytest.mark.extra("apache_beam")
 
 
 @pytest.fixture
@@ -28,8 +26,9 @@ def settings(zh_vocabulary):
 PROCESSES = "--direct_running_mode=multi_processing --direct_num_workers=2"
 
 
+@needs_beam
 @pytest.mark.parametrize(("deduplicate", "options"), [("none", ""), ("exact", ""), ("near", PROCESSES)])
-def test_a_pipeline_leaves_the_bytes_of_processes(tmp_path, beam, zh_vocabulary, deduplicate, options):
+def test_a_pipeline_leaves_the_bytes_of_processes(tmp_path, zh_vocabulary, deduplicate, options):
     corpus = tmp_path / "corpus.txt"
     text = pathlib.Path(SAMPLES).read_text(encoding="utf-8")
     corpus.write_text(text + "\n" + text[: text.index("\n\n", 3000) + 2], encoding="utf-8")
@@ -50,7 +49,8 @@ def test_a_pipeline_leaves_the_bytes_of_processes(tmp_path, beam, zh_vocabulary,
     assert deduplicate == "none" or manifest.statistics["exact_duplicates_dropped"] > 5
 
 
-def test_shards_that_are_whole_are_kept_by_whoever_goes_on(tmp_path, beam, settings):
+@needs_beam
+def test_shards_that_are_whole_are_kept_by_whoever_goes_on(tmp_path, settings):
     create(settings, str(tmp_path / "local"))
     job = beam_runner.prepare(settings, str(tmp_path / "beam"))
     beam_runner.claim(job.folder, job.described, False, False)
@@ -63,8 +63,9 @@ def test_shards_that_are_whole_are_kept_by_whoever_goes_on(tmp_path, beam, setti
     assert pathlib.Path(job.paths[2]).stat().st_mtime_ns == kept
 
 
+@needs_beam
 @pytest.mark.parametrize("deduplicate", ["none", "exact"])
-def test_a_text_that_cannot_be_used_is_named_as_without_beam(tmp_path, beam, zh_vocabulary, deduplicate):
+def test_a_text_that_cannot_be_used_is_named_as_without_beam(tmp_path, zh_vocabulary, deduplicate):
     corpus = tmp_path / "corpus.txt"
     corpus.write_bytes(b"Fine.\n\n" * 100 + b"\xff\n\n" + b"Fine.\n\n" * 100)
     settings = Settings(input_file=str(corpus), vocab_file=zh_vocabulary, deduplicate=deduplicate, num_shards=2)
@@ -77,14 +78,16 @@ def test_a_text_that_cannot_be_used_is_named_as_without_beam(tmp_path, beam, zh_
     assert hashes(tmp_path / "beam") == hashes(tmp_path / "local")
 
 
-def test_workers_that_do_not_see_the_folder_say_so(tmp_path, beam, settings, monkeypatch):
+@needs_beam
+def test_workers_that_do_not_see_the_folder_say_so(tmp_path, settings, monkeypatch):
     monkeypatch.setattr(beam_runner, "PLAN", "on another machine")
     with pytest.raises(ReportedError, match="a Beam worker does not see this folder.*--resume"):
         beam_runner.create(settings, str(tmp_path / "beam"))
 
 
+@needs_beam
 @pytest.mark.parametrize("options", ["--runner=NoSuchRunner", "--runner='open quote"])
-def test_options_that_beam_does_not_understand_are_named(tmp_path, beam, settings, options):
+def test_options_that_beam_does_not_understand_are_named(tmp_path, settings, options):
     with pytest.raises(UsageError, match=f"--beam_options={options}"):
         beam_runner.create(settings, str(tmp_path / "beam"), options=options)
     assert not (tmp_path / "beam").exists()

@@ -3,7 +3,6 @@
 import functools
 import json
 import math
-import pathlib
 import types
 
 import keras
@@ -13,6 +12,7 @@ import tensorflow as tf
 from keras import ops
 from safetensors.numpy import save_file
 
+from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
 from xmodels.conversion import convert
 from xmodels.conversion.tables.bert import SETTINGS, TABLE
 from xmodels.conversion.tensors import rows
@@ -26,15 +26,7 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.classify.task import Classify
 
-GOLDEN = pathlib.Path(__file__).parent / "golden" / "bert"
 CHINESE, UNCASED, CASED, MULTILINGUAL = 21128, 30522, 28996, 119547
-
-
-def golden(case):
-    """One case of `tests/golden/bert`: its hyperparameters, and its weights, inputs and outputs as dictionaries."""
-    files = {name: dict(np.load(GOLDEN / case / f"{name}.npz")) for name in ("weights", "inputs", "outputs")}
-    numbers = json.loads((GOLDEN / case / "config.json").read_text())["hyperparameters"]
-    return types.SimpleNamespace(numbers=numbers, **files)
 
 
 def settings(numbers):
@@ -105,32 +97,20 @@ def batch_of(inputs, **more):
     return batch | {name: ops.convert_to_tensor(value) for name, value in more.items()}
 
 
-def assert_close(actual, expected, atol=1e-4):
-    """The tolerance of the golden vectors: max|a-b| <= atol + 1e-4 max|b|."""
-    actual = ops.convert_to_numpy(actual)
-    assert actual.shape == np.shape(expected)
-    assert np.max(np.abs(actual - expected)) <= atol + 1e-4 * np.max(np.abs(expected))
-
-
 def assert_gradients(backbone, objective, loss, outputs, variables):
     """Compares the gradient norm of every stored parameter; `variables` are the rows of a conversion table."""
     weights = {f"backbone.{name}": weight for name, weight in named_weights(backbone).items()}
     weights |= {f"{objective.prefix}.{name}": weight for name, weight in named_weights(objective).items()}
-    with tf.GradientTape() as tape:
-        value = loss()
-    gradients = tape.gradient(value, {name: weight.value for name, weight in weights.items()})
-    norms = {name: float(tf.norm(tf.convert_to_tensor(gradient))) for name, gradient in gradients.items()}
     ours = {theirs: name for name, _, theirs, _ in rows(variables, TABLE, backbone.config)}
-    expected = dict(zip(outputs["grad_norm_names"].tolist(), outputs["grad_norm_values"], strict=True))
-    assert {ours[name] for name in expected} == set(weights)
-    for name, norm in expected.items():
-        # The bias of a key has no gradient: it moves all scores of a row alike. Both sides round to about 1e-8.
-        np.testing.assert_allclose(norms[ours[name]], norm, rtol=1e-3, atol=1e-6, err_msg=name)
+    found = gradients_of(loss, weights)[1]
+    named = {theirs: ours[theirs] for theirs in outputs["grad_norm_names"]}
+    assert set(named.values()) == set(weights)
+    assert_gradient_norms({theirs: found[name] for theirs, name in named.items()}, outputs)
 
 
 @pytest.fixture(scope="module")
 def hugging_face(tmp_path_factory):
-    case = golden("pretraining")
+    case = read_case("bert/pretraining")
     path = tmp_path_factory.mktemp("hugging_face")
     backbone, objective = load(write_hugging_face(path / "theirs", case, ""), path / "ours", pretraining)
     labels = case.inputs["mlm_labels"]
@@ -146,7 +126,7 @@ def hugging_face(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    case = golden("original_pretraining")
+    case = read_case("bert/original_pretraining")
     path = tmp_path_factory.mktemp("original")
     backbone, objective = load(write_tensorflow1(path / "theirs", case), path / "ours", pretraining)
     batch = batch_of(
@@ -162,13 +142,11 @@ def original(tmp_path_factory):
 def test_states_and_attention_are_those_of_hugging_face(hugging_face):
     outputs, backbone, batch = hugging_face.case.outputs, hugging_face.backbone, hugging_face.batch
     assert backbone.config.activation == "gelu"
-    for index, state in enumerate(backbone.hidden_states(batch)):
-        assert_close(state, outputs[f"hidden_states/{index}"])
-    for index, attention in enumerate(backbone.attention_maps(batch)):
-        assert_close(attention, outputs[f"attention_probs/{index}"])
+    found = {f"hidden_states/{i}": state for i, state in enumerate(backbone.hidden_states(batch))}
+    found |= {f"attention_probs/{i}": attention for i, attention in enumerate(backbone.attention_maps(batch))}
+    assert_outputs(found, outputs)
     found = backbone(batch)
-    assert_close(found["sequence_output"], outputs["hidden_states/3"])
-    assert_close(found["pooled_output"], outputs["pooled_output"])
+    assert_outputs({"hidden_states/3": found["sequence_output"], "pooled_output": found["pooled_output"]}, outputs)
 
 
 def test_the_summary_is_that_of_the_whole_network(hugging_face):
@@ -204,13 +182,11 @@ def test_logits_and_losses_are_those_of_hugging_face(hugging_face):
     found = backbone(batch)
     hidden, token_embedding = found["sequence_output"], backbone.embedding.token
     logits = objective.masked_lm.head(hidden, batch["mask_positions"], token_embedding=token_embedding)
-    assert_close(logits, outputs["mlm_logits"])
-    assert_close(objective.next_sentence.head(found["pooled_output"]), outputs["nsp_logits"])
-    losses, _ = objective.score(found, batch, backbone)
+    found = {"mlm_logits": logits, "nsp_logits": objective.next_sentence.head(found["pooled_output"])}
+    losses, _ = objective.score(backbone(batch), batch, backbone)
     means = {name: total / weight for name, (total, weight) in losses.items()}
-    assert_close(means["masked_lm"], outputs["mlm_loss"])
-    assert_close(means["next_sentence"], outputs["nsp_loss"])
-    assert_close(sum(means.values()), outputs["loss"])
+    found |= {"mlm_loss": means["masked_lm"], "nsp_loss": means["next_sentence"], "loss": sum(means.values())}
+    assert_outputs(found, outputs)
 
 
 def test_gradients_are_those_of_hugging_face(hugging_face):
@@ -227,18 +203,17 @@ def test_states_and_log_probabilities_are_those_of_the_original_code(original):
     outputs, backbone, objective, batch = original.case.outputs, original.backbone, original.objective, original.batch
     assert backbone.config.activation == "gelu_tanh"
     states = backbone.hidden_states(batch)
-    assert_close(states[0], outputs["embedding_output"])
-    for index, state in enumerate(states[1:]):
-        assert_close(state, outputs[f"layer_output/{index}"])
+    assert_outputs({f"layer_output/{i}": state for i, state in enumerate(states[1:])}, outputs)
     found = backbone(batch)
-    assert_close(found["pooled_output"], outputs["pooled_output"])
+    assert_outputs({"embedding_output": states[0], "pooled_output": found["pooled_output"]}, outputs)
     hidden, token_embedding = found["sequence_output"], backbone.embedding.token
     logits = objective.masked_lm.head(hidden, batch["mask_positions"], token_embedding=token_embedding)  # (B, P, V)
     log_probabilities = ops.log_softmax(ops.reshape(logits, (-1, logits.shape[-1])))
-    assert_close(log_probabilities, outputs["mlm_log_probs"])
     labels = ops.reshape(batch["labels"], (-1, 1))
-    assert_close(-ops.take_along_axis(log_probabilities, labels, axis=1)[:, 0], outputs["mlm_per_position_loss"])
-    assert_close(ops.log_softmax(objective.next_sentence.head(found["pooled_output"])), outputs["nsp_log_probs"])
+    losses = -ops.take_along_axis(log_probabilities, labels, axis=1)[:, 0]
+    next_sentence = ops.log_softmax(objective.next_sentence.head(found["pooled_output"]))
+    found = {"mlm_log_probs": log_probabilities, "mlm_per_position_loss": losses, "nsp_log_probs": next_sentence}
+    assert_outputs(found, outputs)
 
 
 def original_losses(original):
@@ -250,9 +225,8 @@ def original_losses(original):
 
 def test_losses_are_those_of_the_original_code(original):
     masked_lm, next_sentence = original_losses(original)
-    assert_close(masked_lm, original.case.outputs["mlm_loss"])
-    assert_close(next_sentence, original.case.outputs["nsp_loss"])
-    assert_close(masked_lm + next_sentence, original.case.outputs["loss"])
+    found = {"mlm_loss": masked_lm, "nsp_loss": next_sentence, "loss": masked_lm + next_sentence}
+    assert_outputs(found, original.case.outputs)
 
 
 def test_gradients_are_those_of_the_original_code(original):
@@ -263,19 +237,18 @@ def test_gradients_are_those_of_the_original_code(original):
 
 
 def test_classification_is_that_of_hugging_face(tmp_path):
-    case = golden("heads")
+    case = read_case("bert/heads")
     source = write_hugging_face(tmp_path / "theirs", case, "class/")
     backbone, task = load(source, tmp_path / "ours", functools.partial(Classify, labels=("a", "b", "c")))
     batch = batch_of(case.inputs, labels=case.inputs["class_labels"])
     found = task.forward(backbone, batch)
-    assert_close(found["logits"], case.outputs["class/logits"])
     (total, weight) = task.score(found, batch, backbone)[0]["classify"]
-    assert_close(total / weight, case.outputs["class/loss"])
+    assert_outputs({"class/logits": found["logits"], "class/loss": total / weight}, case.outputs)
 
 
 def test_the_two_forms_of_gelu_differ(hugging_face, tmp_path):
     erf = convert.load(write_hugging_face(tmp_path / "erf", hugging_face.case, ""))
-    case = golden("pretraining")
+    case = read_case("bert/pretraining")
     case.numbers["activation"] = "gelu_new"
     tanh = convert.load(write_hugging_face(tmp_path / "tanh", case, ""))
     assert tanh.config.activation == "gelu_tanh"

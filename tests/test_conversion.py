@@ -376,8 +376,10 @@ class _Malicious:
         return os.mkdir, ("should_not_exist",)
 
 
+@pytest.mark.extra("torch")
 def test_a_pickle_that_was_asked_for_runs_no_code(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
+    import torch
+
     monkeypatch.chdir(tmp_path)
     path, tensors, _ = hugging_face_folder(tmp_path)
     (path / "model.safetensors").unlink()
@@ -473,9 +475,8 @@ np.savez(target, **convert.outputs(convert.load(path)))
 """
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param(name, marks=pytest.mark.extra(name)) for name in ("jax", "torch")])
 def test_other_backends_compute_the_same_without_tensorflow(tmp_path, backend):
-    pytest.importorskip(backend)
     checkpoint = random_checkpoint()
     convert.save(checkpoint, f"{tmp_path}/ours")
     subprocess.run(
@@ -491,9 +492,12 @@ def test_other_backends_compute_the_same_without_tensorflow(tmp_path, backend):
             np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.extra("torch", "transformers")
 @pytest.mark.parametrize("heads", [{"masked_lm", "next_sentence"}, {"classify"}])
 def test_transformers_computes_the_same_from_what_we_write(tmp_path, heads):
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    import torch
+    import transformers
+
     checkpoint = random_checkpoint(heads)
     convert.save(checkpoint, f"hf:{tmp_path}/theirs")
     architecture = json.loads((tmp_path / "theirs" / "config.json").read_text())["architectures"][0]

@@ -1,18 +1,15 @@
 """Decoding: beam search as the original, filters of logits, samples from the right distribution, uneven prompts."""
 
 import itertools
-import json
-import pathlib
 
 import numpy as np
 import pytest
 from keras import ops
 
+from tests.parity import assert_close, read_case
 from xmodels.decoding import filters
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.sampling import generate, greedy, sample
-
-GOLDEN = pathlib.Path(__file__).parent / "golden/beam_search/beam_table_model"
 
 
 def table_step(token_ids, position, table):
@@ -24,8 +21,8 @@ def table_step(token_ids, position, table):
 
 @pytest.mark.parametrize(("alpha", "early"), itertools.product((0, 0.6, 1.2), (True, False)))
 def test_beam_search_finds_what_the_original_finds(alpha, early):
-    inputs, outputs = (np.load(GOLDEN / f"{name}.npz") for name in ("inputs", "outputs"))
-    case = json.loads((GOLDEN / "config.json").read_text())["hyperparameters"]
+    golden = read_case("beam_search/beam_table_model")
+    case, inputs, outputs = golden.numbers, golden.inputs, golden.outputs
     ids, scores = beam_search(
         table_step, ops.convert_to_tensor(inputs["logits_table"]), ops.convert_to_tensor(inputs["initial_ids"]),
         case["beam_size"], case["decode_length"], case["end_token_id"], gnmt_penalty(alpha), early,
@@ -34,7 +31,7 @@ def test_beam_search_finds_what_the_original_finds(alpha, early):
     expected = outputs[f"{name}/ids"]
     np.testing.assert_array_equal(np.array(ids)[:, :, : expected.shape[2]], expected)
     assert not np.array(ids)[:, :, expected.shape[2] :].any()
-    np.testing.assert_allclose(scores, outputs[f"{name}/scores"], atol=1e-4)
+    assert_close(scores, outputs[f"{name}/scores"])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

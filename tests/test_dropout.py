@@ -87,8 +87,8 @@ def test_low_precision_stays_low_and_outside_of_a_step_masks_differ():
     assert np.array_equal(layer(x, training=False), x)
 
 
+@pytest.mark.extra("jax")
 def test_jax_draws_the_same_masks():
-    pytest.importorskip("jax")
     program = (
         "import numpy as np, keras; from xmodels.layers.dropout import Dropout, dropout_seed\n"
         "with dropout_seed(np.array([3, 4], 'uint32')):\n"

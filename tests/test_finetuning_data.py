@@ -33,6 +33,9 @@ PIECES = (
     "中 国 的 首 都 是 北 京 上 海 在 哪 里 好 坏 人 ， 。 ？ 大 小"
 ).split()
 
+GOLDEN = pathlib.Path(__file__).parent / "golden/bert_squad"
+SQUAD_BLANKS = " \t\r\n\u202f"
+
 
 @pytest.fixture
 def vocabulary(tmp_path):
@@ -347,6 +350,40 @@ def test_long_texts_are_read_in_windows(make):
     seen = [c for r in mine for c, most in zip(r["char_starts"][4:], r["most_context"][4:], strict=True) if most]
     assert sorted(seen) == list(range(len(context)))
     assert manifest.statistics["cut_questions"] == 1 and manifest.statistics["long_contexts"] == 2
+
+
+@pytest.mark.parametrize("case", ["squad_v1", "squad_v2"])
+def test_windows_answers_and_contexts_are_those_of_the_original(make, case, tmp_path):
+    """`run_squad.py` numbers words, parted by its whitespace, where we number characters."""
+    given, expected, config = (
+        json.loads((GOLDEN / case / f"{name}.json").read_text("utf-8")) for name in ("inputs", "outputs", "config")
+    )
+    (tmp_path / "pieces.txt").write_text("".join(f"{piece}\n" for piece in given["vocabulary"]), "utf-8")
+    numbers = config["hyperparameters"]
+    flags = {"doc_stride": numbers["doc_stride"], "max_query_length": numbers["max_query_length"]}
+    flags |= {"vocab_file": str(tmp_path / "pieces.txt"), "max_seq_length": numbers["max_sequence_length"]}
+    _, folder = make("answer_span", "squad.json", given["squad"], **flags)
+    contexts = [paragraph["context"] for paragraph in given["squad"]["data"][0]["paragraphs"]]
+    cls, sep = (given["vocabulary"].index(name) for name in ("[CLS]", "[SEP]"))
+    for record, feature, span in zip(read(folder), expected["features"], expected["train_spans"], strict=True):
+        assert record["example_ids"] == feature["example_index"]
+        first, second = record["segment_lengths"]
+        ids = [cls, *record["token_ids"][:first], sep, *record["token_ids"][first:], sep]
+        padding = numbers["max_sequence_length"] - len(ids)
+        assert ids + [0] * padding == feature["input_ids"]
+        assert [1] * len(ids) + [0] * padding == feature["input_mask"]
+        assert [0] * (first + 2) + [1] * (second + 1) + [0] * padding == feature["segment_ids"]
+        text = range(first, first + second)  # in a frame two special tokens stand before it
+        most = {str(place + 2): bool(record["most_context"][place]) for place in text}
+        assert most == feature["token_is_max_context"]
+        context = contexts[feature["example_index"]]
+        words = np.cumsum(
+            [c not in SQUAD_BLANKS and (not i or context[i - 1] in SQUAD_BLANKS) for i, c in enumerate(context)]
+        )
+        found = {str(place + 2): int(words[record["char_starts"][place]]) - 1 for place in text}
+        assert found == feature["token_to_orig_map"]
+        answer = [int(record[name]) + 2 * int(record["has_answer"]) for name in ("start_positions", "end_positions")]
+        assert answer == [span["start_position"], span["end_position"]]
 
 
 def test_answers_that_stand_elsewhere_are_moved_to_the_nearest_place_and_counted(make):

@@ -4,7 +4,6 @@ import functools
 import json
 import math
 import pathlib
-import types
 
 import keras
 import numpy as np
@@ -14,6 +13,7 @@ from keras import ops
 from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError
+from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
@@ -23,20 +23,12 @@ from xmodels.models import folder, gpt, gpt2
 from xmodels.models.backbone import named_weights
 from xmodels.objectives.causal_lm import CausalLM
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
 CASES = {"gpt1/lm": "gpt", "gpt1/double_heads": "gpt", "gpt2/lm_cache_generate": "gpt2"}
-
-
-def golden(name):
-    """One case: its hyperparameters, and its weights, inputs and outputs as dictionaries."""
-    files = {part: dict(np.load(GOLDEN / name / f"{part}.npz")) for part in ("weights", "inputs", "outputs")}
-    numbers = json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"]
-    return types.SimpleNamespace(numbers=numbers, **files)
 
 
 def write_hugging_face(path, name):
     """A folder as `transformers` writes it."""
-    case, form = golden(name), table_of(CASES[name]).hugging_face
+    case, form = read_case(name), table_of(CASES[name]).hugging_face
     path.mkdir()
     kept = {n: value for n, value in case.weights.items() if n.startswith("transformer.")}
     save_file(kept, path / "model.safetensors")
@@ -57,13 +49,6 @@ def network(name):
     return backbone
 
 
-def close(found, expected, where=None):
-    found, expected = np.array(found), np.array(expected)
-    if where is not None:
-        found, expected = found[where], expected[where]
-    assert np.abs(found - expected).max() <= 1e-4 + 1e-4 * np.abs(expected).max()
-
-
 def features(inputs, **more):
     rows = {n: inputs[n].reshape(-1, inputs[n].shape[-1]) for n in ("token_ids", "padding_mask")}
     return {"token_ids": rows["token_ids"], "padding_mask": rows["padding_mask"].astype(bool), **more}
@@ -71,18 +56,17 @@ def features(inputs, **more):
 
 @pytest.mark.parametrize("name", CASES)
 def test_states_and_logits(name):
-    case, backbone = golden(name), network(name)
+    case, backbone = read_case(name), network(name)
     batch = features(case.inputs)
     real = batch["padding_mask"]
     prefix = "no_segment/" if "no_segment/lm_logits" in case.outputs else ""
     states = backbone.hidden_states(batch)
     if not prefix:
-        for index, state in enumerate(states):
-            close(state, case.outputs[f"hidden_states/{index}"], real)
-    close(backbone(batch)["sequence_output"], states[-1])
+        assert_outputs({f"hidden_states/{i}": state for i, state in enumerate(states)}, case.outputs, real)
+    assert_close(backbone(batch)["sequence_output"], states[-1])
     logits = CausalLM().logits(states[-1], backbone)
     expected = case.outputs[f"{prefix}lm_logits"]
-    close(logits, expected.reshape(-1, *expected.shape[-2:]), real)
+    assert_close(logits, expected.reshape(-1, *expected.shape[-2:]), "lm_logits", real)
 
 
 def shifted(inputs):
@@ -93,48 +77,47 @@ def shifted(inputs):
 
 @pytest.mark.parametrize("name", ["gpt1/lm", "gpt2/lm_cache_generate"])
 def test_loss_and_gradient_norms(name):
-    case, backbone = golden(name), network(name)
+    case, backbone = read_case(name), network(name)
     batch = features(case.inputs, **shifted(case.inputs))
-    weights = named_weights(backbone)
-    with tf.GradientTape() as tape:
-        losses, _ = CausalLM().score(backbone(batch), batch, backbone)
-        loss = losses["causal_lm"][0] / losses["causal_lm"][1]
-    close(loss, case.outputs["loss"])
-    gradients = tape.gradient(loss, [v.value for v in weights.values()])
-    values = {f"backbone.{n}": np.array(tf.convert_to_tensor(g)) for n, g in zip(weights, gradients, strict=True)}
+
+    def mean():
+        total, weight = CausalLM().score(backbone(batch), batch, backbone)[0]["causal_lm"]
+        return total / weight
+
+    loss, values = gradients_of(mean, {f"backbone.{n}": v for n, v in named_weights(backbone).items()})
+    assert_close(loss, case.outputs["loss"])
     table = table_of(CASES[name])
     found = tensors_from(values, table.hugging_face.variables, table, backbone.config)
-    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
-    assert set(found) == set(expected)
-    for tensor, norm in expected.items():
-        assert np.linalg.norm(found[tensor]) == pytest.approx(norm, rel=1e-3, abs=1e-5), tensor
+    assert_gradient_norms(found, case.outputs, atol=1e-5)
 
 
 def test_padding_on_the_left_is_invisible():
-    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
     real = case.inputs["left_padding_mask"].astype(bool)
     batch = {"token_ids": case.inputs["token_ids"], "padding_mask": real}
     states = backbone({**batch, "position_ids": case.inputs["left_position_ids"]})["sequence_output"]
-    close(CausalLM().logits(states, backbone), case.outputs["left_padded/lm_logits"], real)
+    assert_close(
+        CausalLM().logits(states, backbone), case.outputs["left_padded/lm_logits"], "left_padded/lm_logits", real
+    )
 
 
 def test_token_by_token_equals_the_whole_text():
-    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
     token_ids = case.inputs["token_ids"]
     past, parts = backbone.start(3, 16), []
     for start, stop in ((0, 5), (5, 6), (6, 7), (7, 12)):
         states, past = backbone.decode(token_ids[:, start:stop], past, start)
         parts.append(states)
     logits = CausalLM().logits(ops.concatenate(parts, axis=1), backbone)
-    close(logits, case.outputs["incremental/lm_logits"])
-    for layer, (keys, values) in enumerate(past):
-        close(ops.transpose(keys[:, :12], (0, 2, 1, 3)), case.outputs[f"cache/key/{layer}"])
-        close(ops.transpose(values[:, :12], (0, 2, 1, 3)), case.outputs[f"cache/value/{layer}"])
+    assert_close(logits, case.outputs["incremental/lm_logits"])
+    for layer, states in enumerate(past):
+        keys, values = (ops.transpose(each[:, :12], (0, 2, 1, 3)) for each in states)
+        assert_outputs({f"cache/key/{layer}": keys, f"cache/value/{layer}": values}, case.outputs)
 
 
 @pytest.mark.parametrize("jit_compile", [None, True])
 def test_greedy_continuation(jit_compile):
-    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
     prompts = tf.constant(case.inputs["prompt_ids"])
     logits = functools.partial(CausalLM().logits, backbone=backbone)
 
@@ -148,7 +131,7 @@ def test_greedy_continuation(jit_compile):
 
 
 def test_beam_continuation():
-    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
     prompts = case.inputs["prompt_ids"]
     states, past = backbone.decode(prompts[:, :4], backbone.start(3, 13), 0)
 
@@ -161,7 +144,7 @@ def test_beam_continuation():
     found, scores = beam_search(step, past, ops.convert_to_tensor(prompts[:, 4]), 3, 8, -1, penalty)
     texts = np.concatenate([np.repeat(prompts[:, :4], 3, axis=0), np.array(found).reshape(9, 9)], axis=1)
     np.testing.assert_array_equal(texts, case.outputs["beam3_ids"])
-    close(np.array(scores).ravel(), case.outputs["beam3_scores"])
+    assert_close(np.array(scores).ravel(), case.outputs["beam3_scores"])
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -117,6 +117,59 @@ def test_adamax_of_mt_dnn_is_neither_corrected_nor_decoupled():
         np.testing.assert_allclose(value, w, rtol=1e-5)
 
 
+def adam_by_formula(start, gradients, form, rate, decay=0.0, beta_1=0.9, beta_2=0.999, epsilon=1e-6):
+    """Adam with decoupled decay in float64: the weight after each gradient, element by element.
+
+    `form` says where epsilon stands: "torch", beside the corrected second moment; "keras", beside the plain one (the last form
+    of section 2 of the paper, and of TensorFlow's kernel); "bert", likewise, and nothing is corrected.
+    """
+    w, m, v = np.array(start, "float64"), 0.0, 0.0
+    for t, gradient in enumerate(np.array(gradients, "float64"), 1):
+        m, v = beta_1 * m + (1 - beta_1) * gradient, beta_2 * v + (1 - beta_2) * gradient**2
+        first, second = (1.0, 1.0) if form == "bert" else (1 - beta_1**t, 1 - beta_2**t)
+        bound = np.sqrt(v / second) + epsilon if form == "torch" else (np.sqrt(v) + epsilon) / np.sqrt(second)
+        w = w - rate * (m / first / bound + decay * w)
+        yield w
+
+
+@pytest.mark.parametrize(("trace", "form"), [("adamw", "torch"), ("adam_weight_decay", "bert")])
+def test_the_formula_follows_the_traces_of_the_originals(trace, form):
+    """Closely enough that another epsilon, or epsilon in another place, would be seen."""
+    if form == "bert":
+        names, given, expected = ("kernel", "zero"), GIVEN, TRACE
+        numbers, start = {"rate": 0.02, "decay": 0.01}, "{}"
+    else:
+        given, expected = (np.load(GOLDEN / f"traces/{name}.npz") for name in ("inputs", "outputs"))
+        names, numbers, start = "wb", {"rate": 0.01, "decay": 0.1}, "initial_{}"
+    arguments = [(given[start.format(name)], given[f"grads_{name}"]) for name in names]
+    trace_of = [expected[f"{trace}/{name}"] for name in names]
+
+    def largest_difference(form, **other):
+        made = [np.array(list(adam_by_formula(*each, form, **numbers, **other))) for each in arguments]
+        return max(np.abs(x - y).max() for x, y in zip(made, trace_of, strict=True))
+
+    assert largest_difference(form) < 2e-6
+    assert largest_difference("keras") > 4e-6
+    assert largest_difference(form, epsilon=1e-4) > 1e-5
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-5, 1e-8])
+@pytest.mark.parametrize(("optimizer_class", "form"), [(AdamW, "keras"), (Adam, "keras"), (BertAdamW, "bert")])
+def test_epsilon_stands_where_it_stands_in_the_original(optimizer_class, form, scale):
+    """With gradients so small that epsilon decides, and from zero, where nothing rounds it away."""
+    gradients = GIVEN["grads_kernel"] * scale
+    decay = {} if optimizer_class is Adam else {"weight_decay": 0.1}
+    optimizer = optimizer_class(learning_rate=0.02, beta_1=0.9, beta_2=0.999, epsilon=1e-6, **decay)
+    found = updated(optimizer, np.zeros(gradients.shape[1:]), gradients)
+    expected = adam_by_formula(0 * gradients[0], gradients, form, 0.02, decay.get("weight_decay", 0.0))
+    np.testing.assert_allclose(found, list(expected), rtol=1e-4)
+
+
+def test_numbers_that_are_not_given_are_those_of_the_originals():
+    assert NUMBERS_OF_BERT.items() <= make("bert_adamw").get_config().items()
+    assert make("adamw").epsilon == 1e-6 and make("adam").epsilon == 1e-9 and make("adamax").epsilon == 1e-8
+
+
 @pytest.mark.parametrize("scale", [1.0, 10.0])
 @pytest.mark.parametrize("optimizer_class", [BertLamb, Lamb])
 def test_lamb_steps_by_the_norm_of_the_weight_whatever_the_gradient_scale(scale, optimizer_class):

@@ -1,6 +1,7 @@
 """XLNet's targets and masks: no target sees itself, and the draws are those of the released code."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from test_corruption import arrays, framed_batch, seeds_of
 from data_pipelines.ops import permutation
 from data_pipelines.ops.permutation import permute, two_stream_mask
 
+GOLDEN = pathlib.Path(__file__).parent / "golden"
 LENGTH, P = 64, 12
 OPS = {"one part": permute(P), "two parts": permute(P, reuse_length=24), "blocks": permute(P, 0, 16)}
 EACH = pytest.mark.parametrize("op", OPS.values(), ids=OPS)
@@ -153,10 +155,9 @@ def test_spans_equal_the_walk_of_the_released_code():
     assert made.sum() > 1000
 
 
-@pytest.mark.shared_data
 def test_the_walk_is_that_of_the_released_code():
     """Ties the plain walk above to recorded results of `_sample_mask`, with its own random numbers."""
-    folder = SHARED / "oracles/xlnet_sampling/sample_mask"
+    folder = GOLDEN / "xlnet_sampling/sample_mask"
     pieces = json.loads((folder / "config.json").read_text())["hyperparameters"]["pieces"]
     chances = 1 / np.arange(1, 6)
     chances /= chances.sum()
@@ -195,6 +196,27 @@ def test_masks_equal_those_of_the_released_code(case):
     for row in range(len(ids)):
         expected = golden["target_mapping"][row][golden["target_mask"][row] > 0].argmax(1)
         np.testing.assert_array_equal(np.flatnonzero(drawn[row] & ~special[row]), expected)
+
+
+def test_sizes_and_places_of_spans_are_drawn_as_the_released_code_draws_them(monkeypatch):
+    """What `sample` hands to the walk: for each uniform number the size that `numpy.random.choice` makes of it."""
+    numbers, walks = [], []
+    uniform, walk = permutation.uniform, permutation.span_walk
+    monkeypatch.setattr(permutation, "uniform", lambda *given: numbers.append(uniform(*given)) or numbers[-1])
+    monkeypatch.setattr(permutation, "span_walk", lambda *given: walks.append(given) or walk(*given))
+    batch = full_batch(500, 64)
+    permutation.sample(batch["word_start"], batch["padding_mask"], 8, batch["seed"])
+    (_, count, goal, sizes, offsets), drawn = walks[0], numbers[0].numpy()
+    config = json.loads((GOLDEN / "xlnet_sampling/sample_mask/config.json").read_text())["hyperparameters"]
+    assert config["max_gram"] == permutation.LONGEST and config["mask_alpha"] == permutation.CONTEXT
+    chances = 1 / np.arange(1, config["max_gram"] + 1)
+    expected = 1 + np.searchsorted(np.cumsum(chances / chances.sum()).astype("float32"), drawn, side="right")
+    np.testing.assert_array_equal(sizes.numpy(), expected.T)
+    shares = np.bincount(sizes.numpy().ravel(), minlength=6)[1:] / sizes.numpy().size
+    np.testing.assert_allclose(shares, chances / chances.sum(), atol=0.02)
+    np.testing.assert_array_equal(offsets.numpy(), numbers[1].numpy().T)
+    assert sizes.shape[0] >= 64 // (1 + config["mask_alpha"])  # enough contexts to walk along the whole text
+    assert (goal.numpy() == config["goal_num_predict"]).all() and (count.numpy() == 64).all()
 
 
 def test_span_lengths_and_the_share_before_filling():

@@ -1,7 +1,6 @@
-"""The pre-flight: its table and arithmetic, its search, and, where the TPU compiler is installed, every system compiled."""
+"""The pre-flight: its table and arithmetic, its search, and, where the TPU compiler is installed, systems of three kinds compiled."""
 
 import dataclasses
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -34,9 +33,8 @@ from xmodels.tpu.lowering import program, stablehlo
 from xmodels.tpu.search import Search
 from xmodels.training.recipe import Records
 
-INSTALLED = all(importlib.util.find_spec(name) for name in ("jax", "libtpu"))
 ROOT = pathlib.Path(__file__).parent.parent
-needs_compiler = pytest.mark.skipif(not INSTALLED, reason="needs xmodels[tpu-preflight]")
+needs_compiler = pytest.mark.extra("jax", "libtpu")
 
 COST = Cost(flops=197e12, bytes_accessed=819e9 * 2, arguments=100, outputs=70, aliased=60, temporaries=1000, code=10)
 
@@ -216,7 +214,7 @@ def test_an_operation_that_xla_does_not_know_is_named():
         stablehlo(learner, zeros(learner, 1))
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="needs jax")
+@pytest.mark.extra("jax")
 def test_the_step_of_jax_learns_what_the_step_of_tensorflow_learns(tmp_path):
     """The compiler shares the batch between two CPUs by itself, and a step that is not finite changes nothing."""
     learner = make_small_learner(**jax_member.NUMBERS)
@@ -299,8 +297,8 @@ def test_a_step_that_jax_cannot_build_says_so():
 
 @needs_compiler
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-@pytest.mark.parametrize("name", systems.names())
-def test_every_system_compiles_for_a_tpu(name, backend, capsys):
+@pytest.mark.parametrize("name", ["bert", "transformer_xl", "adaptive_universal_transformer"])
+def test_systems_compile_for_a_tpu(name, backend, capsys):
     options = small_options(name, backend=backend)
     report = preflight(options, config_of(systems.load(name)), optimization_level=1)
     weights = 3 * 4 * make_learner(*recipe_of(name), num_devices=1).backbone.count_params()

@@ -1,16 +1,13 @@
 """The Transformer computes what tensor2tensor's and fairseq's do: states, logits, losses, gradients, beams, sizes."""
 
 import functools
-import json
-import pathlib
-import types
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
+from tests.parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
 from xmodels.decoding.beam import beam_search, mean_penalty
 from xmodels.decoding.sampling import generate
 from xmodels.layers.attention.visible import Visible
@@ -21,7 +18,6 @@ from xmodels.models.transformer import TransformerConfig
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_cross_entropy
 from xmodels.objectives.seq2seq import Seq2Seq
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
 FAIRSEQ = {
     "transformer_post_ln": transformer.Transformer,
     "transformer_pre_ln_shared_all": transformer_pre_norm.PreNormTransformer,
@@ -30,36 +26,22 @@ NETWORKS = [transformer.Transformer, transformer_pre_norm.PreNormTransformer]
 PAD, END = 1, 2  # of fairseq
 
 
-def golden(name):
-    files = {p: dict(np.load(GOLDEN / name / f"{p}.npz")) for p in ("weights", "inputs", "outputs")}
-    return types.SimpleNamespace(
-        numbers=json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"], **files
-    )
-
-
-def close(found, expected, where=None):
-    found, expected = np.array(found), np.array(expected)
-    if where is not None:
-        found, expected = found[where], expected[where]
-    assert np.abs(found - expected).max() <= 1e-4 + 1e-4 * np.abs(expected).max()
-
-
 def from_fairseq(numbers):
-    """{our name: (their name, function of their array)} for all weights."""
+    """The table of all weights for `parity.feed`."""
     heads, width = numbers["num_heads"], numbers["hidden_dim"]
-    rows = {"embedding.token.embeddings": ("encoder.embed_tokens.weight", lambda x: x)}
+    rows = {"embedding.token.embeddings": "encoder.embed_tokens.weight"}
     if not numbers["share_all_embeddings"]:
-        rows["embedding.output_token.embeddings"] = ("decoder.embed_tokens.weight", lambda x: x)
+        rows["embedding.output_token.embeddings"] = "decoder.embed_tokens.weight"
 
     def attention(ours, theirs):
         for part in ("query", "key", "value"):
             rows[f"{ours}.{part}.kernel"] = (f"{theirs}.{part[0]}_proj.weight", lambda x: x.T.reshape(width, heads, -1))
-            rows[f"{ours}.{part}.bias"] = (f"{theirs}.{part[0]}_proj.bias", lambda x: x.reshape(heads, -1))
+            rows[f"{ours}.{part}.bias"] = f"{theirs}.{part[0]}_proj.bias"
         rows[f"{ours}.merge.kernel"] = (f"{theirs}.out_proj.weight", lambda x: x.T.reshape(heads, -1, width))
-        rows[f"{ours}.merge.bias"] = (f"{theirs}.out_proj.bias", lambda x: x)
+        rows[f"{ours}.merge.bias"] = f"{theirs}.out_proj.bias"
 
     def norm(ours, theirs):
-        rows[f"{ours}.gamma"], rows[f"{ours}.beta"] = ((f"{theirs}.{p}", lambda x: x) for p in ("weight", "bias"))
+        rows[f"{ours}.gamma"], rows[f"{ours}.beta"] = (f"{theirs}.{p}" for p in ("weight", "bias"))
 
     for stack in ("encoder", "decoder"):
         for layer in range(numbers[f"num_{stack}_layers"]):
@@ -71,7 +53,7 @@ def from_fairseq(numbers):
                 norm(f"{ours}.cross_norm", f"{theirs}.encoder_attn_layer_norm")
             for ours_part, theirs_part in (("expand", "fc1"), ("contract", "fc2")):
                 rows[f"{ours}.feedforward.{ours_part}.kernel"] = (f"{theirs}.{theirs_part}.weight", lambda x: x.T)
-                rows[f"{ours}.feedforward.{ours_part}.bias"] = (f"{theirs}.{theirs_part}.bias", lambda x: x)
+                rows[f"{ours}.feedforward.{ours_part}.bias"] = f"{theirs}.{theirs_part}.bias"
             norm(f"{ours}.feedforward_norm", f"{theirs}.final_layer_norm")
         if numbers["normalization"] == "pre":
             norm(f"{stack}_norm", f"{stack}.layer_norm")
@@ -80,7 +62,7 @@ def from_fairseq(numbers):
 
 @functools.cache
 def network(name):
-    case = golden(f"transformer/{name}")
+    case = read_case(f"transformer/{name}")
     n = case.numbers
     shared = n["share_all_embeddings"]
     config = TransformerConfig(
@@ -90,10 +72,9 @@ def network(name):
         attention_bias=True, start="token", layer_norm_epsilon=n["layer_norm_epsilon"],
     )  # fmt: skip
     backbone = FAIRSEQ[name](config).initialize()
-    weights, rows = named_weights(backbone), from_fairseq(n)
-    assert set(weights) == set(rows)
-    for ours, (theirs, change) in rows.items():
-        weights[ours].assign(change(case.weights[theirs]))
+    weights, table = named_weights(backbone), from_fairseq(n)
+    assert set(weights) == set(table)
+    feed(weights, table, case.weights)
     return backbone
 
 
@@ -114,100 +95,90 @@ def batch_of(inputs):
 
 @pytest.mark.parametrize("name", FAIRSEQ)
 def test_states_logits_and_losses_are_those_of_fairseq(name):
-    case, backbone = golden(f"transformer/{name}"), network(name)
+    case, backbone = read_case(f"transformer/{name}"), network(name)
     batch = batch_of(case.inputs)
     outputs = backbone(batch)
-    close(outputs["encoder_output"], case.outputs["encoder_output"], batch["padding_mask"])
+    assert_close(outputs["encoder_output"], case.outputs["encoder_output"], "encoder_output", batch["padding_mask"])
     logits = Seq2Seq().logits(outputs["sequence_output"], backbone)
     real = batch["label_weights"] > 0
-    close(logits, case.outputs["logits"], real)
+    assert_close(logits, case.outputs["logits"], "logits", real)
     total, weight = smoothed_cross_entropy(
         batch["labels"], logits, batch["label_weights"], case.numbers["label_smoothing"]
     )
     smoothing, size = case.numbers["label_smoothing"], logits.shape[-1]
     entropy = -(1 - smoothing) * np.log(1 - smoothing) - smoothing * np.log(smoothing / (size - 1))
-    close(float(total) + float(weight) * entropy, case.outputs["label_smoothed_loss_sum"])
-    close(weighted_cross_entropy(batch["labels"], logits, batch["label_weights"])[0], case.outputs["nll_loss_sum"])
+    assert_close(float(total) + float(weight) * entropy, case.outputs["label_smoothed_loss_sum"])
+    assert_close(
+        weighted_cross_entropy(batch["labels"], logits, batch["label_weights"])[0], case.outputs["nll_loss_sum"]
+    )
 
 
 @pytest.mark.parametrize("name", FAIRSEQ)
 def test_gradient_norms_are_those_of_fairseq(name):
-    case, backbone = golden(f"transformer/{name}"), network(name)
+    case, backbone = read_case(f"transformer/{name}"), network(name)
     batch, weights = batch_of(case.inputs), named_weights(backbone)
     objective = Seq2Seq(case.numbers["label_smoothing"])
-    with tf.GradientTape() as tape:
-        loss = objective.score(backbone(batch), batch, backbone)[0]["seq2seq"][0]
-    gradients = tape.gradient(loss, [v.value for v in weights.values()])
-    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
-    rows, checked = from_fairseq(case.numbers), 0
-    scale = max(expected.values())
-    for ours, gradient in zip(weights, gradients, strict=True):
-        theirs = rows[ours][0]
-        if theirs in expected and "k_proj.bias" not in theirs:  # that of a key's bias is zero but for rounding
-            norm = np.linalg.norm(np.array(tf.convert_to_tensor(gradient)))
-            assert norm == pytest.approx(float(expected[theirs]), rel=1e-3, abs=1e-5 * float(scale)), ours
-            checked += 1
-    assert checked > 60
+    found = gradients_of(lambda: objective.score(backbone(batch), batch, backbone)[0]["seq2seq"][0], weights)[1]
+    names = names_of(from_fairseq(case.numbers))
+    found = {names[ours]: gradient for ours, gradient in found.items() if "k_proj.bias" not in names[ours]}
+    atol = 1e-5 * float(case.outputs["grad_norm_values"].max())
+    assert_gradient_norms(found, case.outputs, at_least=61, atol=atol)
 
 
 def test_stacks_are_those_of_tensor2tensor():
     """On inputs that are no embeddings: positions, pre-norm blocks without biases, padding in both attentions."""
-    case = golden("transformer/encoder_decoder_pre_ln")
+    case = read_case("transformer/encoder_decoder_pre_ln")
     n = case.numbers
     config = TransformerConfig(9, n["hidden_dim"], n["num_layers"], n["num_heads"], n["intermediate_dim"])
     backbone = transformer_pre_norm.PreNormTransformer(config).initialize()
-    weights, width, heads = named_weights(backbone), n["hidden_dim"], n["num_heads"]
-    found = set()
-
-    def put(ours, theirs, shape=None):
-        weights[ours].assign(case.weights[theirs].reshape(shape or case.weights[theirs].shape))
-        found.update((ours, theirs))
+    width, table = n["hidden_dim"], {}
 
     def norm(ours, theirs):
-        put(f"{ours}.gamma", f"{theirs}/layer_norm/layer_norm_scale")
-        put(f"{ours}.beta", f"{theirs}/layer_norm/layer_norm_bias")
+        table[f"{ours}.gamma"] = f"{theirs}/layer_norm/layer_norm_scale"
+        table[f"{ours}.beta"] = f"{theirs}/layer_norm/layer_norm_bias"
 
     for stack in ("encoder", "decoder"):
         for layer in range(n["num_layers"]):
             ours, theirs = f"{stack}_blocks.{layer}", f"{stack}/layer_{layer}"
             parts = {"mixer": "self_attention"} | ({"cross": "encdec_attention"} if stack == "decoder" else {})
             for part, their in parts.items():
+                attention = f"{theirs}/{their}/multihead_attention"
                 for name in ("query", "key", "value"):
-                    shape = (width, heads, width // heads)
-                    put(f"{ours}.{part}.{name}.kernel", f"{theirs}/{their}/multihead_attention/{name[0]}/kernel", shape)
-                merge = f"{theirs}/{their}/multihead_attention/output_transform/kernel"
-                put(f"{ours}.{part}.merge.kernel", merge, (heads, width // heads, width))
+                    table[f"{ours}.{part}.{name}.kernel"] = f"{attention}/{name[0]}/kernel"
+                table[f"{ours}.{part}.merge.kernel"] = f"{attention}/output_transform/kernel"
                 norm(f"{ours}.{part}_norm", f"{theirs}/{their}/layer_prepostprocess")
             for name, their in (("expand", "conv1"), ("contract", "conv2")):
                 for kind in ("kernel", "bias"):
-                    put(f"{ours}.feedforward.{name}.{kind}", f"{theirs}/ffn/{their}/{kind}")
+                    table[f"{ours}.feedforward.{name}.{kind}"] = f"{theirs}/ffn/{their}/{kind}"
             norm(f"{ours}.feedforward_norm", f"{theirs}/ffn/layer_prepostprocess")
         norm(f"{stack}_norm", f"{stack}/layer_prepostprocess")
-    assert set(weights) - found == {"embedding.token.embeddings"} and set(case.weights) <= found
+    weights = named_weights(backbone)
+    del weights["embedding.token.embeddings"]
+    feed(weights, table, case.weights)
     source, target = case.inputs["encoder_input"], case.inputs["decoder_input"]
     x = source + sinusoid(np.arange(source.shape[1]), width)
-    close(x, case.outputs["encoder_after_positions"])
+    assert_close(x, case.outputs["encoder_after_positions"])
     visible = Visible(case.inputs["padding_mask"] > 0)
     for block in backbone.encoder_blocks:
         x = block(x, visible=visible)
     memory = backbone.finish(x, "encoder")
-    close(memory, case.outputs["encoder_output"], case.inputs["padding_mask"] > 0)
+    assert_close(memory, case.outputs["encoder_output"], "encoder_output", case.inputs["padding_mask"] > 0)
     y = target + sinusoid(np.arange(target.shape[1]), width)
-    close(y, case.outputs["decoder_after_positions"])
+    assert_close(y, case.outputs["decoder_after_positions"])
     for block in backbone.decoder_blocks:
         y = block(y, source=memory, visible=Visible(causal=True), source_visible=visible)
-    close(backbone.finish(y, "decoder"), case.outputs["decoder_output"])
+    assert_close(backbone.finish(y, "decoder"), case.outputs["decoder_output"])
 
 
 def test_tables_are_those_of_tensor2tensor():
-    case = golden("transformer_tables/timing_schedule_loss")
+    case = read_case("transformer_tables/timing_schedule_loss")
     for name, expected in case.outputs.items():
         if name.startswith("timing/"):
             parts = dict(zip(("start", "length", "channels"), [0, 0, 0], strict=True))
             for part in name.removeprefix("timing/").split("_"):
                 parts[part.rstrip("0123456789")] = int(part.lstrip("abcdefghijklmnopqrstuvwxyz"))
             positions = np.arange(parts["start"], parts["start"] + parts["length"])
-            close(sinusoid(positions, parts["channels"]), expected[0])
+            assert_close(sinusoid(positions, parts["channels"]), expected[0])
     labels, logits = case.inputs["labels"], ops.convert_to_tensor(case.inputs["logits"])
     smoothing = 1 - case.numbers["confidence"]
     for row in range(labels.shape[0]):
@@ -215,10 +186,10 @@ def test_tables_are_those_of_tensor2tensor():
             one = np.zeros(labels.shape, "float32")
             one[row, column] = 1
             found, _ = smoothed_cross_entropy(labels, logits, one, smoothing)
-            close(found, case.outputs["smoothed_cross_entropy"][row, column])
+            assert_close(found, case.outputs["smoothed_cross_entropy"][row, column])
     total, weight = smoothed_cross_entropy(labels, logits, (labels != 0).astype("float32"), smoothing)
-    close(total, case.outputs["padded/loss_numerator"])
-    close(weight, case.outputs["padded/loss_denominator"])
+    assert_close(total, case.outputs["padded/loss_numerator"])
+    assert_close(weight, case.outputs["padded/loss_denominator"])
 
 
 def test_a_perfect_answer_costs_nothing():
@@ -292,7 +263,7 @@ def test_the_encoder_without_positions_does_not_know_the_order():
 @pytest.mark.parametrize(("search", "power"), [("beam_lenpen0", 0), ("beam_lenpen1", 1)])
 def test_hypotheses_of_fairseq_have_the_scores_that_it_gives_them(name, search, power):
     """Its beams end by another rule than ours, so its hypotheses are scored here, not found."""
-    case, backbone = golden(f"transformer/{name}"), network(name)
+    case, backbone = read_case(f"transformer/{name}"), network(name)
     hypotheses, last = case.outputs[f"{search}/ids"], case.numbers["max_generated_length"]
     for rank in range(hypotheses.shape[1]):
         labels = hypotheses[:, rank]  # (B, T), with the end token, then padding

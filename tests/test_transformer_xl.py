@@ -1,9 +1,6 @@
 """Transformer-XL computes what the original and Hugging Face's do, over segments that go on; its memory means what it says."""
 
 import functools
-import json
-import pathlib
-import types
 
 import keras
 import numpy as np
@@ -11,28 +8,16 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from tests.parity import assert_close, assert_gradient_norms, assert_outputs, feed, gradients_of, names_of, read_case
 from xmodels.layers.adaptive import AdaptiveSoftmax
 from xmodels.layers.attention.relative import shifted
 from xmodels.models.backbone import named_weights
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 
-GOLDEN = pathlib.Path(__file__).parent / "golden/transformer_xl"
 HUGGING_FACE, ORIGINAL = (
     ["lm3segments_div2", "lm3segments_same_length_clamp"], ["original_lm3segments", "original_eval_same_length"],
 )  # fmt: skip
-
-
-def golden(name):
-    files = {p: dict(np.load(GOLDEN / name / f"{p}.npz")) for p in ("weights", "inputs", "outputs")}
-    config = json.loads((GOLDEN / name / "config.json").read_text())
-    return types.SimpleNamespace(numbers=config["hyperparameters"], tied=config["tied_parameters"], **files)
-
-
-def close(found, expected):
-    found, expected = np.array(found), np.array(expected)
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= 1e-4 + 1e-4 * np.abs(expected).max()
 
 
 def config_of(case):
@@ -49,16 +34,13 @@ def config_of(case):
     )  # fmt: skip
 
 
-def names_of(config, prefix):
-    """{our name: (their name, function of their array)} for all weights."""
+def table_of(config, prefix):
+    """The table of all weights for `parity.feed`."""
     heads, width = config.num_heads, config.hidden_dim
     rows = {}
 
     def third(part):
         return lambda x: np.split(x, 3)[part].T.reshape(width, heads, -1)
-
-    def plain(x):
-        return x
 
     for i in range(config.num_layers):
         ours, theirs = f"backbone.blocks.{i}", f"{prefix}layers.{i}"
@@ -73,24 +55,24 @@ def names_of(config, prefix):
             lambda x: x.T.reshape(heads, -1, width),
         )
         if config.untied_biases:
-            rows[f"{ours}.content_bias"] = (f"{theirs}.dec_attn.r_w_bias", plain)
-            rows[f"{ours}.position_bias"] = (f"{theirs}.dec_attn.r_r_bias", plain)
+            rows[f"{ours}.content_bias"] = f"{theirs}.dec_attn.r_w_bias"
+            rows[f"{ours}.position_bias"] = f"{theirs}.dec_attn.r_r_bias"
         for norm, name in (("mixer_norm", "dec_attn.layer_norm"), ("feedforward_norm", "pos_ff.layer_norm")):
-            rows[f"{ours}.{norm}.gamma"] = (f"{theirs}.{name}.weight", plain)
-            rows[f"{ours}.{norm}.beta"] = (f"{theirs}.{name}.bias", plain)
+            rows[f"{ours}.{norm}.gamma"] = f"{theirs}.{name}.weight"
+            rows[f"{ours}.{norm}.beta"] = f"{theirs}.{name}.bias"
         for name, number in (("expand", 0), ("contract", 3)):
             rows[f"{ours}.feedforward.{name}.kernel"] = (f"{theirs}.pos_ff.CoreNet.{number}.weight", lambda x: x.T)
-            rows[f"{ours}.feedforward.{name}.bias"] = (f"{theirs}.pos_ff.CoreNet.{number}.bias", plain)
+            rows[f"{ours}.feedforward.{name}.bias"] = f"{theirs}.pos_ff.CoreNet.{number}.bias"
     if not config.untied_biases:
-        rows["backbone.biases.content_bias"] = (f"{prefix}r_w_bias", plain)
-        rows["backbone.biases.position_bias"] = (f"{prefix}r_r_bias", plain)
+        rows["backbone.biases.content_bias"] = f"{prefix}r_w_bias"
+        rows["backbone.biases.position_bias"] = f"{prefix}r_r_bias"
     for i in range(len(config.cutoffs) + 1):
-        rows[f"backbone.embedding.table_{i}"] = (f"{prefix}word_emb.emb_layers.{i}.weight", plain)
+        rows[f"backbone.embedding.table_{i}"] = f"{prefix}word_emb.emb_layers.{i}.weight"
         rows[f"backbone.embedding.projection_{i}"] = (f"{prefix}word_emb.emb_projs.{i}", lambda x: x.T)
-        rows[f"head.bias_{i}"] = (f"crit.out_layers.{i}.bias", plain)
+        rows[f"head.bias_{i}"] = f"crit.out_layers.{i}.bias"
         rows[f"head.projection_{i}"] = (f"crit.out_projs.{i}", lambda x: x.T)
     # The original takes the columns of the clusters from the end.
-    turned = (lambda x: x[::-1]) if not prefix else plain
+    turned = (lambda x: x[::-1]) if not prefix else (lambda x: x)
     rows["head.cluster_weight"], rows["head.cluster_bias"] = (
         ("crit.cluster_weight", turned),
         ("crit.cluster_bias", turned),
@@ -106,23 +88,19 @@ def signal_of(rates, most, keys):
 
 @functools.cache
 def model(name):
-    case = golden(name)
+    case = read_case(f"transformer_xl/{name}")
     config = config_of(case)
     backbone, objective = TransformerXL(config).initialize(), AdaptiveLM(config)
     weights = {f"backbone.{n}": v for n, v in named_weights(backbone).items()}
     weights |= named_weights(objective)
-    rows = names_of(config, "" if name in ORIGINAL else "transformer.")
+    rows = table_of(config, "" if name in ORIGINAL else "transformer.")
     if name == "lm3segments_same_length_clamp":  # one table, of which the biases are cut
         rows["head.bias_0"] = ("crit.out_layers.0.bias", lambda x: x[:30])
         rows["head.bias_1"] = ("crit.out_layers.0.bias", lambda x: x[30:])
-    assert set(weights) <= set(rows), set(weights) - set(rows)
-    for ours, variable in weights.items():
-        theirs, change = rows[ours]
-        variable.assign(change(case.weights[theirs]))
+    unused = {n for n in case.weights if "inv_freq" in n} | set(case.config["tied_parameters"])
+    feed(weights, rows, case.weights, unused)
     rates = next(value for name, value in case.weights.items() if name.endswith("inv_freq"))
     backbone.signal = functools.partial(signal_of, rates, config.clamp_length or np.inf)  # the cases drew theirs anew
-    used = {rows[ours][0] for ours in weights}
-    assert {n for n in case.weights if "inv_freq" not in n} <= used | set(case.tied)
     return backbone, objective
 
 
@@ -135,21 +113,20 @@ def segments(case):
 
 @pytest.mark.parametrize("name", HUGGING_FACE)
 def test_segments_that_go_on_give_what_hugging_face_gives(name):
-    case, (backbone, objective) = golden(name), model(name)
+    case, (backbone, objective) = read_case(f"transformer_xl/{name}"), model(name)
     past = backbone.initial_memory(2)
     past["memory_filled"] = ops.full(
         (2,), case.numbers["memory_length"], "int32"
     )  # it looks at the zeros before the text
     for i, token_ids, _ in segments(case):
         batch = {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids, bool), **past}
-        for layer, states in enumerate(backbone.hidden_states(batch)):
-            expected = case.outputs[f"segment{i}/hidden_states/{layer}"]
-            close(states, expected)
+        states = enumerate(backbone.hidden_states(batch))
+        assert_outputs({f"segment{i}/hidden_states/{layer}": state for layer, state in states}, case.outputs)
         outputs = backbone(batch)
-        close(objective.logits(outputs["sequence_output"], backbone), case.outputs[f"segment{i}/log_probs"])
+        assert_close(objective.logits(outputs["sequence_output"], backbone), case.outputs[f"segment{i}/log_probs"])
         past = {part: outputs[part] for part in ("memory", "memory_filled")}
     for layer in range(case.numbers["num_layers"]):
-        close(ops.transpose(past["memory"][:, layer], (1, 0, 2)), case.outputs[f"final_mems/{layer}"])
+        assert_close(ops.transpose(past["memory"][:, layer], (1, 0, 2)), case.outputs[f"final_mems/{layer}"])
 
 
 def total_loss(case, backbone, objective, past):
@@ -168,28 +145,28 @@ def total_loss(case, backbone, objective, past):
 
 @pytest.mark.parametrize("name", ORIGINAL)
 def test_segments_from_an_empty_memory_give_what_the_original_gives(name):
-    case, (backbone, objective) = golden(name), model(name)
+    case, (backbone, objective) = read_case(f"transformer_xl/{name}"), model(name)
     weights = {f"backbone.{n}": v for n, v in named_weights(backbone).items()} | named_weights(objective)
-    with tf.GradientTape() as tape:
+    segments_found = []
+
+    def loss():
         total, found = total_loss(case, backbone, objective, backbone.initial_memory(2))
-    for i, (outputs, loss) in enumerate(found):
-        close(ops.transpose(outputs["sequence_output"], (1, 0, 2)), case.outputs[f"segment{i}/sequence_output"])
-        close(loss, case.outputs[f"segment{i}/loss"])
+        segments_found.extend(found)
+        return total
+
+    gradients = gradients_of(loss, weights)[1]
+    for i, (outputs, mean) in enumerate(segments_found):
+        assert_close(ops.transpose(outputs["sequence_output"], (1, 0, 2)), case.outputs[f"segment{i}/sequence_output"])
+        assert_close(mean, case.outputs[f"segment{i}/loss"])
         filled = int(outputs["memory_filled"][0])
         for layer in range(case.numbers["num_layers"]):
             expected = case.outputs[f"segment{i}/mems_after/{layer}"]
             assert filled == len(expected)
-            close(ops.transpose(outputs["memory"][:, layer, -filled:], (1, 0, 2)), expected)
-    gradients = tape.gradient(total, [v.value for v in weights.values()])
-    expected = dict(zip(case.outputs["grad_norm_names"], case.outputs["grad_norm_values"], strict=True))
-    rows, checked = names_of(backbone.config, ""), 0
-    for ours, gradient in zip(weights, gradients, strict=True):
-        theirs = rows[ours][0]
-        if theirs in expected and "qkv_net" not in theirs:  # of which we have three parts
-            norm = np.linalg.norm(np.array(tf.convert_to_tensor(gradient)))
-            assert norm == pytest.approx(float(expected[theirs]), rel=2e-3, abs=1e-6), ours
-            checked += 1
-    assert checked > 15
+            assert_close(ops.transpose(outputs["memory"][:, layer, -filled:], (1, 0, 2)), expected)
+    names = names_of(table_of(backbone.config, ""))
+    # Of "qkv_net" we have three parts.
+    found = {names[ours]: gradient for ours, gradient in gradients.items() if "qkv_net" not in names[ours]}
+    assert_gradient_norms(found, case.outputs, at_least=16, rel=2e-3)
 
 
 def tiny(**more):

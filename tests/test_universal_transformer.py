@@ -1,8 +1,6 @@
 """The Universal Transformer: parity with tensor2tensor, what its recurrence equals, and the rules of halting."""
 
 import functools
-import json
-import pathlib
 
 import keras
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from tests.parity import assert_close, feed, read_case
 from xmodels.decoding.sampling import generate
 from xmodels.layers.adaptive_computation import Clock, Halting, ponder_cost
 from xmodels.layers.attention.visible import Visible
@@ -26,7 +25,6 @@ from xmodels.models.transformer_pre_norm import PreNormTransformer
 from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
 from xmodels.objectives.pondering import PonderingSeq2Seq
 
-GOLDEN = pathlib.Path(__file__).parent / "golden" / "universal_transformer"
 SMALL = {
     "vocabulary_size": 30,
     "hidden_dim": 16,
@@ -75,8 +73,8 @@ def unsure(backbone):
 @functools.cache
 def tensor2tensor(name):
     """The network of a case with its largest number of steps, and the numbers and arrays of the case."""
-    n = json.loads((GOLDEN / name / "config.json").read_text())["hyperparameters"]
-    weights, inputs, outputs = (dict(np.load(GOLDEN / name / f"{p}.npz")) for p in ("weights", "inputs", "outputs"))
+    case = read_case(f"universal_transformer/{name}")
+    n, inputs = case.numbers, case.inputs
     width, rows = n["hidden_dim"], inputs["padding_mask"].size
     values = {
         "vocabulary_size": rows, "hidden_dim": width, "num_layers": n["max_steps"], "num_heads": n["num_heads"],
@@ -91,10 +89,10 @@ def tensor2tensor(name):
         backbone = AdaptiveUniversalTransformer(config).initialize()
     else:
         backbone = UniversalTransformer(UniversalTransformerConfig(**values)).initialize()
-    assign_tensor2tensor(backbone, weights, n)
+    feed(encoder_weights(backbone), from_tensor2tensor(n), case.weights)
     # Each place has a token of its own.
     backbone.embedding.token.embeddings.assign(inputs["encoder_input"].reshape(rows, width) / width**0.5)
-    return backbone, n, inputs, outputs
+    return backbone, n, inputs, case.outputs
 
 
 @pytest.mark.parametrize("name", ["fixed_steps", "act_basic", "act_accumulated_sinusoid_step"])
@@ -108,40 +106,40 @@ def test_encoder_is_that_of_tensor2tensor_after_any_number_of_steps(name):
         found = backbone(batch)
         expected = {key.split("/")[1]: v for key, v in outputs.items() if key.startswith(f"max_steps{num_steps}/")}
         assert len(expected) == (3 if is_adaptive else 1)
-        np.testing.assert_allclose(found["encoder_output"], expected["sequence_output"], atol=1e-4)
+        assert_close(found["encoder_output"], expected["sequence_output"])
         if is_adaptive:  # also on padding, which takes part there
             np.testing.assert_array_equal(found["encoder_ponder_times"], expected["ponder_times"])
-            np.testing.assert_allclose(found["encoder_remainders"], expected["remainders"], atol=1e-5)
+            assert_close(found["encoder_remainders"], expected["remainders"], atol=1e-5, rtol=0)
 
 
-def assign_tensor2tensor(backbone, weights, n):
-    """Gives the encoder all of `weights`."""
-    ours, found, top = named_weights(backbone), set(), f"encoder/universal_transformer_{n['recurrence']}"
+def encoder_weights(backbone):
+    return {name: weight for name, weight in named_weights(backbone).items() if name.startswith("encoder")}
 
-    def put(our, their):
-        ours[our].assign(weights[their].reshape(ours[our].shape))
-        found.update((our, their))
+
+def from_tensor2tensor(n):
+    """The table of the encoder's weights for `parity.feed`."""
+    table, top = {}, f"encoder/universal_transformer_{n['recurrence']}"
 
     def norm(our, their):
-        put(f"{our}.gamma", f"{their}/layer_prepostprocess/layer_norm/layer_norm_scale")
-        put(f"{our}.beta", f"{their}/layer_prepostprocess/layer_norm/layer_norm_bias")
+        table[f"{our}.gamma"] = f"{their}/layer_prepostprocess/layer_norm/layer_norm_scale"
+        table[f"{our}.beta"] = f"{their}/layer_prepostprocess/layer_norm/layer_norm_bias"
 
     block, attention = f"{top}/rec_layer_0", f"{top}/rec_layer_0/self_attention/multihead_attention"
     for part in ("query", "key", "value"):
-        put(f"encoder_block.mixer.{part}.kernel", f"{attention}/{part[0]}/kernel")
-    put("encoder_block.mixer.merge.kernel", f"{attention}/output_transform/kernel")
+        table[f"encoder_block.mixer.{part}.kernel"] = f"{attention}/{part[0]}/kernel"
+    table["encoder_block.mixer.merge.kernel"] = f"{attention}/output_transform/kernel"
     for our, their in (("expand", "conv1"), ("contract", "conv2")):
         for each in ("kernel", "bias"):
-            put(f"encoder_block.feedforward.{our}.{each}", f"{block}/ffn/{their}/{each}")
+            table[f"encoder_block.feedforward.{our}.{each}"] = f"{block}/ffn/{their}/{each}"
     norm("encoder_block.mixer_norm", f"{block}/self_attention")
     norm("encoder_block.feedforward_norm", f"{block}/ffn")
     norm("encoder_norm", "encoder")
     if n["step_signal"] == "learned":
-        put("encoder_steps.signal.table.embeddings", f"{top}/layer_embedding")
+        table["encoder_steps.signal.table.embeddings"] = f"{top}/layer_embedding"
     if n["recurrence"] == "act":
         for each in ("kernel", "bias"):
-            put(f"encoder_steps.halting.{each}", f"{top}/sigmoid_activation_for_pondering/dense/{each}")
-    assert set(weights) <= found and {name for name in ours if name.startswith("encoder")} <= found
+            table[f"encoder_steps.halting.{each}"] = f"{top}/sigmoid_activation_for_pondering/dense/{each}"
+    return table
 
 
 # --- what the recurrence equals
