@@ -74,7 +74,8 @@ def network(name):
     backbone = FAIRSEQ[name](config).initialize()
     weights, table = named_weights(backbone), from_fairseq(n)
     assert set(weights) == set(table)
-    feed(weights, table, case.weights)
+    # fairseq has the encoder's weights a second time, under names such as "fc1_bias", for a faster path.
+    feed(weights, table, case.weights, unused={name for name in case.weights if "_" in name.rsplit(".", 1)[1]})
     return backbone
 
 
