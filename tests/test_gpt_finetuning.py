@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from conftest import ROOT
 from keras import ops
-from test_gpt_parity import close, golden, network, shifted
+from test_gpt_parity import network, shifted
 
 from data_pipelines.corpora.choices import ChoiceQuestion
 from data_pipelines.corpora.tables import Columns
@@ -23,6 +23,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.plain_units import WordTokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.invocation import invoke
+from tests.parity import assert_close, read_case
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
@@ -154,7 +155,7 @@ class WithSegments:
 
 
 def double_heads():
-    case, backbone = golden("gpt1/double_heads"), network("gpt1/double_heads")
+    case, backbone = read_case("gpt1/double_heads"), network("gpt1/double_heads")
     inputs = {"token_ids": case.inputs["token_ids"], "padding_mask": case.inputs["padding_mask"].astype(bool)}
     batch = labelled({**inputs, "choice_weights": np.ones((2, 3), np.float32)}, case.inputs["mc_labels"])
     task = Choose(backbone.config, [], at_places(case.inputs["mc_token_positions"]))
@@ -166,7 +167,7 @@ def double_heads():
 
 def test_choices_get_the_logits_of_hugging_face():
     case, backbone, task, batch = double_heads()
-    close(task.forward(backbone, batch)["logits"], case.outputs["no_segment/mc_logits"])
+    assert_close(task.forward(backbone, batch)["logits"], case.outputs["no_segment/mc_logits"])
 
 
 def test_both_losses_and_their_gradients_are_those_of_hugging_face():
@@ -176,12 +177,12 @@ def test_both_losses_and_their_gradients_are_those_of_hugging_face():
     weights = named_weights(backbone) | {f"head.{v.name}": v for v in task.head.weights}
     with tf.GradientTape() as tape:
         outputs = task.forward(segmented, batch)
-        close(outputs["logits"], case.outputs["mc_logits"])
+        assert_close(outputs["logits"], case.outputs["mc_logits"])
         chosen = task.score(outputs, batch, backbone)[0]["choose"]
         modelled = CausalLM().score(outputs, {**batch, **labels}, backbone)[0]["causal_lm"]
         losses = [total / weight for total, weight in (modelled, chosen)]
         loss = sum(losses)
-    close(losses, [case.outputs["lm_loss"], case.outputs["mc_loss"]])
+    assert_close(losses, [case.outputs["lm_loss"], case.outputs["mc_loss"]])
     gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, [v.value for v in weights.values()])]
     found = dict(zip(weights, gradients, strict=True))
     theirs = {"multiple_choice_head.summary.weight": found.pop("head.kernel")}

@@ -22,7 +22,8 @@ from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests.conftest import make_records
 from tests.invocation import invoke
-from tests.test_gpt_parity import golden, network, write_hugging_face
+from tests.parity import read_case
+from tests.test_gpt_parity import network, write_hugging_face
 from xmodels.export.scorer import Scorer
 from xmodels.jobs.evaluate import task_of
 from xmodels.jobs.language_modelling import streams, windows
@@ -151,7 +152,7 @@ def test_all_windows_share_one_compiled_function_and_so_do_segments(gpt2, transf
 
 @pytest.mark.parametrize("row", [0, 1, 2])
 def test_likelihoods_are_those_of_hugging_face(row):
-    case, backbone = golden("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
+    case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
     ids = case.inputs["token_ids"][row].astype(np.int32)
     logits = case.outputs["incremental/lm_logits"][row].astype(np.float64)  # (12, V), without padding
     losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, np.append(ids[1:], 0)[:, None], axis=1)[:, 0]
