@@ -103,6 +103,7 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
     from xmodels.training.devices import distribution
     from xmodels.training.optimizers.optimization import Optimization
     from xmodels.training.step.learner import Learner
+    from xmodels.training.step.streams import single
 
     keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
     batch_size, steps = SHAPES[size]
@@ -116,7 +117,7 @@ def ours(size: str, folder: str, bfloat16: bool, jit_compile: bool) -> dict:
         batches = Batches(ArraySource(held, "benchmark"), lambda features: features, batch_size)
         numbers = Optimization(optimizer="adamw", learning_rate=1e-4, num_warmup_steps=10, num_steps=1000)
         optimizer = numbers.make_optimizer()
-        learner = Learner(strategy, backbone, objective, optimizer, batches.zeros(), jit_compile=jit_compile)
+        learner = Learner(strategy, backbone, single(objective, batches), optimizer, jit_compile=jit_compile)
     first = {**arrays(batch_size), "example_weights": np.ones(batch_size, "float32")}
     loss = learner.evaluate([{name: tf.constant(x) for name, x in first.items()}])["loss"]
     iterator = iter(strategy.distribute_datasets_from_function(lambda context: batches.training()))

@@ -102,6 +102,11 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "sentence_order_labels": _label("1 where the two segments are swapped"),
     "follows_labels": _label("1 where the second segment of a stream follows the first"),
     "dialogue_labels": _label("1 where all turns are of the same dialogue"),
+    # Pairs of words that stand near each other.
+    "center_ids": (Feature(L, "int32", "the word of each pair in whose window the other one stands"),),
+    "context_ids": (Feature(L, "int32", "the other word of each pair"),),
+    "pair_weights": (Feature(L, "float32", "0 where a slot holds no pair"),),
+    "negative_ids": (Feature(NL, "int32", "words drawn by chance for each pair"),),
     # Labelled examples.
     "example_ids": (
         Feature((), "int32", "the place of the example in its input; the windows of a question share one"),

@@ -5,7 +5,6 @@ import signal
 import sys
 
 import numpy as np
-import tensorflow as tf
 
 from data_pipelines.errors import DataError, ReportedError
 from tests.small_learner import make_batches, make_learner, train, values
@@ -39,19 +38,6 @@ def trained(strategy, name):
     return learner
 
 
-class MadeUp:
-    """Batches for a loop."""
-
-    batch_size, grouping, num_examples = 8, None, 8
-
-    @property
-    def source(self):
-        return self
-
-    def training(self, per_batch, **reading):
-        return tf.data.Dataset.from_tensors(next(make_batches(1, rows=per_batch))).repeat()
-
-
 class SignalAtStep(Watch):
     """Sends SIGTERM to this process before it goes on from step 3, if it is not the chief."""
 
@@ -62,9 +48,9 @@ class SignalAtStep(Watch):
 
 def stopped_by_a_signal(learner, folder):
     """The step at which a run stands that another worker got a signal for, and the exit code."""
-    loop = Loop(learner, MadeUp(), folder, num_steps=10**6, seed=0, save_every=10**6, log_every=1, watch=SignalAtStep())
+    loop = Loop(learner, folder, num_steps=10**6, seed=0, save_every=10**6, log_every=1, watch=SignalAtStep())
     try:
-        loop.run(checkpoints.State(learner.step, 0, 0))
+        loop.run(checkpoints.State(learner.step))
     except Interrupted as stop:
         return learner.step, stop.exit_code
 

@@ -1,5 +1,7 @@
 """A learner that steps in milliseconds, on batches that are made up; for tests of the step."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,8 +13,34 @@ from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.step.streams import single
 
 VOCABULARY, LENGTH, ROWS, HIDDEN = 50, 8, 8, 3
+
+
+@dataclasses.dataclass
+class Rows:
+    """Batches that repeat one."""
+
+    batch: dict
+    continues: bool = False
+    grouping = None
+
+    @property
+    def source(self):
+        return self
+
+    @property
+    def batch_size(self):
+        return len(next(iter(self.batch.values())))
+
+    num_examples = batch_size
+
+    def zeros(self):
+        return {name: tf.zeros_like(x) for name, x in self.batch.items()}
+
+    def training(self, per_batch, **reading):
+        return tf.data.Dataset.from_tensors({name: x[:per_batch] for name, x in self.batch.items()}).repeat()
 
 
 def make_batches(count, seed=0, rows=ROWS):
@@ -53,9 +81,8 @@ def make_learner(
     strategy = distribution.choose(strategy) if isinstance(strategy, str) else strategy
     with strategy.scope():
         backbone, objective = make_network(dropout, num_layers)
-        batch = {name: tf.zeros_like(x) for name, x in (batch or next(make_batches(1))).items()}
-        optimizer = make_optimizer(optimizer)
-        return Learner(strategy, backbone, objective, optimizer, batch, memory=memory or Memory(), **settings)
+        streams = single(objective, Rows(batch or next(make_batches(1))))
+        return Learner(strategy, backbone, streams, make_optimizer(optimizer), memory=memory or Memory(), **settings)
 
 
 def train(learner, batches):

@@ -23,6 +23,7 @@ from xmodels.tasks.answer_story.task import AnswerStory
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
 
 STORY = """1 Anna went to the attic.
 2 Ben took the lamp.
@@ -227,7 +228,7 @@ def test_learns_sixteen_stories_by_heart(name):
         source = ArraySource(arrays_of(questions, ROOMS, width=10), "stories")
         batches = Batches(source, task.transform(), 16, 1)
         numbers = Optimization(num_steps=200, learning_rate=5e-3, num_warmup_steps=10, optimizer="adam")
-        learner = Learner(strategy, backbone, task, numbers.make_optimizer(), batches.zeros())
+        learner = Learner(strategy, backbone, single(task, batches), numbers.make_optimizer())
     before = learner.evaluate(batches.once())
     learner.train(iter(batches.training()), tf.constant(200))
     after = learner.evaluate(batches.once())

@@ -20,6 +20,7 @@ from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.step.streams import single
 
 
 def config_of(source):
@@ -37,7 +38,7 @@ def learner_of(source, strategy="one_device", batch_size=4, learning_rate=1e-2, 
             num_steps=100, learning_rate=learning_rate, num_warmup_steps=0, optimizer="sgd", schedule="constant"
         )
         learner = Learner(
-            chosen, backbone, objective, optimizer.make_optimizer(), batches.zeros(), 0.0, memory=Memory(**memory)
+            chosen, backbone, single(objective, batches), optimizer.make_optimizer(), 0.0, memory=Memory(**memory)
         )
     return learner, batches
 
@@ -58,9 +59,9 @@ def test_a_step_sees_what_the_steps_before_have_left(stream_records):
     for batch in batches.training().take(3):
         outputs = learner.backbone({**batch, **past})
         past = {name: outputs[name] for name in past}
-    for name, variable in learner.carried.held.items():
+    for name, variable in learner.passes["training"].carried.memory.items():
         np.testing.assert_allclose(variable, past[name], atol=1e-5)
-    assert learner.carried.held["memory_filled"].numpy().tolist() == [40] * 4
+    assert learner.passes["training"].carried.memory["memory_filled"].numpy().tolist() == [40] * 4
 
 
 def test_two_replicas_with_their_own_rows_equal_one(stream_records):
@@ -69,7 +70,7 @@ def test_two_replicas_with_their_own_rows_equal_one(stream_records):
     for strategy in ("one_device", "mirrored"):
         learner, batches = learner_of(source, strategy)
         train(learner, batches, 3)
-        carried = [v.numpy() for v in learner.carried.held.values()]
+        carried = [v.numpy() for v in learner.passes["training"].carried.memory.values()]
         found.append([*(np.array(v) for v in learner.backbone.trainable_variables), *carried])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, atol=2e-6)

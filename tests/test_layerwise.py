@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
+from tests.small_learner import Rows
 from xmodels import systems
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.models.bert import BertConfig
@@ -19,6 +20,7 @@ from xmodels.training.optimizers.synced import Rate
 from xmodels.training.recipe import Records
 from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
 
 CONFIG = ModelConfig(vocabulary_size=11, hidden_dim=8, num_layers=2, num_heads=1, intermediate_dim=8, dropout=0.0)
 TOP = 3  # embeddings, two blocks, and above them pooler and head
@@ -61,7 +63,7 @@ def classifier(name="adam", clip_norm=1.0, **numbers):
     optimizer = Optimization(optimizer=name, **given).make_optimizer()
     if name == "adafactor":
         optimizer.smallest_factored = 4  # or nothing of this network is factored
-    return Learner(strategy, backbone, task, optimizer, BATCH, clip_norm)
+    return Learner(strategy, backbone, single(task, Rows(BATCH)), optimizer, clip_norm)
 
 
 def train(learner, steps):
@@ -245,7 +247,7 @@ def _variables(name):
 def test_every_optimizer_resumes_bitwise_in_the_middle_of_thawing(name, tmp_path):
     numbers = {"layerwise_lr_decay": 0.7, "thaw_steps": 2, "schedule": "linear", "num_warmup_steps": 2, "num_steps": 12}
     whole = apply(classifier(name, **numbers), 3)
-    path = checkpoints.save(str(tmp_path), whole, checkpoints.State(3, 12, 0))
+    path = checkpoints.save(str(tmp_path), whole, checkpoints.State(3))
     expected = values(apply(whole, 5))
     again = classifier(name, **numbers)
     assert checkpoints.restore(path, again).step == 3 and again.step == 3

@@ -55,7 +55,9 @@ def test_rematerialized_blocks_have_equal_gradients_with_dropout(jit_compile):
     for rematerialize in (False, True):
         memory = Memory(rematerialize=rematerialize)
         learner = make_learner(dropout=0.3, num_layers=2, memory=memory, jit_compile=jit_compile)
-        gradients.append(learner._gradients(batch, tf.constant([1.0, 1.0]), tf.constant([1, 2], tf.uint32))[0])
+        gradients.append(
+            learner.passes["training"].gradients(batch, tf.constant([1.0, 1.0]), tf.constant([1, 2], tf.uint32))[0]
+        )
     for kept, again in zip(*gradients, strict=True):
         np.testing.assert_allclose(again, kept, rtol=1e-4, atol=1e-6)
 
@@ -72,5 +74,5 @@ def test_rematerialized_blocks_are_computed_twice_and_keep_little():
         forward = block.call
         block.call = lambda *args, forward=forward, **names: calls.append(1) or forward(*args, **names)
     batch = {name: tf.constant(x) for name, x in next(make_batches(1)).items()}
-    learner._micro_gradients(batch, [1.0, 1.0], tf.constant([1, 2], tf.uint32))
+    learner.passes["training"].compute_gradients(batch, [1.0, 1.0], tf.constant([1, 2], tf.uint32))
     assert len(calls) == 2 * len(learner.backbone.blocks)

@@ -8,7 +8,7 @@ import pytest
 from data_pipelines.errors import DataError, NonFiniteError
 from tests.small_learner import LENGTH, VOCABULARY, largest_difference, make_batches, make_learner, slots, train, values
 from xmodels.training.step.learner import Memory
-from xmodels.training.step.nonfinite import stop_if_hopeless
+from xmodels.training.step.nonfinite import check_skipped
 from xmodels.training.step.spikes import Spikes
 
 
@@ -47,11 +47,11 @@ def test_a_step_that_is_not_finite_changes_neither_weights_nor_slots(strategy, t
 
 
 def test_too_many_skipped_steps_end_the_run_and_name_the_last_good_state():
-    stop_if_hopeless(2, 29, 3, "run/nonfinite", [])
+    check_skipped(2, 29, 3, "run/nonfinite", [])
     with pytest.raises(NonFiniteError, match="3 steps in a row .*run/nonfinite.*Last good state: none"):
-        stop_if_hopeless(3, 3, 3, "run/nonfinite", [])
+        check_skipped(3, 3, 3, "run/nonfinite", [])
     with pytest.raises(NonFiniteError, match="30 steps in all .*Last good state: run/checkpoints/step_00000100"):
-        stop_if_hopeless(1, 30, 3, "run/nonfinite", ["run/checkpoints/step_00000100"])
+        check_skipped(1, 30, 3, "run/nonfinite", ["run/checkpoints/step_00000100"])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_jump_of_the_loss_is_told_once_and_noise_is_not():
     losses[300] = 5.0
     seen = []
     for step, loss in enumerate(losses):
-        spikes.see(np.float32(loss), step)
+        spikes.observe(np.float32(loss), step)
         seen.append(spikes.take())
     (warning,) = [s for s in seen if s]
     assert seen[300] == warning and "jumped to 5 at step 300" in warning
@@ -104,7 +104,7 @@ def test_the_running_mean_of_the_loss_is_exponential():
     spikes, losses = Spikes(), np.random.default_rng(1).uniform(2, 3, 150).astype("float32")
     mean, variance = 0.0, 0.0
     for count, loss in enumerate(losses):
-        spikes.see(loss, count)
+        spikes.observe(loss, count)
         share = 1 / min(count + 1, 100)
         mean, variance = mean + share * (loss - mean), (1 - share) * (variance + share * (loss - mean) ** 2)
     np.testing.assert_allclose(spikes.usual.numpy(), [150, mean, variance], rtol=1e-4)

@@ -35,7 +35,7 @@ def test_softmax_normalisations_and_losses_stay_in_float32(policy):
     learner = make_learner(dropout=0.1)
     batch = {name: tf.TensorSpec(x.shape, x.dtype) for name, x in next(make_batches(1)).items()}
     specs = batch, tf.TensorSpec((2,)), tf.TensorSpec((2,), tf.uint32)
-    graph = learner._gradients.get_concrete_function(*specs).graph
+    graph = learner.passes["training"].gradients.get_concrete_function(*specs).graph
     delicate = [(name, op, attr["T"].type) for name, op, attr in operations(graph) if op in DELICATE]
     assert {op for _, op, _ in delicate} >= {"Softmax", "Log", "Rsqrt", "SquaredDifference"}
     assert not [each for each in delicate if each[2] != tf.float32.as_datatype_enum]

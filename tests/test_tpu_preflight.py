@@ -52,7 +52,10 @@ def recipe_of(name, **numbers):
 
 
 def zeros(learner, batch):
-    return {name: tf.zeros((batch, *x.shape[1:]), x.dtype) for name, x in learner.batch.items()}
+    return {
+        name: tf.zeros((batch, *x.shape[1:]), x.dtype)
+        for name, x in learner.streams["training"].batches.zeros().items()
+    }
 
 
 def test_slices_are_counted_and_named_as_gcloud_does():

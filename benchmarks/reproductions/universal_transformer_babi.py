@@ -32,6 +32,7 @@ from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
 
 NAME = "universal_transformer_babi"
 TASKS, SENTENCES, WORDS = (1, 2, 3), 130, 8
@@ -189,7 +190,7 @@ def make(name: str, options, data: Data) -> tuple[Learner, Batches]:
         numbers = Optimization(
             num_steps=options.num_steps, learning_rate=options.learning_rate, num_warmup_steps=200, optimizer="adam"
         )
-        learner = Learner(strategy, backbone, task, numbers.make_optimizer(), batches.zeros(), seed=options.seed)
+        learner = Learner(strategy, backbone, single(task, batches), numbers.make_optimizer(), seed=options.seed)
     return learner, batches
 
 
@@ -201,10 +202,10 @@ def train(learner: Learner, batches: Batches, folder: str, options, data: Data) 
         return {f"{task} {n}": value for task, found in scores.items() for n, value in found.items()}
 
     saved = checkpoints.complete(os.path.join(folder, "checkpoints"))
-    state = checkpoints.restore(saved[-1], learner) if saved else checkpoints.State(0, 0, options.seed)
+    state = checkpoints.restore(saved[-1], learner) if saved else checkpoints.State(0, options.seed)
     every = max(1, options.num_steps // 20)
     Loop(
-        learner, batches, folder, options.num_steps, options.seed, save_every=2 * every, log_every=every,
+        learner, folder, options.num_steps, options.seed, save_every=2 * every, log_every=every,
         evaluate_every=every, evaluate=evaluate,
     ).run(state)  # fmt: skip
 

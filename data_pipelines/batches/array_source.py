@@ -13,6 +13,8 @@ from data_pipelines.ops.seeds import permutation
 class ArraySource:
     """Examples held in memory: arrays with a common first axis."""
 
+    is_stream = False  # no example continues another
+
     def __init__(self, arrays: Mapping[str, np.ndarray], name: str):
         self.arrays = dict(arrays)
         with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies

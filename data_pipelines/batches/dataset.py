@@ -46,6 +46,11 @@ class Batches:
         if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
             object.__setattr__(self, "transform", tf.function(self.transform))
 
+    @property
+    def continues(self) -> bool:
+        """Whether the rows of a batch go on where those of the batch before ended."""
+        return self.grouping is None and self.source.is_stream
+
     def training(
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
         cursor: tuple[int, int, int] | None = None,
@@ -65,7 +70,7 @@ class Batches:
             )
             return part.training(consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor)
         source, per_batch = self.source, per_batch or self.batch_size
-        if self.grouping is None and isinstance(source, RecordSource) and source.is_stream:
+        if self.continues:
             return self._batched(self._rows(source, consumed), source, per_batch)
         if self.grouping is None:
             epochs, offset = divmod(consumed, source.num_examples)
@@ -138,7 +143,7 @@ class Batches:
         Of streams, each row of a batch goes on where it ended in the batch before.
         """
         source = self.source
-        if isinstance(source, RecordSource) and source.is_stream and source.num_examples >= self.batch_size:
+        if source.is_stream and source.num_examples >= self.batch_size:
             stream = self._rows_once(source)
         else:
             stream = source.in_order().map(lambda index, item: (tf.constant(0, tf.int64), index, item))

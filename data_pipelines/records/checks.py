@@ -40,6 +40,14 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
     return seen
 
 
+def count_all_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
+    """How often each id stands in all records, int64 (V,). Padding is counted as the id 0."""
+    counts = np.zeros(vocabulary_size, np.int64)
+    for serialized in tf.data.TFRecordDataset(source.paths).batch(1024):
+        counts += np.bincount(np.asarray(source.parse(serialized)["token_ids"]).ravel(), minlength=vocabulary_size)
+    return counts
+
+
 def count_ids(source: RecordSource, vocabulary_size: int) -> np.ndarray:
     """How often each id stands in the first records of the first shards, int64 (V,). Padding is counted as the id 0."""
     counts = np.zeros(vocabulary_size, np.int64)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies
+from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Loaded
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
@@ -39,12 +39,15 @@ def save(loaded: Loaded, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, or a plain path for a model folder of ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `word2vec:FILE`, or a plain path for a model folder of ours.
 
     Raises:
         UsageError: the target exists.
         CheckpointError: the format cannot express the checkpoint.
     """
+    if target.startswith("word2vec:"):
+        word_vectors.write(target.removeprefix("word2vec:"), loaded)
+        return
     kind, path = _split(target)
     unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
     if kind and formats.has_table(loaded.model):

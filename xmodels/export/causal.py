@@ -9,6 +9,7 @@ from xmodels.models.backbone import Backbone
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.objectives.base import Objective
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.objectives.untied_lm import UntiedLM
 
 
 def generates(network: type[Backbone]) -> bool:
@@ -32,7 +33,11 @@ def objective_of(backbone: Backbone, values: Mapping[str, np.ndarray], source: s
     Raises:
         CheckpointError: the weights of its softmax are missing.
     """
-    adaptive = hasattr(backbone.embedding, "tables")
-    objective = AdaptiveLM(backbone.config) if adaptive else CausalLM()
+    if hasattr(backbone.embedding, "tables"):
+        objective = AdaptiveLM(backbone.config)
+    elif any(name.startswith("objective.untied_lm.") for name in values):
+        objective = UntiedLM(backbone.config)
+    else:
+        objective = CausalLM()
     folder.assign(objective.prefix, objective, values, source)
     return objective

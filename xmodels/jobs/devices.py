@@ -1,6 +1,5 @@
 """The devices that a training command asks for, and what its processes share when it begins."""
 
-import dataclasses
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -38,9 +37,9 @@ def start(
 
     def of_chief():
         state, results = begin()
-        return dataclasses.asdict(state), results
+        return state.to_json(), results
 
     state, results = workers.from_chief(of_chief)
     if results is None:
         workers.share(checkpoints.variables(learner))
-    return State(**state), results
+    return State.from_json(state), results

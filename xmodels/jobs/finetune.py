@@ -31,6 +31,7 @@ from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
 from xmodels.training.watching.progress import say
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
@@ -112,7 +113,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
             sampler(learner, looked_at, tokenizer, labels),
         )  # fmt: skip
     state = Loop(
-        learner, batches, folder, num_steps, options.seed,
+        learner, folder, num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=max(1, int(per_epoch)),
         evaluate=(lambda: score("evaluation")) if "evaluation" in evaluation_sets else None,
@@ -154,7 +155,7 @@ def _start(options: Options, learner: Learner, run: tuple, num_steps: int):
     """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
     claim = run_folder.claim(*run)
     if not claim.state or claim.results is not None:
-        return checkpoints.State(0, 0, options.seed), claim.results
+        return checkpoints.State(0, options.seed), claim.results
     state = checkpoints.restore(claim.state, learner)
     say(f"Resumed from {claim.state}: step {state.step} of {num_steps}.")
     return state, None
@@ -244,7 +245,7 @@ def _learner(
         keep = {*backbone.reads, *objective.reads, "example_weights"} & {*data.source.features, "example_weights"}
         batches = Batches(data.source, objective.transform(), rows, options.seed, tuple(sorted(keep)), grouping)
         learner = Learner(
-            strategy, backbone, objective, optimization.make_optimizer(), batches.zeros(),
+            strategy, backbone, single(objective, batches), optimization.make_optimizer(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
         )  # fmt: skip

@@ -33,6 +33,7 @@ from xmodels.training.loop import Loop
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import ONLY, single
 from xmodels.training.watching.progress import say, scores
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
@@ -116,7 +117,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
             sampler(learner, evaluated, tokenizer),
         )  # fmt: skip
     loop = Loop(
-        learner, batches, folder, recipe.num_steps, options.seed,
+        learner, folder, recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
         select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
@@ -128,7 +129,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     if not workers.is_chief:
         return {}
     handed_over = average.put_in_place(options.model_dir, learner, options.average_checkpoints)
-    source = loop.batches.source
+    source = loop.batches[ONLY].source
     if loop.means is None or options.average_checkpoints:  # these weights were not looked at
         watcher.evaluated(state.step)
     means = scores(evaluate() if options.average_checkpoints else loop.means or evaluate(), learner.loss_names)
@@ -167,9 +168,9 @@ def _leaving_out(options: Options, batches: Batches):
     if options.on_corrupt_shard != "skip" or not options.data_dir:
         return None
 
-    def leave_out(state):
-        source, state = pretraining_records.without_damage(options, batches.source, state)
-        return dataclasses.replace(batches, source=source), state
+    def leave_out(stream, position):
+        source, position = pretraining_records.without_damage(options, batches.source, position)
+        return dataclasses.replace(batches, source=source), position
 
     return leave_out
 
@@ -190,7 +191,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         keep = objective.batch_features(backbone)
         batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping)
         learner = Learner(
-            strategy, backbone, objective, recipe.make_optimizer(), batches.zeros(), recipe.clip_norm, options.seed,
+            strategy, backbone, single(objective, batches), recipe.make_optimizer(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
         )  # fmt: skip
     return learner, batches
@@ -208,8 +209,10 @@ def _start(options: Options, learner: Learner, source, recipe: Recipe, records: 
     if not claim.state or claim.results is not None:
         if initial and not claim.state:
             pretraining_network.initialize(initial, options.init_checkpoint, backbone, objective)
-        return checkpoints.State(0, 0, options.seed, lost=tuple(sorted(source.lost))), claim.results
-    state = pretraining_records.adapt(checkpoints.restore(claim.state, learner), source)
+        position = checkpoints.Position(lost=tuple(sorted(source.lost)))
+        return checkpoints.State(0, options.seed, {ONLY: position}), claim.results
+    state = checkpoints.restore(claim.state, learner)
+    state = state.moved(ONLY, pretraining_records.adapt(state.at(ONLY), source))
     say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
     return state, None
 
@@ -250,6 +253,8 @@ def _settings(recipe: Recipe, records: Records) -> dict:
 
 def unigram_baseline(batches: Batches, num_examples: int = 1280) -> float:
     """How often the commonest hidden token of a sample is the hidden token: what a model without context can reach."""
+    if "labels" not in batches.zeros():
+        return 0.0
     sample = dataclasses.replace(batches, batch_size=64).once(num_examples // 64)
     labels = np.concatenate([b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in sample])
     return float(np.bincount(labels).max() / max(1, len(labels))) if len(labels) else 0.0

@@ -5,6 +5,7 @@
 
 import dataclasses
 import difflib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from xmodels.jobs import system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.layers import mixers
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.backbone import ModelConfig, named_weights
 from xmodels.models.folder import assign, name_of, read_json
 from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
@@ -200,14 +201,36 @@ def tokens_of(loaded: Loaded) -> list[str] | None:
 
 
 def initialize(loaded: Loaded, source: str, backbone, objective) -> None:
-    """Starts from the weights of a checkpoint that `check_start` accepts; heads that it lacks keep random values."""
+    """Starts from the weights of a checkpoint that `check_start` accepts; heads that it lacks keep random values.
+
+    A stage may have other objectives than the one before: heads of the same name and shapes are taken over, the others are
+    named.
+    """
     assign("backbone", backbone, loaded.values, source)
-    held = {name for name in loaded.values if name.startswith("objective.")}
-    for part in objective.parts:
-        if any(name.startswith(part.prefix) for name in held):
-            assign(part.prefix, part, loaded.values, source)
     for warning in loaded.warnings:
         say(f"Note: {warning}")
-    say(
-        f"Initial weights from {source}" + (f", with heads {', '.join(sorted(loaded.heads))}." if loaded.heads else ".")
-    )
+    taken, new = assign_heads(objective, loaded.values)
+    left = sorted(loaded.heads - set(taken))
+    say(f"Initial weights from {source}" + (f", with heads {', '.join(taken)}." if taken else "."))
+    if new:
+        say(f"Heads that begin with random weights, since {source} has none that fit: {', '.join(new)}.")
+    if left:
+        say(f"Heads of {source} that are not needed here: {', '.join(left)}.")
+
+
+def assign_heads(objective, values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:
+    """Gives the heads of an objective their weights from a checkpoint; returns the names of those that have them from there, and
+    of those that keep random ones, because theirs are missing or of other shapes."""
+    taken, new = [], []
+    for part in objective.parts:
+        weights = {f"{part.prefix}.{name}": variable for name, variable in named_weights(part).items()}
+        found = {name: value.shape for name, value in values.items() if name.startswith(f"{part.prefix}.")}
+        if not weights:
+            continue
+        if found == {name: tuple(variable.shape) for name, variable in weights.items()}:
+            for name, variable in weights.items():
+                variable.assign(values[name])
+            taken.append(part.label)
+        else:
+            new.append(part.label)
+    return sorted(taken), sorted(new)

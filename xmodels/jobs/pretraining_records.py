@@ -14,6 +14,7 @@ from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
+from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
@@ -89,7 +90,10 @@ def record_sizes(options, source: RecordSource) -> Records:
     slots = options.max_predictions_per_seq or settings.max_predictions_per_seq
     if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
         _check_slots(slots, length, settings.masked_lm_prob)
-    return Records(length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit)
+    return Records(
+        length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
+        word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
+    )  # fmt: skip
 
 
 def _check_slots(slots: int, length: int, rate: float | None) -> None:
@@ -205,29 +209,29 @@ def lost_text(source: RecordSource) -> str:
     )
 
 
-def without_damage(options, source: RecordSource, state) -> tuple[RecordSource, object]:
-    """The records without shards that cannot be read any more, and the state from which reading goes on.
+def without_damage(options, source: RecordSource, position) -> tuple[RecordSource, object]:
+    """The records without shards that cannot be read any more, and the position from which reading goes on.
 
     Raises:
         DataError: no shard differs from the manifest, so leaving one out would not help.
     """
     found = RecordSource(options.data_dir, source.manifest, leave_out_damaged=True)
-    if set(found.lost) == set(state.lost):
+    if set(found.lost) == set(position.lost):
         raise DataError(
             f"{options.data_dir}: a record cannot be read, though all other shards are as they were written."
         )
     say(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
-    return found, adapt(state, found)
+    return found, adapt(position, found)
 
 
-def adapt(state, source: RecordSource):
-    """The state, if need be with reading begun anew, because other shards are left out than when it was written."""
-    if set(state.lost) == set(source.lost):
-        return state
-    if not state.consumed:
-        return dataclasses.replace(state, lost=tuple(sorted(source.lost)))
-    before = sum(shard.examples for shard in source.manifest.shards if shard.name not in state.lost)
-    return state.without(source.lost, before)
+def adapt(position, source: RecordSource):
+    """The position, if need be with reading begun anew, because other shards are left out than when it was written."""
+    if set(position.lost) == set(source.lost):
+        return position
+    if not position.consumed:
+        return dataclasses.replace(position, lost=tuple(sorted(source.lost)))
+    before = sum(shard.examples for shard in source.manifest.shards if shard.name not in position.lost)
+    return position.without(source.lost, before)
 
 
 def rows_per_batch(options, records: Records, replicas: int) -> int | None:

@@ -21,6 +21,7 @@ from xmodels.tpu.compiler import check_installed, compile_step
 from xmodels.tpu.lowering import stablehlo
 from xmodels.tpu.search import Search
 from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import say
 
 
@@ -108,7 +109,9 @@ def _compiling(learner: Learner, topology: Topology, level: int | None) -> Calla
     """Compiles the step that TensorFlow traces for so many examples a device."""
 
     def compiled(rows: int) -> Cost:
-        batch = {name: tf.zeros((rows, *x.shape[1:]), x.dtype) for name, x in learner.batch.items()}
+        batch = {
+            name: tf.zeros((rows, *x.shape[1:]), x.dtype) for name, x in learner.streams[ONLY].batches.zeros().items()
+        }
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "step.mlir")
             with open(path, "w", encoding="utf-8") as file:

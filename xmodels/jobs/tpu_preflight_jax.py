@@ -59,7 +59,7 @@ def _lowered(options, recipe, records, devices: np.ndarray, rows: int):
     from xmodels.tpu.jax_program import Program, lower
 
     backbone, objective, optimizer = recipe.backbone().initialize(), recipe.objective(), recipe.make_optimizer()
-    row = {name: x.numpy() for name, x in one_row(recipe, backbone, objective, records).items()}
+    row = {name: x.numpy() for name, x in one_row(recipe, backbone, objective, records).zeros().items()}
     program = Program(backbone, objective, optimizer, row, recipe.clip_norm, options.rematerialize)
     return lower(program, devices, rows)
 

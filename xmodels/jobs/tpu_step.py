@@ -4,7 +4,6 @@ import contextlib
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
@@ -22,6 +21,7 @@ from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.step.streams import single
 
 
 def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
@@ -50,9 +50,9 @@ def make_learner(
     """The learner of one of `num_devices` replicas, with random weights, built without records."""
     with precision(mixed_precision):
         backbone, objective = recipe.backbone().initialize(), recipe.objective()
-        row, optimizer = one_row(recipe, backbone, objective, records), recipe.make_optimizer()
+        streams = single(objective, one_row(recipe, backbone, objective, records))
         return Learner(
-            Slice(num_devices), backbone, objective, optimizer, row, recipe.clip_norm, memory=memory or Memory()
+            Slice(num_devices), backbone, streams, recipe.make_optimizer(), recipe.clip_norm, memory=memory or Memory()
         )
 
 
@@ -67,11 +67,11 @@ def precision(mixed_precision: str):
         keras.config.set_dtype_policy(before)
 
 
-def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> dict[str, tf.Tensor]:
-    """A batch of one row of zeros, as the network reads it."""
+def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> Batches:
+    """Batches of one row of zeros, as the network reads it."""
     transform = compose(recipe.frame, objective.transform())
     keep = objective.batch_features(backbone)
-    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=keep).zeros()
+    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=keep)
 
 
 def _packing(recipe: Recipe, objective: Objective) -> str:
@@ -85,4 +85,6 @@ def _nothing(packing: str, records: Records) -> ArraySource:
     shapes = {
         n: tuple(width if axis is None else axis for axis in f.shape) for n, f in dynamic_features(packing).items()
     }
-    return ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
+    source = ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
+    source.is_stream = PACKINGS[packing].is_stream
+    return source

@@ -93,6 +93,7 @@ class Backbone(keras.Model):
     """
 
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
+    sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
     any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
     carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}

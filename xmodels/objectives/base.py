@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import keras
+from keras import ops
 
 from data_pipelines.features import Feature, Features
 
@@ -20,6 +21,8 @@ class Objective(keras.layers.Layer):
     reads: ClassVar[Features] = {}
     needs: ClassVar[Features] = {}
     classes: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {}
+    sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
+    sums_examples: ClassVar[bool] = False  # is the loss of a step the sum over its examples, and not their mean?
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -61,6 +64,14 @@ class Objective(keras.layers.Layer):
         """
         raise TypeError(f"{type(self).__name__} must define `score`.")
 
+    def counts(self, batch) -> dict:
+        """What a batch holds of the units of the log, the first of which measures speed: {unit: (real ones, all)}.
+
+        By default tokens: those that `padding_mask` marks, and all positions.
+        """
+        real = ops.cast(batch["padding_mask"], "float32")
+        return {"tokens": (ops.sum(real), ops.cast(ops.size(real), "float32"))}
+
     def guesses(self, outputs, batch, backbone):
         """What the network takes features of the batch for, int: {name of the feature: of its shape}; by default nothing.
 
@@ -70,10 +81,20 @@ class Objective(keras.layers.Layer):
 
 
 class Together(Objective):
-    """Several objectives on one pass through the network; their losses are added."""
+    """Several objectives on one pass through the network; their losses are added.
+
+    Raises:
+        ValueError: a part has a `forward` of its own, so that there is no one pass.
+    """
 
     def __init__(self, parts, **kwargs):
         super().__init__(**kwargs)
+        own = [type(part).__name__ for part in parts if type(part).forward is not Objective.forward]
+        if own:
+            raise ValueError(
+                "Objectives that are joined share one pass through the network, so none may define `forward`. "
+                f"Received: {', '.join(own)}. Give such an objective a stream of its own, or write one objective that does both."
+            )
         for part in parts:
             setattr(self, part.label, part)
         self._parts = list(parts)
@@ -98,11 +119,18 @@ class Together(Objective):
     def classes(self):
         return {name: named for part in self._parts for name, named in part.classes.items()}
 
+    @property
+    def sparse_tables(self):
+        return tuple(f"{part.label}.{name}" for part in self._parts for name in part.sparse_tables)
+
+    def counts(self, batch):
+        return self._parts[0].counts(batch)
+
     def transform(self):
-        ops = [part.transform() for part in self._parts]
+        transforms = [part.transform() for part in self._parts]
 
         def op(features):
-            for each in ops:
+            for each in transforms:
                 features = each(features)
             return features
 

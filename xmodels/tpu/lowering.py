@@ -64,11 +64,13 @@ def program(learner: Learner) -> Callable:
     update is a program of its own, which the host starts when it has seen that the gradients are finite.
     """
 
+    (stream,) = learner.passes.values()
+
     @tf.function(jit_compile=True, autograph=False)
     def step(batch):
         run = learner.strategy.run
-        gradients, sums, norms, finite, _ = run(learner._replica_gradients, (batch,))
-        tf.cond(finite, lambda: run(learner._update, (gradients,)), lambda: run(learner._skip))
+        gradients, sums, norms, finite, _ = run(learner._replica_gradients, (stream, batch))
+        tf.cond(finite, lambda: run(learner._update, (stream, gradients)), lambda: run(learner._skip))
         return sums, norms, finite
 
     return step

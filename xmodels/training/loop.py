@@ -13,14 +13,14 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import ReportedError
 from xmodels.training.devices.workers import Workers
 from xmodels.training.states import checkpoints
-from xmodels.training.states.checkpoints import State
+from xmodels.training.states.checkpoints import Position, State
 from xmodels.training.step.learner import Learner
-from xmodels.training.step.nonfinite import FOLDER, stop_if_hopeless
+from xmodels.training.step.nonfinite import FOLDER, check_skipped
 from xmodels.training.watching.progress import line, say, scores
 from xmodels.training.watching.run_log import RunLog, memory_gib
 from xmodels.training.watching.watching import Watch
 
-SECONDS_PER_CALL = 1.0  # of training between two looks at the clock and at signals
+SECONDS_PER_CALL = 1.0  # of training between two checks of the clock and of signals
 
 
 class Interrupted(ReportedError):
@@ -36,8 +36,7 @@ class Loop:
     """A training run in a folder.
 
     Attributes:
-        learner: what is trained.
-        batches: what it is trained on.
+        learner: what is trained, and on what.
         folder: the run folder; states go below `checkpoints/`. Of several workers, only the chief saves states.
         num_steps: updates in all, with those done before a resumption.
         seed: of the run; data and dropout draw from it.
@@ -45,17 +44,17 @@ class Loop:
         evaluate: gives means on held-out data.
         select: gives, of the means of an evaluation, what is highest for the best state, which is kept; None if there
             is no best.
-        on_data_loss: called when a record cannot be read; gives the batches and the state to go on with. By default the
-            error goes on.
+        on_data_loss: called with a stream's name and position when one of its records cannot be read; gives the batches and
+            the position to go on with. By default the error is raised.
         max_skipped: so many steps in a row whose loss or gradients are not finite end the run, as do ten times as many in
             all.
         on_best: called when `select` gives more than ever before.
-        watch: looks at norms, profiles and predictions on the way.
+        watch: logs norms, profiles and predictions on the way.
         keep: how many of the newest states are kept.
+        batches: {name of a stream: what is read}, those of the learner until a damaged shard is left out.
     """
 
     learner: Learner
-    batches: Batches
     folder: str
     num_steps: int
     seed: int
@@ -65,7 +64,7 @@ class Loop:
     evaluate: Callable[[], dict[str, float]] | None = None
     select: Callable[[dict[str, float]], float] | None = None
     on_best: Callable[[], None] = lambda: None
-    on_data_loss: Callable[[State], tuple[Batches, State]] | None = None
+    on_data_loss: Callable[[str, Position], tuple[Batches, Position]] | None = None
     max_skipped: int = 20
     watch: Watch = dataclasses.field(default_factory=Watch)
     keep: int = 2
@@ -80,6 +79,7 @@ class Loop:
         self.workers = Workers(self.learner.strategy)
         self.log = RunLog(self.folder, state.step)
         self.signal, self.skipped, self.skipped_in_row = 0, 0, 0
+        self.batches = {name: stream.batches for name, stream in self.learner.streams.items()}
         self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -95,13 +95,9 @@ class Loop:
         self.signal = number
 
     def _run(self, state: State) -> State:
-        if state.hosts != (hosts := self.workers.count):
-            if state.consumed:
-                say(f"Read by {hosts} machine(s) instead of {state.hosts}: reading goes on with the next epoch.")
-            state = state.read_by(hosts, self.batches.source.num_examples)
-        if state.lost:
-            self.log.note("lost", state.step, {"shards": list(state.lost)})
-        iterator = iter(self._dataset(state))
+        for name in self.batches:
+            state = self._read_by_these(name, state)
+        iterators = {name: self._iterator(name, state) for name in self.batches}
         window, per_call = _Window(), 1
         saved = state.step or None
         while state.step < self.num_steps:
@@ -111,20 +107,23 @@ class Loop:
             self.watch.before(state.step)
             clock = time.monotonic()
             try:
-                totals, waited = self.learner.train(iterator, tf.constant(count))
+                before = dict(self.learner.steps_of)
+                totals, waited = self.learner.train(iterators, tf.constant(count))
             except tf.errors.DataLossError:
                 if not self.on_data_loss or self.workers.count > 1:  # the others have gone on already
                     raise
-                self.batches, state = self.on_data_loss(self._after(state, self.learner.step - state.step))
-                self.log.note("lost", state.step, {"shards": list(state.lost)})
-                iterator = iter(self._dataset(state))
+                name, state = self.learner.reading, self._after(state, before)
+                self.batches[name], position = self.on_data_loss(name, state.at(name))
+                state = state.moved(name, position)
+                self.log.note("lost", state.step, {"shards": list(position.lost)})
+                iterators[name] = self._iterator(name, state)
                 continue
             seconds = time.monotonic() - clock
-            state = self._after(state, count)
+            state = self._after(state, before)
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
             window.add(totals.numpy(), float(waited), seconds, count)
-            self._look(state, totals.numpy())
+            self._check(state, totals.numpy())
             self.watch.after(state.step)
             last = state.step == self.num_steps
             if _due(state.step, self.log_every) or last:
@@ -155,22 +154,40 @@ class Loop:
             return f"saved by the chief at step {state.step}"
         return f"in {checkpoints.path_of(os.path.join(self.folder, 'checkpoints'), state.step)}"
 
-    def _after(self, state: State, steps: int) -> State:
-        cursors = state.cursors
-        if steps and self.batches.grouping:
-            cursors = tuple(map(tuple, self.workers.gather(*self.learner.cursor.numpy().tolist()).tolist()))
-        consumed = state.consumed + steps * self.batches.batch_size
-        return dataclasses.replace(state, step=state.step + steps, consumed=consumed, cursors=cursors)
+    def _after(self, state: State, before: dict[str, int]) -> State:
+        """The state behind the steps that the learner has done since it counted `before`."""
+        for name, batches in self.batches.items():
+            steps, position = self.learner.steps_of[name] - before[name], state.at(name)
+            cursors = position.cursors
+            if steps and batches.grouping:
+                cursor = self.learner.passes[name].cursor.numpy().tolist()
+                cursors = tuple(map(tuple, self.workers.gather(*cursor).tolist()))
+            if steps:
+                consumed = position.consumed + steps * batches.batch_size
+                state = state.moved(name, dataclasses.replace(position, consumed=consumed, cursors=cursors))
+                state = dataclasses.replace(state, step=state.step + steps)
+        return state
 
-    def _dataset(self, state: State):
-        strategy = self.learner.strategy
-        per_replica = self.batches.batch_size // strategy.num_replicas_in_sync
+    def _read_by_these(self, name: str, state: State) -> State:
+        """The state from which these machines read a stream."""
+        position, hosts = state.at(name), self.workers.count
+        if position.hosts != hosts:
+            if position.consumed:
+                say(f"Read by {hosts} machine(s) instead of {position.hosts}: reading goes on with the next epoch.")
+            position = position.read_by(hosts, self.batches[name].source.num_examples)
+        if position.lost:
+            self.log.note("lost", state.step, {"shards": list(position.lost)})
+        return state.moved(name, position)
+
+    def _iterator(self, name: str, state: State):
+        strategy, batches, position = self.learner.strategy, self.batches[name], state.at(name)
+        per_replica = batches.batch_size // strategy.num_replicas_in_sync
 
         def host_dataset(context):
             host, hosts = context.input_pipeline_id, context.num_input_pipelines
-            return self.batches.training(**state.reading(host), host=host, num_hosts=hosts, per_batch=per_replica)
+            return batches.training(**position.reading(host), host=host, num_hosts=hosts, per_batch=per_replica)
 
-        return strategy.distribute_datasets_from_function(host_dataset)
+        return iter(strategy.distribute_datasets_from_function(host_dataset))
 
     def _steps_to_event(self, step: int) -> int:
         intervals = [n for n in (self.save_every, self.log_every, self.evaluate and self.evaluate_every) if n]
@@ -178,34 +195,34 @@ class Loop:
 
     def _report(self, state: State, window: "_Window") -> None:
         means = self.learner.means(window.totals)
-        tokens = window.totals[self.learner.names.index("real_tokens")]
+        counted = self.learner.counted(window.totals)
         per_second = window.timed / window.steps / max(window.seconds, 1e-9)  # 0 where only the first call was made
+        speeds = {f"{unit}_per_second": pair[1] * per_second for unit, pair in counted.items()}
+        speeds |= {f"real_{unit}_per_second": pair[0] * per_second for unit, pair in counted.items()}
         rates = {
             "learning_rate": float(self.learner.optimizer.learning_rate),
-            **self.watch.rates(tokens[1] * per_second),
-            "tokens_per_second": tokens[1] * per_second,
-            "real_tokens_per_second": tokens[0] * per_second,
+            **self.watch.rates(next(iter(speeds.values()))),
+            **speeds,
             "data_wait": window.waited / max(window.seconds, 1e-9),
             "memory_gib": memory_gib(),
             "eta_seconds": (self.num_steps - state.step) * window.seconds / max(window.timed, 1),
         }
-        shown = {name: value for name, value in means.items() if name not in ("real_tokens", "skipped")}
-        say(line(state.step, self.num_steps, shown, self.learner.loss_names, rates))
+        say(line(state.step, self.num_steps, means, self.learner.loss_names, rates, next(iter(counted))))
         self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
 
-    def _look(self, state: State, totals: np.ndarray) -> None:
-        """Says what is wrong with the last steps, and stops where there is no hope."""
+    def _check(self, state: State, totals: np.ndarray) -> None:
+        """Logs warnings about the last steps; raises a NonFiniteError where too many were skipped."""
         guard = self.learner.guard
         for warning in guard.warnings(self.folder):
             say(warning)
             self.log.note("warning", state.step, {"text": warning})
-        self.skipped += int(totals[self.learner.names.index("skipped")][0])
+        self.skipped += self.learner.skipped(totals)
         self.skipped_in_row = guard.skipped_in_row
         # The weights of a state may be the cause of what is skipped from then on.
         saved = checkpoints.complete(os.path.join(self.folder, "checkpoints"))
         good = [path for path in saved if checkpoints.step_of(path) < state.step - self.skipped_in_row]
         evidence = os.path.join(self.folder, FOLDER)
-        stop_if_hopeless(self.skipped_in_row, self.skipped, self.max_skipped, evidence, good)
+        check_skipped(self.skipped_in_row, self.skipped, self.max_skipped, evidence, good)
 
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from data_pipelines.ops.compose import Op
 from data_pipelines.packings import FRAMED_AS_PAIRS
 from xmodels.models.backbone import Backbone
@@ -21,6 +23,7 @@ class Records:
         masking_rate: the share of tokens to hide.
         static: the masks stand in the records already.
         replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
+        word_counts: counts how often each id occurs in the records, (V,); None where there are no records.
     """
 
     sequence_length: int = 128
@@ -28,6 +31,7 @@ class Records:
     masking_rate: float = 0.15
     static: bool = False
     replace_unit: str = "token"
+    word_counts: Callable[[], np.ndarray] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

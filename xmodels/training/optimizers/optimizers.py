@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Callable
 
 import keras
+import tensorflow as tf
 from keras.optimizers import Optimizer
 
 from xmodels.models.backbone import named_weights
 from xmodels.training.optimizers import adafactor, adam, lamb
 from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
+from xmodels.training.step.sparse import of_values
 
 # Google excludes names that match LayerNorm, layer_norm or bias; these are the names of such variables in Keras.
 NOT_DECAYED = ("bias", "gamma", "beta")
@@ -34,10 +36,25 @@ class Adamax(Synced, keras.optimizers.Adamax):
 class Sgd(Synced, keras.optimizers.SGD):
     """Keras' SGD. Its momentum holds the learning rate: after a change of rate it moves on with the old one."""
 
+    @property
+    def updates_rows(self):
+        return not self.momentum
+
+    def update_rows(self, gradient, variable, learning_rate):
+        variable.scatter_sub(of_values(gradient, lambda values: learning_rate * values))
+
 
 @keras.saving.register_keras_serializable("xmodels")
 class Adagrad(Synced, keras.optimizers.Adagrad):
     """Keras' AdaGrad (Duchi et al., 2011)."""
+
+    updates_rows = True
+
+    def update_rows(self, gradient, variable, learning_rate):
+        sums = self._accumulators[self._get_variable_index(variable)].value
+        sums.scatter_add(of_values(gradient, tf.square))
+        deviations = tf.sqrt(tf.gather(sums, gradient.indices) + self.epsilon)
+        variable.scatter_sub(of_values(gradient, lambda values: learning_rate * values / deviations))
 
 
 @keras.saving.register_keras_serializable("xmodels")

@@ -5,6 +5,8 @@ import dataclasses
 import tensorflow as tf
 from keras import ops
 
+from xmodels.training.step.sparse import of_values
+
 
 @dataclasses.dataclass(frozen=True)
 class Rate:
@@ -25,6 +27,8 @@ class Synced:
     - The training step has summed the gradients over all replicas already, so they are not summed again.
     - Each variable has a `Rate`. It scales the learning rate and not the gradient, which Adam would not notice, and
       weight decay with it. Rates are functions of the step alone, so a checkpoint need not hold them.
+    - Sparse gradients (`tf.IndexedSlices`, each row once or with zeros) change only their rows, where that gives what the dense
+      rule gives: see `update_rows`. Everywhere else they become dense.
     - A variable that begins late counts its own steps, so that its bias correction starts when it does.
     """
 
@@ -38,7 +42,9 @@ class Synced:
         """The gradients, with zeros for variables that do not learn yet, so that these do not count in a norm."""
         rates = [self._rate_of(variable) for variable in variables]
         return [
-            tf.where(self._has_begun(rate), gradient, tf.zeros_like(gradient)) if rate.begins else gradient
+            of_values(gradient, lambda x, rate=rate: tf.where(self._has_begun(rate), x, tf.zeros_like(x)))
+            if rate.begins
+            else gradient
             for gradient, rate in zip(gradients, rates, strict=True)
         ]
 
@@ -63,6 +69,8 @@ class Synced:
         rate = self._rate_of(variable)
         if not rate.factor:
             return
+        if isinstance(gradient, tf.IndexedSlices) and not self._changes_only_rows(variable):
+            gradient = tf.convert_to_tensor(gradient)
         learning_rate = learning_rate if rate.factor == 1.0 else learning_rate * rate.factor
         if rate.begins:
             tf.cond(
@@ -73,7 +81,19 @@ class Synced:
         else:
             self._update(gradient, variable, learning_rate, 0)
 
+    updates_rows = False  # does a row without a gradient stay as it is, without weight decay?
+
+    def update_rows(self, gradient, variable, learning_rate) -> None:
+        """The rule for the rows of a sparse gradient."""
+        raise TypeError(f"{type(self).__name__} has no rule for sparse gradients.")
+
+    def _changes_only_rows(self, variable) -> bool:
+        return self.updates_rows and not (self.weight_decay and self._use_weight_decay(variable))
+
     def _update(self, gradient, variable, learning_rate, slept: int) -> None:
+        if isinstance(gradient, tf.IndexedSlices):
+            self.update_rows(gradient, variable, ops.cast(learning_rate, variable.dtype))
+            return
         if self.weight_decay and self._use_weight_decay(variable):
             decay = ops.cast(learning_rate, variable.dtype) * ops.cast(self.weight_decay, variable.dtype)
             self.assign_sub(variable, variable * decay)

@@ -9,6 +9,7 @@ import glob
 import os
 import re
 import shutil
+from collections.abc import Mapping
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -16,32 +17,25 @@ from safetensors.numpy import save_file
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import file_sha256, write_json
 from xmodels.models.folder import assign, read_json, read_weights, values_of
+from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import say
 
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """Where a run stands. Everything random is a function of the seed and these numbers.
+class Position:
+    """Where reading of a stream stands.
 
     Attributes:
-        step: updates done.
         consumed: examples seen by all hosts.
-        seed: the run's seed.
-        best: the best value of the selection metric so far, where there is one.
-        best_step: the step that reached it.
         cursors: where reading of each host stands, of batches that are grouped by length or packed.
         first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
         lost: the names of damaged shards that are left out.
         hosts: how many machines read, each its own shards.
     """
 
-    step: int
-    consumed: int
-    seed: int
-    best: float | None = None
-    best_step: int | None = None
+    consumed: int = 0
     cursors: tuple[tuple[int, int, int], ...] | None = None
     first_epoch: int = 0
     first_consumed: int = 0
@@ -55,8 +49,8 @@ class State:
             "cursor": self.cursors and tuple(self.cursors[host]),
         }  # fmt: skip
 
-    def without(self, lost, num_examples: int) -> "State":
-        """The state from which reading goes on when other shards are missing than before: at the next epoch.
+    def without(self, lost, num_examples: int) -> "Position":
+        """The position from which reading goes on when other shards are missing than before: at the next epoch.
 
         Args:
             lost: the names of the shards that are left out now.
@@ -70,11 +64,63 @@ class State:
             self, cursors=None, first_epoch=int(epoch) + 1, first_consumed=self.consumed, lost=tuple(sorted(lost))
         )
 
-    def read_by(self, hosts: int, num_examples: int) -> "State":
-        """The state from which so many machines go on; at the next epoch, if another number of them read before."""
+    def read_by(self, hosts: int, num_examples: int) -> "Position":
+        """The position from which so many machines go on; at the next epoch, if another number of them read before."""
         if hosts != self.hosts and self.consumed:
             return dataclasses.replace(self.without(self.lost, num_examples), hosts=hosts)
         return dataclasses.replace(self, hosts=hosts)
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Where a run stands. Everything random is a function of the seed and these numbers.
+
+    Attributes:
+        step: updates done.
+        seed: the run's seed.
+        positions: {name of a stream: where reading of it stands}; a stream that is missing begins.
+        best: the best value of the selection metric so far, where there is one.
+        best_step: the step that reached it.
+    """
+
+    step: int = 0
+    seed: int = 0
+    positions: Mapping[str, Position] = dataclasses.field(default_factory=dict)
+    best: float | None = None
+    best_step: int | None = None
+
+    @property
+    def consumed(self) -> int:
+        """Examples seen of all streams."""
+        return sum(position.consumed for position in self.positions.values())
+
+    def at(self, stream: str) -> Position:
+        return self.positions.get(stream, Position())
+
+    def moved(self, stream: str, position: Position) -> "State":
+        """The state with another position of a stream."""
+        return dataclasses.replace(self, positions={**self.positions, stream: position})
+
+    def to_json(self) -> dict:
+        """What state.json holds; the position of an only stream stands beside the rest."""
+        own = {"step": self.step, "seed": self.seed, "best": self.best, "best_step": self.best_step}
+        positions = {name: dataclasses.asdict(position) for name, position in self.positions.items()}
+        if set(positions) <= {ONLY}:
+            place = positions.get(ONLY, dataclasses.asdict(Position()))
+            own = {"step": own.pop("step"), "consumed": place.pop("consumed"), **own}  # in the order of older states
+            return {**own, **place}
+        return {**own, "streams": positions}
+
+    @classmethod
+    def from_json(cls, values: Mapping) -> "State":
+        values = dict(values)
+        if cursor := values.pop("cursor", None):  # of versions that knew one host only
+            values["cursors"] = [cursor]
+        streams = values.pop("streams", None)
+        if streams is None:
+            names = [field.name for field in dataclasses.fields(Position) if field.name in values]
+            streams = {ONLY: {name: values.pop(name) for name in names}}
+        return cls(**values, positions={name: Position(**position) for name, position in streams.items()})
 
 
 def _optimizer_variables(learner) -> dict:
@@ -101,7 +147,7 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
         save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
         _to_disk(os.path.join(temporary, name))
     sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
-    write_json(os.path.join(temporary, STATE), {**dataclasses.asdict(state), "sha256": sums})
+    write_json(os.path.join(temporary, STATE), {**state.to_json(), "sha256": sums})
     shutil.rmtree(path, ignore_errors=True)  # the same step, written before an interruption
     os.replace(temporary, path)
     _to_disk(folder)
@@ -186,8 +232,6 @@ def restore(path: str, learner) -> State:
     """
     stored = read_json(os.path.join(path, STATE))
     del stored["sha256"]
-    if cursor := stored.pop("cursor", None):  # of versions that knew one host only
-        stored["cursors"] = [cursor]
     weights = read_weights(os.path.join(path, WEIGHTS))
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)
@@ -198,4 +242,4 @@ def restore(path: str, learner) -> State:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
         variable.assign(values[name].reshape(tuple(variable.shape)))
-    return State(**stored)
+    return State.from_json(stored)

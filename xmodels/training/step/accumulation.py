@@ -4,24 +4,47 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from xmodels.training.step.sparse import Table, is_sparse
 
-def accumulate(compute: Callable, batch: dict, parts: int, like: list[tf.TensorSpec]) -> list[tf.Tensor]:
+
+def accumulate(compute: Callable, batch: dict, parts: int, like: list[tf.TensorSpec | Table]) -> list:
     """The sum of `compute(part, number)` over the parts of a batch, one after the other.
 
     Args:
         compute: takes a batch and the number of the part, and returns tensors that add up over examples.
         batch: features whose first axis, B, is a multiple of `parts`.
-        like: shapes and types of what `compute` returns.
+        like: shapes and types of what `compute` returns. Of sparse gradients of a `Table` the rows of all parts are kept.
     """
     pieces = {name: _split(x, parts) for name, x in batch.items()}  # (parts, B / parts, ...)
 
     def add(number, sums):
-        piece = {name: x[number] for name, x in pieces.items()}
-        return number + 1, [total + value for total, value in zip(sums, compute(piece, number), strict=True)]
+        found = compute({name: x[number] for name, x in pieces.items()}, number)
+        return number + 1, [_added(total, value, number) for total, value in zip(sums, found, strict=True)]
 
-    start = (tf.constant(0), [tf.zeros(spec.shape, spec.dtype) for spec in like])
+    start = (tf.constant(0), [_nothing(spec, parts) for spec in like])
     # One after the other, or memory would hold the activations of several parts.
-    return tf.while_loop(lambda number, sums: number < parts, add, start, parallel_iterations=1)[1]
+    sums = tf.while_loop(lambda number, sums: number < parts, add, start, parallel_iterations=1)[1]
+    return [_total(total, spec) for total, spec in zip(sums, like, strict=True)]
+
+
+def _nothing(spec, parts: int):
+    if not isinstance(spec, Table):
+        return tf.zeros(spec.shape, spec.dtype)
+    return tuple(tf.TensorArray(dtype, parts) for dtype in (spec.dtype, tf.int32))
+
+
+def _added(total, value, number):
+    if not isinstance(total, tuple):
+        return total + value
+    if not is_sparse(value):
+        raise TypeError("A table with sparse gradients has a dense one: it is used otherwise than by rows.")
+    return total[0].write(number, value.values), total[1].write(number, tf.cast(value.indices, tf.int32))
+
+
+def _total(total, spec):
+    if not isinstance(total, tuple):
+        return total
+    return tf.IndexedSlices(total[0].concat(), total[1].concat(), tf.constant(list(spec.shape), tf.int32))
 
 
 def _split(x: tf.Tensor, parts: int) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""States that a network carries from batch to batch: the memory of a Transformer-XL."""
+"""States that a network carries from batch to batch: the memory of a Transformer-XL, the states of an LSTM."""
 
 import tensorflow as tf
 
@@ -9,8 +9,9 @@ from xmodels.training.step.precision import ONCE
 class Carried:
     """What `backbone.initial_memory` gives for a whole batch, kept between steps and saved with a state.
 
-    Every replica has all rows, and works on its own: row r belongs to the stream of row r of the batch. So a state may be
-    resumed with another number of replicas.
+    Only batches whose rows go on from one to the next have it (`Batches.continues`); where examples are unrelated, every
+    batch begins without a memory. Every replica has all rows, and works on its own: row r belongs to the stream of row r of
+    the batch. So a state may be resumed with another number of replicas.
 
     Raises:
         UsageError: micro-batches would see each other's memory.
@@ -23,22 +24,22 @@ class Carried:
                 "which micro-batches cannot share. Leave the flag out."
             )
         start = backbone.initial_memory(batch_size)
-        self.held = {name: tf.Variable(value, trainable=False, aggregation=ONCE) for name, value in start.items()}
+        self.memory = {name: tf.Variable(value, trainable=False, aggregation=ONCE) for name, value in start.items()}
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        return {f"carried.{name}": variable for name, variable in self.held.items()}
+        return {f"carried.{name}": variable for name, variable in self.memory.items()}
 
     def rows(self, replica, batch) -> dict[str, tf.Tensor]:
-        """The features of a replica's share of a batch with what its rows carry."""
-        count = batch["token_ids"].shape[0]
-        return {**batch, **{name: v[replica * count :][:count] for name, v in self.held.items()}}
+        """The features of a replica's share of a batch with the memory of its rows."""
+        count = next(iter(batch.values())).shape[0]
+        return {**batch, **{name: v[replica * count :][:count] for name, v in self.memory.items()}}
 
-    def given(self, outputs, context, finite) -> list[tf.Tensor]:
-        """What all rows carry from now on; nothing new after a step that is skipped."""
-        whole = {name: context.all_gather(outputs[name], axis=0) for name in self.held}
-        return [tf.where(finite, whole[name], held) for name, held in self.held.items()]
+    def updated(self, outputs, context, finite) -> list[tf.Tensor]:
+        """The memory of all rows behind a step; unchanged where the step is skipped."""
+        whole = {name: context.all_gather(outputs[name], axis=0) for name in self.memory}
+        return [tf.where(finite, whole[name], before) for name, before in self.memory.items()]
 
-    def keep(self, values: list[tf.Tensor]) -> None:
-        for variable, value in zip(self.held.values(), values, strict=True):
+    def assign(self, values: list[tf.Tensor]) -> None:
+        for variable, value in zip(self.memory.values(), values, strict=True):
             variable.assign(value)

@@ -6,11 +6,13 @@ import numpy as np
 
 from data_pipelines.errors import DataError
 
-WORDS = ("token_ids", "target_ids")  # features that hold ids of the vocabulary
+WORDS = ("token_ids", "target_ids", "context_ids", "negative_ids")  # features that hold ids of the vocabulary
 
 
 def check_lengths(batch: Mapping, backbone, where: str = "The first batch") -> None:
     """Raises a DataError where rows, (B, L), are longer than the network's table of positions."""
+    if "token_ids" not in batch:
+        return
     length, longest = batch["token_ids"].shape[1], backbone.config.max_sequence_length
     if length and length > longest and "position_ids" not in batch and not backbone.any_length:
         raise DataError(
@@ -33,10 +35,12 @@ def check_values(batch: Mapping[str, np.ndarray], backbone, objective) -> None:
         _below("labels", labels[weights > 0], *words)
     if segments := getattr(config, "num_segments", None):
         _below("segment_ids", batch.get("segment_ids"), segments, f"the network has {segments} segments")
-    longest, length = config.max_sequence_length, batch["token_ids"].shape[1]
+    longest = config.max_sequence_length
     if not backbone.any_length:
         _below("position_ids", batch.get("position_ids"), longest, f"the network has {longest} positions")
-    _below("mask_positions", batch.get("mask_positions"), length, f"rows have {length} tokens")
+    if "mask_positions" in batch:
+        length = batch["token_ids"].shape[1]
+        _below("mask_positions", batch["mask_positions"], length, f"rows have {length} tokens")
     _check_weights(batch)
 
 
@@ -60,7 +64,7 @@ def _check_weights(batch: Mapping[str, np.ndarray]) -> None:
                 f"The first batch: `{name}` holds {values.min():g} to {values.max():g}; expected 0 or more."
             )
     counted = batch.get("example_weights")
-    if counted is not None and counted.ndim == 1:
+    if counted is not None and counted.ndim == 1 and "padding_mask" in batch:
         real = batch["padding_mask"].astype(bool).reshape(len(counted), -1)
         empty = np.flatnonzero((counted > 0) & ~real.any(axis=1))
         if empty.size:

@@ -1,4 +1,6 @@
-"""Looks at every step of a learner for numbers that show that something is wrong."""
+"""Checks every step of a learner for numbers that show that something is wrong."""
+
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -20,26 +22,30 @@ class Guard:
 
     def __init__(self, learner):
         self.learner = learner
-        self.spikes = Spikes()
+        self.spikes = {each: Spikes() for each in learner.passes.values()}
         self.problem = None  # what is wrong with the first batch
         self.kept: list[Skipped] = []  # not yet taken
         self.num_kept = 0
-        self._unchecked = tf.Variable(True, trainable=False, aggregation=ONCE)
+        self._unchecked = {
+            each: tf.Variable(True, trainable=False, aggregation=ONCE) for each in learner.passes.values()
+        }
         self._in_row = tf.Variable(0, trainable=False, aggregation=ONCE, dtype=tf.int64)
 
     # In the graph.
 
-    def check(self, batch) -> tf.Tensor:
-        """Checks a batch, the first time only. The step must wait for the result."""
-        done = tf.cond(self._unchecked, lambda: self._on_host(self._check, batch), lambda: True)
+    def check(self, stream, batch) -> tf.Tensor:
+        """Checks a batch of a `StreamPass`, the first time only. The step must wait for the result."""
+        unchecked, check = self._unchecked[stream], functools.partial(self._check, stream.objective)
+        done = tf.cond(unchecked, lambda: self._on_host(check, batch), lambda: True)
         with tf.control_dependencies([done]):
-            self._unchecked.assign(False)
+            unchecked.assign(False)
         return done
 
-    def see(self, batch, sums, norms, finite, fault) -> None:
-        """Looks at a step that is over.
+    def observe(self, stream, batch, sums, norms, finite, fault) -> None:
+        """Takes in a step that is over.
 
         Args:
+            stream: the `StreamPass` of the step.
             batch: of all replicas.
             sums: (sum, weight) of losses and metrics.
             norms: of the gradients, in the order of the learner's variables.
@@ -47,11 +53,12 @@ class Guard:
             fault: whether it was skipped for another reason than the size of the loss scale.
         """
         self._in_row.assign(tf.where(fault, self._in_row + 1, 0))
-        losses = sums[: len(self.learner.loss_names)]
+        losses = sums[: len(stream.loss_names)]
         losses = losses[:, 0] / tf.maximum(losses[:, 1], 1e-5)
         step = self.learner.optimizer.iterations.value
-        tf.cond(fault, lambda: self._on_host(self._keep, batch, step, losses, norms), lambda: True)
-        tf.cond(finite, lambda: self.spikes.see(tf.reduce_sum(losses), step), lambda: None)
+        keep = functools.partial(self._keep, stream.loss_names)
+        tf.cond(fault, lambda: self._on_host(keep, batch, step, losses, norms), lambda: True)
+        tf.cond(finite, lambda: self.spikes[stream].observe(tf.reduce_sum(losses), step), lambda: None)
 
     def _on_host(self, function, batch, *others) -> tf.Tensor:
         """Calls `function(batch of this host, *others)` in Python, with arrays."""
@@ -64,17 +71,17 @@ class Guard:
 
         return tf.ensure_shape(tf.numpy_function(call, [*whole, *others], tf.bool), ())
 
-    def _check(self, batch):
+    def _check(self, objective, batch):
         try:
-            check_values(batch, self.learner.backbone, self.learner.objective)
+            check_values(batch, self.learner.backbone, objective)
         except ValueError as error:
             self.problem = error
             raise
 
-    def _keep(self, batch, step, losses, norms):
+    def _keep(self, loss_names, batch, step, losses, norms):
         self.num_kept += 1
         if self.num_kept <= MOST_KEPT:
-            losses = dict(zip(self.learner.loss_names, losses.tolist(), strict=True))
+            losses = dict(zip(loss_names, losses.tolist(), strict=True))
             norms = dict(zip(self.learner.trained_weights(), norms.tolist(), strict=True))
             self.kept.append(Skipped(int(step), batch, losses, norms))
 
@@ -85,13 +92,13 @@ class Guard:
         return int(self._in_row.numpy())
 
     def warnings(self, folder: str) -> list[str]:
-        """What is to be said about the steps since the last call. Writes skipped steps below `folder`."""
+        """Warnings about the steps since the last call. Writes skipped steps below `folder`."""
         kept, self.kept = self.kept, []
-        said = [s for s in [self.spikes.take()] if s]
+        found = [text for spikes in self.spikes.values() if (text := spikes.take())]
         if kept:
             norms = {
                 name: float(np.linalg.norm(w.numpy().astype(np.float64)))
                 for name, w in self.learner.trained_weights().items()
             }
-            said += [f"Warning: step {s.step} was skipped ({s.summary()}): {s.write(folder, norms)}" for s in kept]
-        return said
+            found += [f"Warning: step {s.step} was skipped ({s.summary()}): {s.write(folder, norms)}" for s in kept]
+        return found

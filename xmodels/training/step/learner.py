@@ -6,23 +6,21 @@
 
 import contextlib
 import dataclasses
+import functools
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.ops.seeds import fold
-from xmodels.layers.dropout import dropout_seed
-from xmodels.layers.rematerialization import rematerialized
 from xmodels.models.backbone import Backbone, named_weights
-from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimizers import prepare
 from xmodels.training.states.averaging import MovingAverage
-from xmodels.training.step.accumulation import accumulate
-from xmodels.training.step.carried import Carried
-from xmodels.training.step.first_batch import check_lengths
 from xmodels.training.step.guard import Guard
 from xmodels.training.step.precision import ONCE, LossScale
+from xmodels.training.step.sparse import of_values, sum_over_replicas, values_of
+from xmodels.training.step.stream_pass import StreamPass
+from xmodels.training.step.streams import Stream, choose, first_credits, objective_of
 
 SUM = tf.distribute.ReduceOp.SUM
 
@@ -44,52 +42,62 @@ class Memory:
 
 @dataclasses.dataclass(repr=False)  # TensorFlow's warnings print their functions' owner, with all its weights
 class Learner:
-    """A network, its objective and an optimizer under one strategy.
+    """A network, what it learns, and an optimizer under one strategy.
 
-    Make it inside `strategy.scope()`, with a built backbone. `batch` is one batch of zeros, which builds the heads.
+    Make it inside `strategy.scope()`, with a built backbone; zeros of the streams' batches build the heads. A step is of one
+    stream (`streams.choose`). It changes the network and the heads of that stream's objective; all else stays as it is.
     Under the policy mixed_float16 the loss is scaled. A step whose loss or gradients are not finite changes neither
     weights nor the optimizer's variables; the step number, and with it the schedule and the place in the data, go on.
 
     Attributes:
+        streams: {name: objective, batches and share}; `streams.single` for one objective.
         clip_norm: global norm to which the summed gradients are scaled down; 0 for none.
-        seed: of dropout; masks are a function of (seed, step, replica, micro-batch).
+        seed: of dropout; masks are a function of (seed, step, replica, micro-batch). Also of the order of streams.
         jit_compile: compile forward and backward of a replica with XLA.
+        objective: the objective of the only stream, or all of them as one.
+        passes: what is compiled for each stream.
+        steps_of: {name of a stream: its steps in this process}.
+        names, loss_names: of the pairs that steps give, and of the losses among them; with several streams `STREAM/NAME`.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
     strategy: tf.distribute.Strategy
     backbone: Backbone
-    objective: Objective
+    streams: Mapping[str, Stream]
     optimizer: keras.optimizers.Optimizer
-    batch: dict
     clip_norm: float = 1.0
     seed: int = 0
     jit_compile: bool = False
     memory: Memory = Memory()
 
     def __post_init__(self):
-        check_lengths(self.batch, self.backbone)
-        row = {name: x[:1] for name, x in self.batch.items()}
-        outputs = self.objective.forward(self.backbone, row)
-        losses, metrics = self.objective.score(outputs, row, self.backbone)
-        self.names = [*losses, *metrics, "real_tokens", "skipped"]
-        self.loss_names = list(losses)
+        self.passes = {
+            name: StreamPass(stream, self.backbone, self.memory, self.seed, self.jit_compile)
+            for name, stream in self.streams.items()
+        }
+        self.objective = objective_of(self.streams)
+        self.names = [self._full(n, each) for n, p in self.passes.items() for each in [*p.names, "skipped"]]
+        self.loss_names = [self._full(n, each) for n, p in self.passes.items() for each in p.loss_names]
+        self.steps_of = dict.fromkeys(self.streams, 0)
         prepare(self.optimizer, self.backbone, self.objective)
         self.variables = self.backbone.trainable_variables + self.objective.trainable_variables
         self.optimizer.build(self.variables)
-        # Where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
-        self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
         self.gradient_norms = tf.Variable(tf.zeros(len(self.variables)), aggregation=ONCE)
         self.loss_scale = LossScale() if self.backbone.compute_dtype == "float16" else None
         decay = self.memory.ema_decay
         self.average = MovingAverage(self.trained_weights(), decay) if decay else None
-        remembers = self.backbone.carries_memory
-        rows = len(self.batch["token_ids"])
-        self.carried = Carried(self.backbone, rows, self.memory.micro_batches) if remembers else None
+        self.credits = None
+        if len(self.streams) > 1:
+            credits = first_credits(self.seed, len(self.streams))
+            self.credits = tf.Variable(credits, trainable=False, aggregation=ONCE)
         self.guard = Guard(self)
-        self._gradients = tf.function(self._micro_gradients, jit_compile=self.jit_compile or None, autograph=False)
-        self._steps = tf.function(self._train, reduce_retracing=True)
-        self.evaluate_batch = tf.function(self._evaluate_batch, autograph=False)
+        self._steps = {}
+        for name, each in self.passes.items():
+            each.build(self.variables)
+            self._steps[name] = tf.function(functools.partial(self._train, name), reduce_retracing=True)
+
+    def _full(self, stream: str, name: str) -> str:
+        return f"{stream}/{name}" if len(self.streams) > 1 else name
 
     @property
     def step(self) -> int:
@@ -105,15 +113,20 @@ class Learner:
     @property
     def further_variables(self) -> dict[str, tf.Variable]:
         """What a state holds besides weights and the optimizer's variables, by name."""
-        parts = [part.variables for part in (self.loss_scale, self.average, self.carried) if part]
-        return {name: variable for variables in parts for name, variable in variables.items()}
+        found = {}
+        for part in (self.loss_scale, self.average):
+            found |= part.variables if part else {}
+        for stream, each in self.passes.items():
+            if each.carried:
+                found |= {self._full(stream, name): v for name, v in each.carried.variables.items()}
+        return found | ({} if self.credits is None else {"stream_credits": self.credits})
 
     def averaged(self):
         """A context in which the weights are those to evaluate and to hand over: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
     def settle(self) -> str:
-        """At the end of a run: the weights are from now on their moving average, if there is one; says so."""
+        """At the end of a run: the weights are from now on their moving average, if there is one; returns a description."""
         if not self.average:
             return ""
         decay = self.average.decay
@@ -121,60 +134,95 @@ class Learner:
         self.average = None
         return f"moving average, decay {decay:g}"
 
-    def train(self, iterator, num_steps: tf.Tensor):
+    def train(self, iterators, num_steps: tf.Tensor):
         """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait.
+
+        Args:
+            iterators: {name of a stream: an iterator of its batches}, or the only one.
 
         Raises:
             DataError: the first batch does not suit the network.
         """
+        if not isinstance(iterators, Mapping):
+            iterators = dict.fromkeys(self.streams, iterators)
         try:
-            return self._steps(iterator, num_steps)
+            if len(self.streams) == 1:
+                (name,) = self.streams
+                return self._counted(name, iterators[name], num_steps)
+            return self._in_turn(iterators, int(num_steps))
         except tf.errors.OpError:
             if self.guard.problem is not None:
                 raise self.guard.problem from None
             raise
 
-    def _train(self, iterator, num_steps):
+    def _counted(self, name: str, iterator, num_steps):
+        """Steps of one stream, counted also where one of them fails; `reading` names it then."""
+        before, self.reading = None if self.credits is None else self.credits.numpy(), name
+        first = self.step
+        try:
+            return self._steps[name](iterator, num_steps)
+        finally:
+            done = self.step - first
+            self.steps_of[name] += done
+            if done and before is not None:
+                self.credits.assign(choose(self.streams, first, before)[1])
+
+    def _in_turn(self, iterators, num_steps: int):
+        """The same over several streams, one call for each step."""
+        sums = {name: tf.zeros((len(each.names) + 1, 2), tf.float64) for name, each in self.passes.items()}
+        waited, one = 0.0, tf.constant(1)
+        for _ in range(num_steps):
+            name, _ = choose(self.streams, self.step, self.credits.numpy())
+            found, seconds = self._counted(name, iterators[name], one)
+            sums[name] += found
+            waited += float(seconds)
+        return tf.concat(list(sums.values()), axis=0), waited
+
+    def _train(self, name, iterator, num_steps):
         # In float64 sums of float32 do not depend on how many steps a call makes, so a resumed run logs the same numbers.
-        totals, waited = tf.zeros((len(self.names), 2), tf.float64), tf.zeros((), tf.float64)
+        stream = self.passes[name]
+        totals, waited = tf.zeros((len(stream.names) + 1, 2), tf.float64), tf.zeros((), tf.float64)
         for _ in tf.range(num_steps):
             with tf.control_dependencies([totals]):
                 asked = tf.timestamp()
             with tf.control_dependencies([asked]):
                 batch = next(iterator)
             if "cursor" in batch:
-                self.cursor.assign(self.strategy.experimental_local_results(batch["cursor"])[-1][-1])
-                batch = {name: value for name, value in batch.items() if name != "cursor"}
+                stream.cursor.assign(self.strategy.experimental_local_results(batch["cursor"])[-1][-1])
+                batch = {feature: value for feature, value in batch.items() if feature != "cursor"}
             with tf.control_dependencies(
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):
                 waited += tf.timestamp() - asked
             with tf.control_dependencies(
-                [waited, self.guard.check(batch)]
+                [waited, self.guard.check(stream, batch)]
             ):  # or one core might compute first and read the clock later
-                totals += tf.cast(self._step(batch), tf.float64)
+                totals += tf.cast(self._step(stream, batch), tf.float64)
         return totals, waited
 
     @tf.autograph.experimental.do_not_convert  # nothing below needs it, and it would cost seconds
-    def _step(self, batch):
-        """One step of all replicas. Returns (sum, weight) for each of `names`.
+    def _step(self, stream: StreamPass, batch):
+        """One step of all replicas. Returns (sum, weight) for each of the names of the stream, and for `skipped`.
 
         The update is a second call of the replicas, since Mirrored strategies cannot merge inside of a condition.
         """
-        gradients, *results, carried = self.strategy.run(self._replica_gradients, (batch,))
+        compute = functools.partial(self._replica_gradients, stream)
+        gradients, *results, carried = self.strategy.run(compute, (batch,))
         sums, norms, finite = (self._first(result) for result in results)
-        if self.carried:
-            self.carried.keep([self._first(value) for value in carried])
+        if stream.carried:
+            stream.carried.assign([self._first(value) for value in carried])
+        if len(self.streams) > 1:  # those of variables that the stream does not reach are 0
+            norms = tf.scatter_nd(stream.places[:, None], norms, [len(self.variables)])
         self.gradient_norms.assign(norms)
         fault = ~finite
         if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
-            fault &= self.loss_scale.is_smallest | ~self._finite_losses(sums)
+            fault &= self.loss_scale.is_smallest | ~self._finite_losses(stream, sums)
         tf.cond(
             finite,
-            lambda: self.strategy.run(self._update, (gradients,)),
+            lambda: self.strategy.run(functools.partial(self._update, stream), (gradients,)),
             lambda: self.strategy.run(self._skip),
         )
-        self.guard.see(batch, sums, norms, finite, fault)
+        self.guard.observe(stream, batch, sums, norms, finite, fault)
         sums = tf.where(finite, sums, tf.zeros_like(sums))
         return tf.concat([sums, [[tf.cast(fault, tf.float32), 1.0]]], axis=0)
 
@@ -182,47 +230,43 @@ class Learner:
         """What is equal on all replicas, of the first one here."""
         return self.strategy.experimental_local_results(value)[0]
 
-    def _finite_losses(self, sums):
-        return tf.reduce_all(tf.math.is_finite(sums[: len(self.loss_names)]))
+    def _finite_losses(self, stream: StreamPass, sums):
+        return tf.reduce_all(tf.math.is_finite(sums[: len(stream.loss_names)]))
 
-    def _replica_gradients(self, batch):
-        """The global gradients, clipped; the global (sum, weight) pairs, the norms, whether all that is finite; and what
-        the rows of the whole batch carry on."""
+    def _replica_gradients(self, stream: StreamPass, batch):
+        """One replica's part of a step.
+
+        Returns:
+            The global gradients, clipped; the global (sum, weight) pairs; the norms; whether all that is finite; and the
+            memory of the rows of the whole batch.
+        """
         context = tf.distribute.get_replica_context()
-        if self.carried:
-            batch = self.carried.rows(context.replica_id_in_sync_group, batch)
-        inverse = 1.0 / tf.maximum(context.all_reduce(SUM, self._loss_weights(batch)), 1e-5)  # per loss
+        replica = context.replica_id_in_sync_group
+        if stream.carried:
+            batch = stream.carried.rows(replica, batch)
+        weights = context.all_reduce(SUM, stream.loss_weights(batch))
+        inverse = 1.0 / tf.maximum(weights, 1e-5)  # per loss
+        if stream.objective.sums_examples:
+            inverse = tf.ones_like(weights)
         scale = self.loss_scale.scale if self.loss_scale else 1.0
-        gradients, sums, outputs = self._local_gradients(batch, inverse * scale, context.replica_id_in_sync_group)
-        *gradients, sums = context.all_reduce(SUM, [*gradients, sums])
+        gradients, sums, outputs = stream.local_gradients(
+            batch, inverse * scale, replica, self.optimizer.iterations.value
+        )
+        gradients, sums = sum_over_replicas(context, gradients, sums)
         if self.loss_scale:
-            gradients = [g / scale for g in gradients]
-        gradients = self.optimizer.awake(gradients, self.variables)
-        squares = 2.0 * tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+            gradients = [of_values(g, lambda x: x / scale) for g in gradients]
+        gradients = self.optimizer.awake(gradients, stream.variables)
+        squares = 2.0 * tf.stack([tf.nn.l2_loss(values_of(gradient)) for gradient in gradients])
         norm = tf.sqrt(tf.reduce_sum(squares))
         if self.clip_norm:
-            gradients = [g * (self.clip_norm / tf.maximum(norm, self.clip_norm)) for g in gradients]
-        finite = tf.math.is_finite(norm) & self._finite_losses(sums)
-        carried = self.carried.given(outputs, context, finite) if self.carried else []
+            factor = self.clip_norm / tf.maximum(norm, self.clip_norm)
+            gradients = [of_values(g, lambda x: x * factor) for g in gradients]
+        finite = tf.math.is_finite(norm) & self._finite_losses(stream, sums)
+        carried = stream.carried.updated(outputs, context, finite) if stream.carried else []
         return gradients, sums, tf.sqrt(squares), finite, carried
 
-    def _local_gradients(self, batch, inverse, replica):
-        """The same of this replica's share of the batch, summed over its micro-batches."""
-        step_seed = fold(fold(tf.constant(self.seed, tf.uint64), self.optimizer.iterations.value), replica)
-        parts = self.memory.micro_batches
-        if parts == 1:
-            return self._gradients(batch, inverse, tf.bitcast(step_seed, tf.uint32))
-
-        def compute(piece, number):
-            gradients, sums, _ = self._gradients(piece, inverse, tf.bitcast(fold(step_seed, number), tf.uint32))
-            return [*gradients, sums]
-
-        like = [tf.TensorSpec(v.shape, v.dtype) for v in self.variables]
-        *gradients, sums = accumulate(compute, batch, parts, [*like, tf.TensorSpec((len(self.names) - 1, 2))])
-        return gradients, sums, {}
-
-    def _update(self, gradients):
-        self.optimizer.apply(gradients, self.variables)
+    def _update(self, stream: StreamPass, gradients):
+        self.optimizer.apply(gradients, stream.variables)
         if self.average:
             self.average.update()
         if self.loss_scale:
@@ -233,51 +277,47 @@ class Learner:
         if self.loss_scale:
             self.loss_scale.shrink()
 
-    def _loss_weights(self, batch):
-        """The weight of each loss in this replica's batch.
+    def evaluate(self, batches, stream: str | None = None) -> dict[str, float]:
+        """Means over all batches of a dataset, with the averaged weights where there are such.
 
-        The weights depend on the batch alone, so of the forward pass traced here the graph keeps nothing.
+        Args:
+            stream: the name of that whose objective is scored; the first one by default.
         """
-        outputs = self.objective.forward(self.backbone, batch)
-        losses, _ = self.objective.score(outputs, batch, self.backbone)
-        return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
-
-    def _micro_gradients(self, batch, inverse, seed):
-        """Gradients of a micro-batch's share of the loss, dense, the stacked (sum, weight) pairs, and what is carried on."""
-        with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
-            outputs = self.objective.forward(self.backbone, batch, training=True)
-            losses, metrics = self.objective.score(outputs, batch, self.backbone)
-            loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
-        gradients = tape.gradient(loss, [v.value for v in self.variables], unconnected_gradients="zero")
-        carried = {name: outputs[name] for name in self.carried.held} if self.carried else {}
-        return [tf.convert_to_tensor(g) for g in gradients], self._stack(losses | metrics, batch), carried
-
-    def _stack(self, pairs, batch):
-        """(sum, weight) of all losses and metrics, then real tokens and all positions: float32 (names - 1, 2)."""
-        real = tf.cast(batch["padding_mask"], tf.float32)
-        pairs = [*pairs.values(), (tf.reduce_sum(real), tf.cast(tf.size(real), tf.float32))]
-        return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
-
-    def _evaluate_batch(self, batch):
-        outputs = self.objective.forward(self.backbone, batch, training=False)
-        losses, metrics = self.objective.score(outputs, batch, self.backbone)
-        past = {name: outputs[name] for name in self.carried.held} if self.carried else {}
-        return self._stack(losses | metrics, batch), past
-
-    def evaluate(self, batches) -> dict[str, float]:
-        """Means over all batches of a dataset, with the averaged weights where there are such."""
-        totals, past = tf.zeros((len(self.names) - 1, 2)), {}
+        each = self.passes[stream or next(iter(self.passes))]
         with self.averaged():
-            for batch in batches:
-                if self.carried and not past:  # the rows of a stream go on from batch to batch
-                    past = self.backbone.initial_memory(len(batch["token_ids"]))
-                sums, past = self.evaluate_batch({**batch, **past})
-                totals += sums
-        return self.means(totals)
+            return means(each.names, each.loss_names, each.evaluate(batches))
 
     def means(self, totals) -> dict[str, float]:
-        """{name: mean} from stacked (sum, weight) pairs; `loss` is the sum of the losses."""
-        values = {
-            n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(self.names, np.asarray(totals), strict=False)
-        }
-        return {"loss": sum(values[name] for name in self.loss_names), **values}
+        """{name: mean} from stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.
+
+        Of several streams it is the mean over the steps; streams without a step are left out.
+        """
+        if len(self.streams) == 1:
+            return means(self.names, self.loss_names, totals)
+        found, loss, steps, place = {}, 0.0, 0.0, 0
+        for name, each in self.passes.items():
+            mine = totals[place:][: len(each.names) + 1]
+            place += len(mine)
+            if taken := float(mine[-1, 1]):
+                values = means([*each.names, "skipped"], each.loss_names, mine)
+                loss, steps = loss + taken * values.pop("loss"), steps + taken
+                found |= {f"{name}/{n}": value for n, value in values.items()}
+        return {"loss": loss / max(1.0, steps), **found}
+
+    def counted(self, totals) -> dict[str, tuple[float, float]]:
+        """{unit: (real ones, all)} of steps, over all streams, from stacked pairs."""
+        found: dict[str, np.ndarray] = {}
+        for name, each in self.passes.items():
+            for unit in each.units:
+                found[unit] = found.get(unit, 0.0) + totals[self.names.index(self._full(name, f"real_{unit}"))]
+        return {unit: (float(pair[0]), float(pair[1])) for unit, pair in found.items()}
+
+    def skipped(self, totals) -> int:
+        """How many steps were skipped for a fault, from stacked pairs."""
+        return int(sum(totals[self.names.index(self._full(name, "skipped"))][0] for name in self.passes))
+
+
+def means(names: list[str], losses: list[str], totals) -> dict[str, float]:
+    """{name: mean} from (sum, weight) pairs; `loss` is the sum of the losses."""
+    values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(names, np.asarray(totals), strict=False)}
+    return {"loss": sum(values[name] for name in losses), **values}

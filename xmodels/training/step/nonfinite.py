@@ -48,7 +48,7 @@ class Skipped:
         return f"losses: {losses}; {count}" + (f", the first of {broken[0]}" if broken else "")
 
 
-def stop_if_hopeless(in_row: int, total: int, most: int, evidence: str, saved: list[str]) -> None:
+def check_skipped(in_row: int, total: int, most: int, evidence: str, saved: list[str]) -> None:
     """Raises a NonFiniteError when `most` steps in a row, or ten times as many in all, were skipped."""
     if in_row < most and total < TOTAL_FACTOR * most:
         return

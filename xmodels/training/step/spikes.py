@@ -16,19 +16,19 @@ class Spikes:
     """
 
     def __init__(self):
-        self.usual = tf.Variable([0.0, 0.0, 0.0], trainable=False, aggregation=ONCE)  # steps, mean, variance
-        # Since the last look: how many, then loss, mean, deviation and step of the highest.
+        self.running = tf.Variable([0.0, 0.0, 0.0], trainable=False, aggregation=ONCE)  # steps, mean, variance
+        # Since the last `take`: how many, then loss, mean, deviation and step of the highest.
         self.found = tf.Variable([0.0] * 5, trainable=False, aggregation=ONCE, dtype=tf.float64)
 
-    def see(self, loss: tf.Tensor, step: tf.Tensor) -> None:
+    def observe(self, loss: tf.Tensor, step: tf.Tensor) -> None:
         """Takes in the loss of a step, a finite scalar."""
-        count, mean, variance = tf.unstack(self.usual.read_value())
+        count, mean, variance = tf.unstack(self.running.read_value())
         deviation = tf.sqrt(variance)
         bound = mean + DEVIATIONS * deviation
         spike = (count >= HORIZON) & (loss > bound)
         share = 1.0 / tf.minimum(count + 1.0, HORIZON)  # of the new value; at first this is the plain mean
         distance = tf.where(spike, bound, loss) - mean
-        self.usual.assign(
+        self.running.assign(
             tf.stack([count + 1.0, mean + share * distance, (1.0 - share) * (variance + share * distance**2)])
         )
         found = self.found.read_value()

@@ -3,6 +3,8 @@
 import json
 import os
 
+SHORT = {"tokens": "tok"}  # units of the log as the terminal shows them
+
 
 def duration(seconds: float) -> str:
     """72 s, 4 min 10 s, 6 h 12 min."""
@@ -23,14 +25,19 @@ def short(value: float) -> str:
     return f"{value:.2f}".removeprefix("0") if abs(value) < 1 else f"{value:.2f}"
 
 
-def line(step: int, num_steps: int, means: dict[str, float], losses: list[str], rates: dict[str, float]) -> str:
+def line(
+    step: int, num_steps: int, means: dict[str, float], losses: list[str], rates: dict[str, float], unit: str = "tokens"
+) -> str:  # fmt: skip
     """`step 1200/100000 · loss 6.81 (masked_lm 6.12 next_sentence .69) · … · ETA 6 h 12 min`"""
     parts = [f"step {step}/{num_steps}"]
-    named = " ".join(f"{name} {short(means[name])}" for name in losses)
+    named = " ".join(
+        f"{name} {short(means[name])}" for name in losses if name in means
+    )  # a stream may have had no step
     parts.append(f"loss {short(means['loss'])}" + (f" ({named})" if len(losses) > 1 else ""))
     parts += [f"{name} {short(means[name])}" for name in means if name.endswith("accuracy")]
     parts.append(f"lr {rates['learning_rate']:.2g}")
-    parts.append(f"{short(rates['tokens_per_second'])} tok/s ({short(rates['real_tokens_per_second'])} real)")
+    all_of_them, real = rates[f"{unit}_per_second"], rates[f"real_{unit}_per_second"]
+    parts.append(f"{short(all_of_them)} {SHORT.get(unit, unit)}/s ({short(real)} real)")
     if "model_flops_utilisation" in rates:
         parts.append(f"MFU {rates['model_flops_utilisation']:.0%}")
     parts.append(f"data wait {rates['data_wait']:.0%}")
@@ -41,8 +48,8 @@ def line(step: int, num_steps: int, means: dict[str, float], losses: list[str], 
 
 def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
     """What an evaluation tells: losses and measures, without counts, and without the name of an only loss."""
-    left_out = {"real_tokens", "skipped", *(losses if len(losses) == 1 else ())}
-    return {name: value for name, value in means.items() if name not in left_out}
+    left_out = {"skipped", *(losses if len(losses) == 1 else ())}
+    return {n: v for n, v in means.items() if n not in left_out and not n.rsplit("/", 1)[-1].startswith("real_")}
 
 
 def read_log(path: str) -> list[dict]:

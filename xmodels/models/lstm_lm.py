@@ -1,0 +1,157 @@
+"""A language model of stacked LSTMs (Hochreiter and Schmidhuber, 1997) as Zaremba et al. (2014, arXiv 1409.2329) trained it."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.layers.dropout import Dropout
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class LstmLMConfig(ModelConfig):
+    """Numbers of the network. Dropout acts between layers and never from step to step (section 3.1).
+
+    `intermediate_dim` are the four gates of a layer. Texts may have any length.
+    """
+
+    num_heads: int = 1
+    intermediate_dim: int = 800
+    max_sequence_length: int = 65_536
+    initial_scale: float = 0.1
+
+
+class LstmCell(keras.layers.Layer):
+    """One step of one layer: equations (7) to (9), with gates in the order input, forget, candidate, output.
+
+    Call arguments:
+        gates: (B, 4 D), what the input adds to the gates.
+        states: h and c, (B, D) each.
+
+    Returns:
+        h (B, D), and [h, c].
+    """
+
+    def __init__(self, hidden_dim: int, initializer, **kwargs):
+        super().__init__(**kwargs)
+        self.state_size, self.output_size = [hidden_dim, hidden_dim], hidden_dim
+        self.recurrent = keras.layers.Dense(4 * hidden_dim, use_bias=False, kernel_initializer=initializer)
+
+    def build(self, shape):
+        self.recurrent.build((None, self.output_size))
+        self.built = True
+
+    def call(self, gates, states, training=None):
+        h, c = states
+        i, f, candidate, o = ops.split(gates + self.recurrent(h), 4, axis=-1)  # (B, D) each
+        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(candidate)
+        h = ops.sigmoid(o) * ops.tanh(c)
+        return h, [h, c]
+
+
+class Lstm(keras.layers.Layer):
+    """A layer over all steps. What the inputs add to the gates is one product for all of them, outside of the loop.
+
+    Call arguments:
+        x: (B, N, D).
+        state: (B, 2, D), h and c before the first step.
+
+    Returns:
+        (B, N, D), and the state behind the last step.
+    """
+
+    def __init__(self, config: LstmLMConfig, **kwargs):
+        super().__init__(**kwargs)
+        width = config.hidden_dim
+        self.gates = keras.layers.Dense(4 * width, kernel_initializer=_uniform(config))
+        self.steps = keras.layers.RNN(
+            LstmCell(width, _uniform(config)), return_sequences=True, return_state=True, name="steps"
+        )
+
+    def call(self, x, state):
+        state = ops.cast(state, self.compute_dtype)
+        x, h, c = self.steps(self.gates(x), initial_state=[state[:, 0], state[:, 1]])
+        return x, ops.stack([h, c], axis=1)
+
+
+def _uniform(config: LstmLMConfig):
+    return keras.initializers.RandomUniform(-config.initial_scale, config.initial_scale)
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class LstmLM(Backbone):
+    """A causal network that carries its state from segment to segment, so that it need not see a text at once.
+
+    Call arguments:
+        features: `token_ids` int (B, N); `memory` float32 (B, num_layers, 2, D), h and c of each layer, where there is a past.
+
+    Returns:
+        `sequence_output` (B, N, D); and, where a memory was given, `memory` behind the last token, without gradient.
+    """
+
+    config_class = LstmLMConfig
+    carries_memory = True
+    any_length = True
+
+    def __init__(self, config: LstmLMConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = keras.layers.Embedding(config.vocabulary_size, config.hidden_dim, _uniform(config))
+        self.recurrent_layers = [Lstm(config, name=f"layer_{i}") for i in range(config.num_layers)]
+        self.dropout = Dropout(config.dropout)
+
+    def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
+        """The feature `memory` of texts that begin. `memory_length` is of no importance: a state has no length."""
+        shape = (batch_size, self.config.num_layers, 2, self.config.hidden_dim)
+        return {"memory": ops.zeros(shape, "float32")}
+
+    def call(self, features, training=None):
+        token_ids, memory = features["token_ids"], features.get("memory")
+        begins = memory is None
+        if begins:
+            memory = self.initial_memory(ops.shape(token_ids)[0])["memory"]
+        x, memory = self._run(token_ids, memory, training)
+        outputs = {"sequence_output": x}
+        return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
+
+    def _run(self, token_ids, memory, training=False):
+        x, states = self.dropout(self.embedding(token_ids), training=training), []  # (B, N, D)
+        for i, layer in enumerate(self.recurrent_layers):
+            x, state = layer(x, memory[:, i])
+            x = self.dropout(x, training=training)
+            states.append(state)
+        return x, ops.cast(ops.stack(states, axis=1), "float32")
+
+    def start(self, batch_size: int, length: int):
+        """The state of texts that begin, as `decode` takes it. It does not grow with their `length`."""
+        return (self.initial_memory(batch_size)["memory"],)
+
+    def decode(self, token_ids, past, position):
+        """The next L tokens of texts.
+
+        Args:
+            token_ids: int (B, L).
+            past: of `start`, or of the call before.
+            position: of no importance, as the state knows what came before.
+
+        Returns:
+            Their states (B, L, D), and `past` with these tokens.
+        """
+        x, memory = self._run(token_ids, past[0])
+        return x, (memory,)
+
+
+def _size(hidden_dim, dropout, initial_scale, num_layers=2):
+    return {
+        "num_layers": num_layers, "hidden_dim": hidden_dim, "intermediate_dim": 4 * hidden_dim, "dropout": dropout,
+        "initial_scale": initial_scale,
+    }  # fmt: skip
+
+
+# Zaremba et al., section 4.1: small is its network without regularisation; tiny is ours.
+SIZES = {
+    "tiny": _size(64, 0.0, 0.1, 1),
+    "small": _size(200, 0.0, 0.1),
+    "base": _size(650, 0.5, 0.05),  # the paper's medium
+    "large": _size(1500, 0.65, 0.04),
+}

@@ -1,0 +1,57 @@
+"""Skip-gram's two tables of word vectors (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class SkipGramConfig(ModelConfig):
+    """`hidden_dim` is the width of a vector. There are no layers; texts may have any length."""
+
+    num_layers: int = 1
+    num_heads: int = 1
+    intermediate_dim: int = 1
+    max_sequence_length: int = 65_536
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class SkipGram(Backbone):
+    """A vector for each word, and another one for it as a context. The first are what is handed over.
+
+    Returns:
+        `sequence_output` (B, L, D), the vectors of the words, which know nothing of each other.
+    """
+
+    config_class = SkipGramConfig
+    any_length = True
+    sparse_tables = ("words.embeddings", "contexts.embeddings")
+
+    def __init__(self, config: SkipGramConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        bound = 0.5 / config.hidden_dim
+        size = config.vocabulary_size, config.hidden_dim
+        self.words = keras.layers.Embedding(*size, keras.initializers.RandomUniform(-bound, bound), name="words")
+        self.contexts = keras.layers.Embedding(*size, "zeros", name="contexts")
+        self.contexts.build(None)
+
+    def call(self, features, training=None):
+        return {"sequence_output": self.words(features["token_ids"])}
+
+    def pair_scores(self, center_ids, context_ids, negative_ids):
+        """Dot products of words with contexts: (B, P) x (B, P) x (B, P, K) -> (B, P), (B, P, K)."""
+        words = self.words(center_ids)  # (B, P, D)
+        positive = ops.sum(words * self.contexts(context_ids), axis=-1)
+        return positive, ops.einsum("bpd,bpkd->bpk", words, self.contexts(negative_ids))
+
+
+# 100 are the default of word2vec.c, 300 those of the vectors for Google News.
+SIZES = {
+    "tiny": {"hidden_dim": 16},
+    "small": {"hidden_dim": 50},
+    "base": {"hidden_dim": 100},
+    "large": {"hidden_dim": 300},
+}

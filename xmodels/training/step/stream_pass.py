@@ -1,0 +1,133 @@
+"""The forward and backward pass of one stream on one replica."""
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.ops.seeds import fold
+from xmodels.layers.dropout import dropout_seed
+from xmodels.layers.rematerialization import rematerialized
+from xmodels.models.backbone import named_weights
+from xmodels.training.step.accumulation import accumulate
+from xmodels.training.step.carried import Carried
+from xmodels.training.step.first_batch import check_lengths
+from xmodels.training.step.precision import ONCE
+from xmodels.training.step.sparse import Table, is_sparse, no_gradient
+from xmodels.training.step.streams import Stream
+
+
+class StreamPass:
+    """What is compiled once for each stream of a learner.
+
+    Attributes:
+        loss_names: of the losses of the objective.
+        names: of the pairs (sum, weight) that a step gives: losses, metrics, and what `Objective.counts` counts.
+        units: the names of what it counts, such as `tokens`; the first one measures speed.
+        variables: what a step changes.
+        places: which of the learner's variables these are.
+        carried: the memory of the network between steps, where it has one and the batches continue one another.
+        cursor: where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
+    """
+
+    def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool):
+        self.objective, self.backbone = stream.objective, backbone
+        self.memory, self.seed, self.jit_compile = memory, seed, jit_compile
+        batch = stream.batches.zeros()
+        check_lengths(batch, backbone)
+        row = {name: x[:1] for name, x in batch.items()}
+        losses, metrics = self.objective.score(self.objective.forward(backbone, row), row, backbone)
+        self.units = list(self.objective.counts(row))
+        self.loss_names, self.names = list(losses), [*losses, *metrics, *(f"real_{unit}" for unit in self.units)]
+        self.cursor = tf.Variable([0, 0, 0], dtype=tf.int64, aggregation=ONCE)
+        remembers = backbone.carries_memory and stream.batches.continues
+        rows = len(next(iter(batch.values())))
+        self.carried = Carried(backbone, rows, memory.micro_batches) if remembers else None
+
+    def build(self, variables: list) -> None:
+        """Compiles the pass for those of a learner's variables that it reaches."""
+        own = {id(v) for v in self.backbone.trainable_variables + self.objective.trainable_variables}
+        self.places = np.array([i for i, variable in enumerate(variables) if id(variable) in own], np.int32)
+        self.variables = [variables[i] for i in self.places]
+        tables = {
+            id(weight)
+            for part in (self.backbone, self.objective)
+            for name, weight in named_weights(part).items()
+            if name in part.sparse_tables
+        }
+        self.sparse = [id(variable) in tables for variable in self.variables]
+        self.gradients = tf.function(self.compute_gradients, jit_compile=self.jit_compile or None, autograph=False)
+        self.evaluate_batch = tf.function(self._evaluate_batch, autograph=False)
+
+    def local_gradients(self, batch, inverse, replica, iterations):
+        """Gradients, pairs and outputs that are carried on, of this replica's share of a batch, summed over micro-batches.
+
+        Args:
+            inverse: what each loss is multiplied by.
+            replica, iterations: with the seed they decide about dropout.
+        """
+        step_seed = fold(fold(tf.constant(self.seed, tf.uint64), iterations), replica)
+        parts = self.memory.micro_batches
+        if parts == 1:
+            return self.gradients(batch, inverse, tf.bitcast(step_seed, tf.uint32))
+
+        def compute(piece, number):
+            gradients, sums, _ = self.gradients(piece, inverse, tf.bitcast(fold(step_seed, number), tf.uint32))
+            return [*gradients, sums]
+
+        like = [
+            Table(tuple(v.shape), v.dtype) if sparse else tf.TensorSpec(v.shape, v.dtype)
+            for v, sparse in zip(self.variables, self.sparse, strict=True)
+        ]
+        *gradients, sums = accumulate(compute, batch, parts, [*like, tf.TensorSpec((len(self.names), 2))])
+        return gradients, sums, {}
+
+    def compute_gradients(self, batch, inverse, seed):
+        """Gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and what is carried on."""
+        with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
+            outputs = self.objective.forward(self.backbone, batch, training=True)
+            losses, metrics = self.objective.score(outputs, batch, self.backbone)
+            loss = tf.add_n([losses[name][0] * inverse[i] for i, name in enumerate(self.loss_names)])
+        gradients = tape.gradient(loss, [v.value for v in self.variables])
+        gradients = [self._finished(*each) for each in zip(gradients, self.variables, self.sparse, strict=True)]
+        return gradients, self._stack(losses | metrics, batch), self._carried(outputs)
+
+    def _finished(self, gradient, variable, sparse: bool):
+        """A dense gradient, or of a table that is declared sparse the rows that the batch names."""
+        if gradient is None:
+            return no_gradient(variable.value, sparse)
+        if is_sparse(gradient) and sparse:
+            return tf.IndexedSlices(
+                gradient.values, tf.cast(gradient.indices, tf.int32), tf.constant(list(variable.shape), tf.int32)
+            )
+        return tf.convert_to_tensor(gradient)
+
+    def loss_weights(self, batch):
+        """The weight of each loss in this replica's batch.
+
+        The weights depend on the batch alone, so of the forward pass traced here the graph keeps nothing.
+        """
+        outputs = self.objective.forward(self.backbone, batch)
+        losses, _ = self.objective.score(outputs, batch, self.backbone)
+        return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
+
+    def _stack(self, pairs, batch):
+        """(sum, weight) of losses, metrics and counts: float32 (names, 2)."""
+        pairs = [*pairs.values(), *self.objective.counts(batch).values()]
+        return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
+
+    def _evaluate_batch(self, batch):
+        outputs = self.objective.forward(self.backbone, batch, training=False)
+        losses, metrics = self.objective.score(outputs, batch, self.backbone)
+        return self._stack(losses | metrics, batch), self._carried(outputs)
+
+    def _carried(self, outputs) -> dict:
+        return {name: outputs[name] for name in self.carried.memory} if self.carried else {}
+
+    def evaluate(self, batches) -> np.ndarray:
+        """(sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2)."""
+        totals, past = tf.zeros((len(self.names), 2)), {}
+        for batch in batches:
+            if self.carried and not past:  # the rows of a stream go on from batch to batch
+                past = self.backbone.initial_memory(len(next(iter(batch.values()))))
+            sums, past = self.evaluate_batch({**batch, **past})
+            totals += sums
+        return totals.numpy()
