@@ -1,5 +1,6 @@
-"""Says where a path lies on another machine, which nothing here can read or write."""
+"""Checks paths before the work: those on another machine, and those that could not be written."""
 
+import os
 import re
 
 from data_pipelines.errors import UsageError
@@ -26,3 +27,10 @@ def check_local(**values: str | None) -> None:
                         "rclone), and name that path."
                     )
                 raise UsageError(f"--{name}={path.strip()}: remote paths are not supported. {how}")
+
+
+def check_output(path: str | None, flag: str = "output_file") -> None:
+    """Refuses a file that could not be written, before the work."""
+    folder = os.path.dirname(os.path.abspath(path)) if path else "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")

@@ -16,12 +16,13 @@ from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests.invocation import invoke
 from xmodels.decoding.options import Decoding
-from xmodels.export.generator import Generator
 from xmodels.layers import mixers
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.runs.loaded import in_memory
+from xmodels.tasks.language_model.answer import TextGenerator, load
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/tokenizers"
 PROMPTS = ["The house", "", "A dog and a cat were here, and here", "天气"]
@@ -62,7 +63,7 @@ def by_hand(generator, prompt, steps):
 
 
 def test_continuations_are_those_of_whole_passes(run):
-    generator = Generator.load(run)
+    generator = load(run)
     found = generator.generate(PROMPTS, Decoding(temperature=0.0), 12)
     assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
     assert found == [generator.generate([prompt], Decoding(temperature=0.0), 12)[0] for prompt in PROMPTS]
@@ -73,7 +74,7 @@ def test_continuations_are_those_of_whole_passes(run):
 def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
     """Prompts of several lengths beside each other, by the generator and by a SavedModel; and beams."""
     run = write_run(tmp_path, mixer=mixer, attention_window=3)
-    generator = Generator.load(run)
+    generator = load(run)
     found = generator.generate(PROMPTS, Decoding(temperature=0.0), 12)
     assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
     beams = Decoding(num_beams=3, length_penalty=0.0)
@@ -86,13 +87,13 @@ def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path
 
 
 def test_draws_repeat_with_their_seed_and_differ_without(run):
-    generator = Generator.load(run)
+    generator = load(run)
     first, again, other = (generator.generate(["The"] * 4, Decoding(), 12, seed) for seed in (1, 1, 2))
     assert first == again != other and len(set(first)) > 1
 
 
 def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
-    generator = Generator.load(run)
+    generator = load(run)
     found = generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
     assert len(found) == 4 and found == generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
 
@@ -100,15 +101,14 @@ def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
 def test_nothing_follows_the_end_that_a_beam_finds():
     """Also where token 0 is a word, as in GPT-2's vocabulary."""
     tokenizer = WordPieceTokenizer(Vocabulary(["a", "b", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]))
-    generator = Generator(
-        Gpt2(Gpt2Config(7, 8, 1, 2, 8, max_sequence_length=16)).initialize(), tokenizer, 16, CausalLM()
-    )
+    backbone = Gpt2(Gpt2Config(7, 8, 1, 2, 8, max_sequence_length=16)).initialize()
+    generator = TextGenerator(in_memory(backbone, tokenizer, "gpt2"))
     generator.logits = lambda states: np.eye(7, dtype="float32")[[generator.end_id]] * 9 + 0 * states[:, :7]
     assert generator.generate(["b"], Decoding(num_beams=2), 5) == [""]
 
 
 def test_prompts_beyond_the_network_lose_their_beginning(run):
-    generator = Generator.load(run, 16)
+    generator = load(run, 16)
     (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)
     ids = generator.prompt_ids("one two three four five six seven eight nine ten")
     assert len(ids) == 15 and found == by_hand(generator, "one two three four five six seven eight nine ten", 1)
@@ -147,7 +147,7 @@ def test_networks_that_do_not_generate_are_refused(tmp_path):
     backbone = Bert(BertConfig(9, 8, 1, 1, 8, max_sequence_length=8)).initialize()
     write_model(str(tmp_path), backbone)
     with pytest.raises(CheckpointError, match="a Bert does not generate text; train a causal system"):
-        Generator.load(str(tmp_path))
+        load(str(tmp_path))
 
 
 def test_the_export_continues_texts_in_a_process_with_tensorflow_alone(run, tmp_path, capsys):
@@ -164,9 +164,9 @@ def test_the_export_continues_texts_in_a_process_with_tensorflow_alone(run, tmp_
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    generator = Generator.load(run)
+    generator = load(run)
     assert json.loads(done.stdout.splitlines()[-1]) == generator.generate(PROMPTS, Decoding(temperature=0.0), 48)
 
 
 def test_the_tokenizer_of_a_run_is_read_back(run):
-    assert read_tokenizer(f"{run}/backbone").encode("The house").ids == Generator.load(run).prompt_ids("The house")
+    assert read_tokenizer(f"{run}/backbone").encode("The house").ids == load(run).prompt_ids("The house")

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from data_pipelines.batches import running_text
 from data_pipelines.corpora.cloze import Question, choices, last_words
-from data_pipelines.errors import DataError
+from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
 from data_pipelines.text.detokenize import DETOKENIZERS
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
@@ -24,18 +24,18 @@ from tests.conftest import make_records
 from tests.invocation import invoke
 from tests.parity import read_case
 from tests.test_gpt_parity import network, write_hugging_face
-from xmodels.export.scorer import Scorer
-from xmodels.jobs.evaluate import task_of
-from xmodels.jobs.language_modelling import streams, windows
-from xmodels.jobs.language_modelling.measures import of_training
-from xmodels.jobs.language_modelling.network import load_scorer
-from xmodels.jobs.language_modelling.questions import likelihoods
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.objectives.perplexity import of_training
+from xmodels.tasks.base.run import task_of
+from xmodels.tasks.language_model import streams, windows
+from xmodels.tasks.language_model.network import load_scorer
+from xmodels.tasks.language_model.questions import likelihoods
+from xmodels.tasks.language_model.scorer import Scorer
 
 TOKENS = pathlib.Path(__file__).parent / "golden/tokenizers"
 PROSE = (
@@ -84,7 +84,7 @@ def transformer_xl(tmp_path_factory):
 def eager(path):
     """The scorer of a folder without compiled functions, for many shapes."""
     scorer = load_scorer(path)
-    scorer.score, scorer.go_on = scorer._score, scorer._go_on
+    scorer.score, scorer.advance = scorer._score, scorer._advance
     return scorer
 
 
@@ -133,7 +133,7 @@ def test_a_stride_of_the_whole_window_scores_blocks_and_one_of_1_gives_all_the_c
 def test_neither_the_batch_size_nor_logits_in_parts_change_anything(gpt2, monkeypatch):
     ids = np.random.default_rng(1).integers(300, size=26).astype(np.int32)
     found = [windows.score(eager(gpt2), ids, 12, 5, batch_size) for batch_size in (1, 3, 16)]
-    monkeypatch.setattr("xmodels.export.scorer.LOGITS_TOGETHER", 7 * len(byte_bpe().vocabulary))
+    monkeypatch.setattr("xmodels.tasks.language_model.scorer.LOGITS_TOGETHER", 7 * len(byte_bpe().vocabulary))
     found.append(windows.score(eager(gpt2), ids, 12, 5, 2))
     np.testing.assert_allclose(found, found[0], rtol=1e-6)
 
@@ -146,7 +146,7 @@ def test_all_windows_share_one_compiled_function_and_so_do_segments(gpt2, transf
     assert compiled == pytest.approx(windows.score(eager(gpt2), ids, 12, 5, 2), rel=1e-6)
     scorer = load_scorer(transformer_xl)
     compiled = streams.score(scorer, ids, 6, 9, 2)
-    assert scorer.go_on.experimental_get_tracing_count() == 1
+    assert scorer.advance.experimental_get_tracing_count() == 1
     assert compiled == pytest.approx(streams.score(eager(transformer_xl), ids, 6, 9, 2), rel=1e-6)
 
 
@@ -478,7 +478,12 @@ def test_what_is_scored_follows_the_network(gpt2, transformer_xl, tmp_path):
     assert task_of(gpt2) == task_of(transformer_xl) == "language_model"
     assert task_of(write_hugging_face(tmp_path / "hf", "gpt2/lm_cache_generate")) == "language_model"
     write_model(str(tmp_path), Bert(BertConfig(9, 8, 1, 1, 8, max_sequence_length=8)).initialize())
-    assert task_of(str(tmp_path)) == task_of("nowhere") == "classify"
+    for path, message in (
+        (str(tmp_path), "has no task.json, so it is a pretraining run"),
+        ("nowhere", "no such run folder"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            task_of(path)
 
 
 def test_a_folder_of_hugging_face_is_scored_as_the_model_it_was_made_of(gpt2, tmp_path):

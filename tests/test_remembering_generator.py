@@ -14,11 +14,12 @@ from data_pipelines.text.spelling import spell_out
 from data_pipelines.text.train_kinds import train_tokenizer
 from tests.invocation import invoke
 from xmodels.decoding.options import Decoding
-from xmodels.export import generator as generators
-from xmodels.export.generator import GREEDY, Generator
 from xmodels.models.folder import write_model
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.tasks.base.generation import GREEDY
+from xmodels.tasks.language_model import answer as generators
+from xmodels.tasks.language_model.answer import load
 
 TEXT = "The cat sat on the mat .\nA dog , a cat and the rat ran .\nThe mat was on the dog .\n" * 3
 PROMPTS = ["the cat", "", "a dog , a cat and the rat sat on the mat , and the cat", "dog"]
@@ -108,14 +109,14 @@ def test_a_text_within_the_memory_equals_one_pass_without():
 @pytest.mark.parametrize("segments", [(256, 16, 1), (4, 1), (1,)])
 def test_continuations_are_those_without_a_cache_however_prompts_are_read(run, segments, monkeypatch):
     monkeypatch.setattr(generators, "SEGMENTS", segments)
-    generator = Generator.load(run)
+    generator = load(run)
     found = generator.generate(PROMPTS, Decoding(temperature=0.0, no_repeat_ngram_size=2), 10)
     assert found == [by_hand(generator, prompt, 10) for prompt in PROMPTS]
     assert len(generator.prompt_ids(PROMPTS[2])) > 2 * SMALL["memory_length"] and len(set(found)) > 2
 
 
 def test_a_beam_finds_the_likeliest_text_and_draws_keep_to_their_filters(run):
-    generator = Generator.load(run)
+    generator = load(run)
     tokens = [i for i in range(len(generator.tokenizer.vocabulary)) if i not in generator.forbidden]
     first, past = read(generator, generator.prompt_ids(PROMPTS[2]))
     # Of two tokens at most; finished texts are preferred to those that are cut, as in the search.
@@ -137,23 +138,24 @@ def test_the_command_spells_with_blanks(kind, tmp_path, capsys):
     assert invoke("generate", model_dir=path, prompt="the cat", max_new_tokens=30, top_p=0.99) == 0
     more = capsys.readouterr().out.split("▸")[1].strip("\n")
     assert more and "▁" not in more and "[" not in more
-    generator = Generator.load(path)
+    generator = load(path)
     assert spell_out(generator.prompt_ids("the cat sat, a dog"), generator.spelling) == "the cat sat, a dog"
     assert invoke("generate", model_dir=path, prompt="the cat", max_new_tokens=5, num_beams=2) == 0
 
 
 def test_an_export_continues_texts_as_the_run_does(run, tmp_path, monkeypatch):
-    from xmodels.export import text_generator
+    from xmodels.tasks.language_model import serve
 
-    monkeypatch.setattr(text_generator, "LONGEST", 24)  # it compares itself with the run, to the last token
+    monkeypatch.setattr(serve, "LONGEST", 24)  # it compares itself with the run, to the last token
     flags = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}
     assert invoke("export_model", **flags) == 0
     assert "at most 24 tokens" in (tmp_path / "export/README.md").read_text()
 
 
 def test_a_folder_without_its_softmax_is_refused(run, tmp_path):
-    backbone = Generator.load(run).backbone
-    write_model(str(tmp_path), backbone)
+    generator = load(run)
+    tokenizer = generator.tokenizer
+    write_model(str(tmp_path), generator.backbone, None, tokenizer.files(), tokenizer.describe())
     with pytest.raises(CheckpointError, match=r"missing \(.*objective.adaptive_lm.head.bias_0"):
-        Generator.load(str(tmp_path))
+        load(str(tmp_path))
     assert json.loads(pathlib.Path(tmp_path, "config.json").read_text())["model"] == "transformer_xl"

@@ -16,8 +16,6 @@ from tests import translation_run
 from tests.invocation import invoke
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
-from xmodels.export.translator import Translator
-from xmodels.jobs.evaluations.translate import score
 from xmodels.models.adaptive_universal_transformer import (
     AdaptiveUniversalTransformer,
     AdaptiveUniversalTransformerConfig,
@@ -27,6 +25,9 @@ from xmodels.models.folder import write_model
 from xmodels.models.transformer import Transformer, TransformerConfig
 from xmodels.models.transformer_pre_norm import PreNormTransformer
 from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
+from xmodels.runs.loaded import in_memory
+from xmodels.tasks.translate.answer import Seq2SeqGenerator, load
+from xmodels.tasks.translate.score import scores as score
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/bleu/corpus"
 TEXTS = ["the dog ran", "a big green house", "", "it sat in the small red house and they ran from it to a cat", "cat"]
@@ -56,7 +57,7 @@ def pairs(folder):
 
 @pytest.fixture(scope="module")
 def translator(run):
-    return Translator.load(run)
+    return load(run)
 
 
 def random_translator(name):
@@ -66,7 +67,7 @@ def random_translator(name):
     rng = np.random.default_rng(seed)
     for variable in backbone.variables:
         variable.assign(rng.normal(0, scale, variable.shape))
-    return Translator(backbone, tokenizer)
+    return Seq2SeqGenerator(in_memory(backbone, tokenizer, "transformer"))
 
 
 def logits_of(translator, source, targets):
@@ -194,7 +195,7 @@ def test_evaluate_scores_what_translate_writes(run, pairs, translator, tmp_path,
 def test_averaged_states_translate(run, tmp_path):
     averaged = str(tmp_path / "averaged")
     assert invoke("average_checkpoints", model_dir=run, last=3, output_dir=averaged) == 0
-    assert any(Translator.load(averaged).generate(TEXTS))
+    assert any(load(averaged).generate(TEXTS))
 
 
 def test_a_saved_model_translates_as_the_run_does_without_this_project(run, translator, tmp_path):

@@ -12,19 +12,14 @@ from keras import ops
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.records.source import RecordSource
-from xmodels.export.causal import objective_of
 from xmodels.models import folder
+from xmodels.runs import loaded as loading
 
 
 def load(run: str, **changes):
     """The network of a run, with other settings than it was trained with, and its objective."""
-    path = os.path.join(run, "backbone")
-    config, network = folder.read_config(path)
-    source = os.path.join(path, folder.WEIGHTS)
-    values = folder.read_weights(source)
-    backbone = network(dataclasses.replace(config, **changes)).initialize()
-    folder.assign("backbone", backbone, values, source)
-    return backbone, objective_of(backbone, values, source)
+    loaded = loading.load(run, lambda found, config: dataclasses.replace(config, **changes))
+    return loaded.backbone, loaded.objective()
 
 
 def losses(objective, backbone, states, labels):

@@ -15,14 +15,15 @@ class Writing:
     Attributes:
         objective: configuration of the network -> an objective with `logits(states (..., D), backbone) -> (..., V)`, whose
             weights stand in the model folder.
-        reads_source: whether it writes the target of a source, which an encoder reads; else it continues a prompt.
+        task: the folder of `xmodels/tasks` whose `answer` generates: `language_model` continues a prompt, `translate` writes the
+            target of a source.
         start: of a target: the role of the token that the decoder reads first.
         end: the roles of the token that ends a text; the first that a vocabulary has.
         num_beams, length_penalty: of an exported beam search, where nothing else is asked for.
     """
 
     objective: Callable[[Any], Objective]
-    reads_source: bool = False
+    task: str = "language_model"
     start: str = PAD
     end: tuple[str, ...] = (EOS, SEP)
     num_beams: int = 4

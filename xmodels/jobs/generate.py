@@ -8,11 +8,8 @@ from tqdm import tqdm
 
 from data_pipelines.errors import DataError, UsageError
 from xmodels.decoding.options import Decoding
-from xmodels.export.generator import Generator
-from xmodels.export.translator import Translator, is_translator
 from xmodels.jobs.options.generate import Options
-
-DRAWS, GREEDY = {"temperature": 1.0, "top_k": 40}, {"temperature": 0.0, "top_k": 0}  # where nothing else is said
+from xmodels.tasks.base.generation import generator_class, load_generator
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Decoding) if field.name in Options.__dataclass_fields__)
 
@@ -24,14 +21,14 @@ def generate(options: Options) -> list[str]:
         raise UsageError("Give either --prompt or --input_file.")
     if output_file and os.path.exists(output_file) and not options.overwrite:
         raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    kind = Translator if is_translator(options.model_dir) else Generator
-    decoding = decoding_of({name: getattr(options, name) for name in SETTINGS}, DRAWS if kind is Generator else GREEDY)
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    decoding = decoding_of(settings, generator_class(options.model_dir).defaults)
     if options.num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
         raise UsageError(
             f"--num_samples={options.num_samples}: beam search and --temperature=0 find the same text every time."
         )
     prompts = [prompt] if input_file is None else lines_of(input_file)
-    generator = kind.load(options.model_dir)
+    generator = load_generator(options.model_dir)
     asked = [each for each in prompts for _ in range(options.num_samples)]
     with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:
         limit = {} if options.max_new_tokens is None else {"max_new_tokens": options.max_new_tokens}

@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 from data_pipelines.errors import UsageError
+from data_pipelines.paths import check_output
 from xmodels.conversion import convert
 from xmodels.jobs.options.predict import Options
 from xmodels.runs import folder as run_folder
@@ -31,13 +32,6 @@ def load_predictor(model_dir: str) -> Predictor:
             f"`xmodels finetune --flagfile={os.path.join(model_dir, 'flags.txt')}`.", file=sys.stderr,
         )  # fmt: skip
     return predictor
-
-
-def check_output(path: str | None, flag: str = "output_file") -> None:
-    """Refuses a file that could not be written, before the work."""
-    folder = os.path.dirname(os.path.abspath(path)) if path else "."
-    if not os.path.isdir(folder):
-        raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")
 
 
 def predict(options: Options) -> list[dict | None]:

@@ -19,9 +19,9 @@ from data_pipelines.records.verification import verify
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
-from xmodels.jobs.language_modelling.measures import of_training
 from xmodels.jobs.options.pretrain import Options
 from xmodels.jobs.system_settings import own_options
+from xmodels.objectives.perplexity import of_training
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.memory_check import check_room

@@ -38,6 +38,11 @@ class ModelConfig:
         """With how many tokens of a text its attention compares each: with all."""
         return length
 
+    @property
+    def states_carried(self) -> int:
+        """The states of each layer that are carried from segment to segment: none, unless the network has a memory."""
+        return 0
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary, the inverse of `from_json`."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}

@@ -69,6 +69,11 @@ class TransformerXLConfig(ModelConfig):
         return config
 
     @property
+    def states_carried(self) -> int:
+        """As of `ModelConfig`."""
+        return self.memory_length
+
+    @property
     def table_weights(self) -> int:
         """How many numbers the tables of tokens and their projections hold."""
         widths = widths_of(self)

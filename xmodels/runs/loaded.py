@@ -18,7 +18,7 @@ from xmodels.interfaces.writing import Writing
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone, ModelConfig
 
-BACKBONE_FOLDER = "backbone"  # of a run
+BACKBONE_FOLDER, RUN_STATES = "backbone", "checkpoints"  # of a run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +68,22 @@ class Loaded(Identity):
 
 
 def model_folder(source: str) -> str:
-    """Where the network of a run lies; of a model folder the folder itself."""
+    """Where the network of a run lies; of a model folder the folder itself.
+
+    Raises:
+        CheckpointError: there is no such folder, or it is a run that is not finished.
+    """
     inner = os.path.join(source, BACKBONE_FOLDER)
-    return inner if os.path.isdir(inner) else source
+    if os.path.isdir(inner):
+        return inner
+    if not os.path.isdir(source):
+        raise CheckpointError(f"{source}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+    if os.path.isdir(os.path.join(source, RUN_STATES)):
+        raise CheckpointError(
+            f"{source}: this run is not finished, so nothing was handed over yet. Finish it with the same command, or take "
+            f"its last state: xmodels average_checkpoints --model_dir={source} --last=1 --output_dir=NAME."
+        )
+    return source
 
 
 def identify(source: str) -> Identity:
@@ -115,6 +128,13 @@ def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = l
     backbone = network(change(found, config)).initialize()
     folder.assign("backbone", backbone, values, weights)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)
+
+
+def in_memory(backbone: Backbone, tokenizer: Tokenizer, system: str) -> Loaded:
+    """A network that was built here, without heads, as of a system."""
+    model = folder.name_of(type(backbone))
+    found = systems.load(system)
+    return Loaded(model, model, system, type(backbone), found.READING, found.WRITING, backbone, {}, tokenizer)
 
 
 def _load_foreign(source: str, change) -> Loaded:

@@ -11,7 +11,7 @@ from xmodels.training.recipe import Recipe, Records
 from xmodels.training.schedules.schedules import noam_peak
 
 MODEL, NEEDS_WORDS = Transformer, False
-READING, WRITING = None, Writing(objective=lambda config: Seq2Seq(), reads_source=True)
+READING, WRITING = None, Writing(objective=lambda config: Seq2Seq(), task="translate")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ class Options:
     JOB: ClassVar = "xmodels.jobs.evaluate:evaluate"
     NEEDS_TENSORFLOW: ClassVar = True
 
-    task: str = option("auto", "What to score; auto: what the run was trained for.", section="Model and data", choices=("auto", *sorted({*find.names(), "language_model", "translate"})))  # fmt: skip
+    task: str = option("auto", "What to score; auto: what the run was trained for.", section="Model and data", choices=("auto", *find.names()))  # fmt: skip
     model_dir: str = option(REQUIRED, "Run folder, a model folder that convert_checkpoint wrote, or hf:FOLDER.")
     test_file: str = option(REQUIRED, "Labelled rows: TSV, CSV or JSON lines. Of language_model: text, passages or questions; names or globs.")  # fmt: skip
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip

@@ -8,7 +8,7 @@ from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
-from xmodels.runs.loaded import BACKBONE_FOLDER, load
+from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
 
@@ -52,11 +52,20 @@ def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -
 
 
 def task_of(path: str) -> str:
-    """The task of a fine-tuned run, or of a model folder that holds a classifier.
+    """What a run was trained for: its task, or of one that was not fine-tuned what its system writes.
 
     Raises:
         CheckpointError: as `read_task`.
     """
+    if not os.path.isfile(os.path.join(path, TASK_FILE)):
+        try:
+            found = identify(path)
+        except CheckpointError:
+            found = None  # whoever opens it says what is wrong
+        if found and found.writing:
+            return found.writing.task
+        if found and not os.path.isdir(found.path):
+            return "classify"  # somebody else's checkpoint, which has a head of that kind, if any
     return read_task(path).task
 
 

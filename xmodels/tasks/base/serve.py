@@ -63,8 +63,20 @@ class Server(tf.Module):
 
     def python(self, arguments: str) -> str:
         """The section that calls the model from Python."""
-        imports = "import tensorflow as tf" + ", tensorflow_text" * (self.serving_ops == "text")
-        return PYTHON.format(imports=imports, version=VERSION, arguments=arguments)
+        return PYTHON.format(imports=imports(self.serving_ops), version=VERSION, arguments=arguments)
+
+
+def imports(serving_ops: str) -> str:
+    """What a program imports that calls the model."""
+    return "import tensorflow as tf" + ", tensorflow_text" * (serving_ops == "text")
+
+
+def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
+    """Ragged ids (B, None) -> string (B,), as `text.spelling.spell_out` has it."""
+    with tf.device("CPU:0"):
+        text = tf.strings.reduce_join(tf.gather(spelling, ids), axis=-1)
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+        return tf.strings.regex_replace(text, "^ +| +$", "")
 
 
 def as_json(value) -> str:

@@ -1,72 +1,39 @@
-"""A causal network that continues texts: the folder of a run, read back."""
+"""A causal network continues texts: token by token, greedily, by draws, or by beam search."""
 
-import os
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
-from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.text.spelling import spell_out, spelling
-from data_pipelines.text.tokenizer import Tokenizer
-from data_pipelines.text.vocabulary import EOS, SEP
+from data_pipelines.errors import UsageError
+from data_pipelines.text.spelling import spell_out
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
-from xmodels.export.causal import generates, objective_of
-from xmodels.models import folder
-from xmodels.models.backbone import Backbone
-from xmodels.objectives.base import Objective
-from xmodels.runs.loaded import BACKBONE_FOLDER, read_tokenizer
+from xmodels.runs.loaded import Loaded, identify
+from xmodels.runs.loaded import load as load_checkpoint
+from xmodels.tasks.base.generation import GREEDY, Generator, refusal, round_up
 
-GREEDY = Decoding(temperature=0.0)
+TASK = "language_model"
 # Tokens of a prompt that are read at once where the past cannot go back; few shapes, so few functions.
 SEGMENTS = (256, 16, 1)
 
 
-class Generator:
-    """Continues texts with a network that can `decode`.
+class TextGenerator(Generator):
+    """Continues prompts.
 
     Args:
-        max_length: tokens of a text with its prompt; a longer prompt loses its beginning.
-        objective: gives the logits of states.
+        max_length: tokens of a text with its prompt; a longer prompt loses its beginning. By default as many as the network
+            reads.
     """
 
-    def __init__(self, backbone: Backbone, tokenizer: Tokenizer, max_length: int, objective: Objective):
-        self.backbone, self.tokenizer, self.max_length = backbone, tokenizer, max_length
-        self.objective = objective
-        self.rewinds = backbone.rewinds
-        vocabulary = tokenizer.vocabulary
-        self.end_id = vocabulary[EOS if EOS in vocabulary else SEP]  # as streams of records end their documents
-        # The others never stood in the text that it learnt from.
-        self.forbidden = tuple(i for i in vocabulary.special_ids if i != self.end_id)
-        self.spelling = spelling(tokenizer)
-        self._functions: dict = {}
+    defaults: ClassVar[dict] = {"temperature": 1.0, "top_k": 40}
 
-    @classmethod
-    def load(cls, path: str, max_length: int | None = None) -> "Generator":
-        """Reads a run folder of a causal system, or a model folder.
-
-        Raises:
-            CheckpointError: the folder is not whole, or its network does not generate.
-            UsageError: `max_length` is more than the network reads.
-        """
-        path = model_folder(path)
-        config, network = folder.read_config(path)
-        if not generates(network):
-            raise CheckpointError(
-                f"{path}: a {network.__name__} does not generate text; train a causal system, such as --system=gpt2."
-            )
-        longest = config.max_sequence_length
-        if max_length is not None and max_length > longest:
-            raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
-        backbone, heads = folder.read_model(path)
-        objective = objective_of(backbone, heads, os.path.join(path, folder.WEIGHTS))
-        return cls(backbone, read_tokenizer(path), max_length or longest, objective)
-
-    def logits(self, states):
-        """(..., D) -> (..., V)"""
-        return self.objective.logits(states, self.backbone)
+    def __init__(self, loaded: Loaded, max_length: int | None = None):
+        super().__init__(loaded)
+        self.max_length = max_length or self.backbone.config.max_sequence_length
+        self.rewinds = self.backbone.rewinds
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """What the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
@@ -98,7 +65,7 @@ class Generator:
         for row, ids in zip(token_ids, prompts, strict=True):
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in prompts], np.int32)
-        function = self._function((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
+        function = self.compiled((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
         texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32), read))
         stops = np.minimum(ends, lengths + max_new_tokens)
@@ -119,13 +86,15 @@ class Generator:
     def _read(self, token_ids: np.ndarray, length: int):
         """How many tokens (B, R) were read, in segments; the state (B, D) of the last; and the past that they leave."""
         rows, count = token_ids.shape
-        past, states, place = self._function(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
+        past, states, place = self.compiled(("start", rows, length), lambda: self._starter(rows, length))(), None, 0
         while place < count:
             size = next(size for size in SEGMENTS if size <= count - place)
-            read = self._function(("read", rows, size, length), lambda: self.backbone.decode)
-            states, past = read(tf.constant(token_ids[:, place : place + size]), past, tf.constant(place))
+            read = self.compiled(("read", rows, size, length), lambda: self.backbone.decode)
+            states, past = read(
+                ops.convert_to_tensor(token_ids[:, place : place + size]), past, ops.convert_to_tensor(place, "int32")
+            )
             place += size
-        return tf.constant(count), None if states is None else states[:, -1], past
+        return ops.convert_to_tensor(count, "int32"), None if states is None else states[:, -1], past
 
     def _starter(self, rows: int, length: int):
         def function():
@@ -141,10 +110,9 @@ class Generator:
         past, ids = None, np.array([prompt], np.int32)
         if not self.rewinds:
             ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
-        width, first = ids.shape[1], tf.constant(len(prompt) - ids.shape[1])
-        function = self._function((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
-        found = function(ids, past, first).numpy()[0, 0, 1:].tolist()  # with zeros behind the end, and 0 may be a word
-        return found[: found.index(self.end_id)] if self.end_id in found else found
+        width, first = ids.shape[1], ops.convert_to_tensor(len(prompt) - ids.shape[1], "int32")
+        function = self.compiled((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
+        return self.until_end(function(ids, past, first).numpy()[0, 0, 1:].tolist())
 
     def _searcher(self, decoding: Decoding, length: int, steps: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
@@ -156,7 +124,7 @@ class Generator:
                 _, past = self.backbone.decode(prompt[:, :-1], past, 0)
 
             def step(token_ids, position, past):
-                token = tf.gather(token_ids, [position], axis=1)
+                token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
                 states, past = self.backbone.decode(token, past, first + length - 1 + position)
                 return forbid(self.logits(states[:, 0]), token_ids, position), past
 
@@ -166,25 +134,22 @@ class Generator:
 
         return function
 
-    def _function(self, key, make):
-        """The compiled function of some settings and shapes."""
-        if key not in self._functions:
-            self._functions[key] = tf.function(make())
-        return self._functions[key]
+
+GENERATOR = TextGenerator
 
 
-def continues_texts(path: str) -> bool:
-    """Whether a run or model folder holds a network that can continue texts."""
-    path = model_folder(path)
-    return os.path.isfile(os.path.join(path, folder.CONFIG)) and generates(folder.read_config(path)[1])
+def load(path: str, max_length: int | None = None) -> TextGenerator:
+    """Reads a run folder of a causal system, or a model folder.
 
-
-def model_folder(path: str) -> str:
-    """Where the network of a run lies; of a model folder the folder itself."""
-    inner = os.path.join(path, BACKBONE_FOLDER)
-    return inner if os.path.isdir(inner) else path
-
-
-def round_up(length: int, most: int, step: int = 16) -> int:
-    """So that prompts of many lengths share few compiled functions."""
-    return min(-(-length // step) * step, most)
+    Raises:
+        CheckpointError: the folder is not whole, or its system does not continue texts.
+        UsageError: `max_length` is more than the network reads.
+    """
+    found = identify(path)
+    if found.writing is None or found.writing.task != TASK:
+        raise refusal(found)
+    loaded = load_checkpoint(path)
+    longest = loaded.backbone.config.max_sequence_length
+    if max_length is not None and max_length > longest:
+        raise UsageError(f"--max_length={max_length}: the network reads at most {longest} tokens.")
+    return TextGenerator(loaded, max_length)

@@ -3,12 +3,11 @@
 from data_pipelines.batches.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
 from data_pipelines.errors import UsageError
 from data_pipelines.text.detokenize import DETOKENIZERS
-from xmodels.export.causal import remembers
-from xmodels.export.scorer import Scorer
-from xmodels.jobs.language_modelling import streams, windows
-from xmodels.jobs.language_modelling.measures import of_text
-from xmodels.jobs.language_modelling.network import records_settings, trained_length, window_length
-from xmodels.jobs.language_modelling.options import Options
+from xmodels.tasks.language_model import streams, windows
+from xmodels.tasks.language_model.measures import of_text
+from xmodels.tasks.language_model.network import records_settings, trained_length, window_length
+from xmodels.tasks.language_model.options import Options
+from xmodels.tasks.language_model.scorer import Scorer
 
 TOKENS_TOGETHER = 8192  # of a batch of windows, unless --batch_size says otherwise
 SEGMENT = 128  # of a network with a memory, where nothing says how long its segments were
@@ -42,7 +41,7 @@ def evaluate_text(scorer: Scorer, options: Options) -> dict:
         )
     if text.ideographs > text.characters / 2:
         words = 0  # blanks part no words here
-    if remembers(type(scorer.backbone)):
+    if scorer.backbone.carries_memory:
         return scores | _with_memory(scorer, options, text, words)
     return scores | _by_windows(scorer, options, text, words)
 

@@ -7,7 +7,7 @@ of the text, and each begins without a past.
 import numpy as np
 from tqdm import tqdm
 
-from xmodels.export.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer
 
 
 def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_streams: int) -> float:
@@ -35,7 +35,7 @@ def score(scorer: Scorer, ids: np.ndarray, length: int, memory_length: int, num_
     with bar as progress:
         for begin in range(0, num_segments * length, length):
             here, real = places[:, begin : begin + length], inside[:, begin : begin + length]
-            losses, past = scorer.go_on(ids[here], ids[here + 1], past)
+            losses, past = scorer.advance(ids[here], ids[here + 1], past)
             total += float(losses.numpy().astype(np.float64)[real].sum())
             progress.update(int(real.sum()))
     return total

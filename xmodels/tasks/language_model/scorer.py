@@ -25,7 +25,7 @@ class Scorer:
         self.unlikely = np.zeros(backbone.config.vocabulary_size, bool)
         self.unlikely[list(unlikely)] = True
         self.score = tf.function(self._score, autograph=False)
-        self.go_on = tf.function(self._go_on, autograph=False)
+        self.advance = tf.function(self._advance, autograph=False)
 
     def _score(self, token_ids, lengths, positions, labels, restricted):
         """What the network says of some tokens of texts; one compiled function for each shape.
@@ -45,7 +45,7 @@ class Scorer:
         states = tf.gather(outputs["sequence_output"], positions, axis=1, batch_dims=1)  # (B, P, D)
         return self._named(states, labels, restricted)
 
-    def _go_on(self, token_ids, labels, past):
+    def _advance(self, token_ids, labels, past):
         """The next N tokens of streams, for networks with a memory.
 
         Args:

@@ -3,8 +3,8 @@
 import dataclasses
 
 from data_pipelines.errors import UsageError
-from xmodels.export.causal import remembers
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import ModelConfig
+from xmodels.runs.loaded import Identity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +49,14 @@ class Options:
             raise UsageError("--stop_word_filter is for --form=last_word; leave it out.")
         self.memory_lengths()  # raises what is wrong with it
 
-    def fitted(self, network: type[Backbone], config: ModelConfig) -> ModelConfig:
+    def fitted(self, found: Identity, config: ModelConfig) -> ModelConfig:
         """The configuration with what the flags change of it, on which no weight depends.
 
         Raises:
             UsageError: flags do not fit the network.
         """
-        if not remembers(network):
+        network = found.network
+        if not network.carries_memory:
             if self.of_memory:
                 raise UsageError(
                     f"{self.of_memory[0]}: a {network.__name__} has no memory. Choose its context with --stride."

@@ -10,7 +10,7 @@ from data_pipelines.batches.running_text import end_of_documents
 from data_pipelines.corpora.cloze import Question
 from data_pipelines.errors import DataError
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.export.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer
 
 STEP = 64  # lengths are multiples of it, so that few functions are compiled
 

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 from tqdm import tqdm
 
-from xmodels.export.scorer import Scorer
+from xmodels.tasks.language_model.scorer import Scorer
 
 
 @dataclasses.dataclass(frozen=True)

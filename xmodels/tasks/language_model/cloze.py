@@ -7,11 +7,11 @@ from data_pipelines.text.detokenize import DETOKENIZERS
 from data_pipelines.text.spelling import spelling
 from data_pipelines.text.stop_words import STOP_WORDS
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.export.scorer import Scorer
-from xmodels.jobs.language_modelling.measures import perplexity
-from xmodels.jobs.language_modelling.network import window_length
-from xmodels.jobs.language_modelling.options import Options
-from xmodels.jobs.language_modelling.questions import Likelihood, likelihoods
+from xmodels.objectives.perplexity import perplexity
+from xmodels.tasks.language_model.network import window_length
+from xmodels.tasks.language_model.options import Options
+from xmodels.tasks.language_model.questions import Likelihood, likelihoods
+from xmodels.tasks.language_model.scorer import Scorer
 
 ROWS_TOGETHER = 16
 READ = {"last_word": cloze.last_words, "choice": cloze.choices}

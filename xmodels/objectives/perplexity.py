@@ -1,23 +1,9 @@
-"""What a negative log-likelihood says of a text: perplexities and bits."""
+"""What a loss in nats means: perplexities and bits."""
 
 import math
 from collections.abc import Mapping
 
-from data_pipelines.batches.running_text import RunningText
-
-NEXT_TOKEN = ("causal_lm", "adaptive_lm")  # losses in nats a token, of networks that name the next one
-
-
-def of_text(loss: float, text: RunningText, words: int) -> dict[str, float | None]:
-    """From the sum of -log p in nats; None where there is nothing to divide by, or too large a number to write."""
-    bits = loss / math.log(2)
-    return {
-        "nll": loss,
-        "token_perplexity": perplexity(loss, len(text.ids) - 1),
-        "word_perplexity": perplexity(loss, words),
-        "bits_per_byte": bits / text.bytes,
-        "bits_per_character": bits / text.characters,
-    }
+NEXT_TOKEN = ("causal_lm", "adaptive_lm", "untied_lm")  # losses in nats a token, of networks that name the next one
 
 
 def perplexity(loss: float, count: int) -> float | None:

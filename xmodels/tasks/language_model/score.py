@@ -1,10 +1,10 @@
 """Scores a causal network on text: perplexity, the last word of passages, a word for a gap."""
 
 from data_pipelines.corpora.files import expand
-from xmodels.jobs.language_modelling.cloze import evaluate_questions, read_questions, stop_word_ids
-from xmodels.jobs.language_modelling.network import load_scorer
-from xmodels.jobs.language_modelling.options import Options
-from xmodels.jobs.language_modelling.perplexity import evaluate_text
+from xmodels.tasks.language_model.cloze import evaluate_questions, read_questions, stop_word_ids
+from xmodels.tasks.language_model.network import load_scorer
+from xmodels.tasks.language_model.options import Options
+from xmodels.tasks.language_model.perplexity import evaluate_text
 
 
 def evaluate(

@@ -1,0 +1,80 @@
+"""The network of a causal system, for scoring: of a run, of a model folder, or of somebody else's checkpoint."""
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.models import folder
+from xmodels.models.backbone import ModelConfig, named_weights
+from xmodels.runs.loaded import Identity, Loaded, identify, load
+from xmodels.tasks.language_model.answer import TASK
+from xmodels.tasks.language_model.scorer import Scorer
+
+RUN_CONFIG, RUN_MANIFEST = "config.json", "data_manifest.json"
+
+
+def load_scorer(
+    model_dir: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config,
+    unlikely: Callable[[Tokenizer], Sequence[int]] = lambda tokenizer: (),
+) -> Scorer:  # fmt: skip
+    """Reads a network.
+
+    Args:
+        model_dir: a run folder, a model folder, or hf:FOLDER.
+        change: changes fields of the network's configuration that no weight depends on.
+        unlikely: (tokenizer) -> ids, see `Scorer`.
+
+    Raises:
+        CheckpointError: the folder is not whole, its network does not name the next token, or its vocabulary is missing or
+            of another size.
+    """
+    found = identify(model_dir)
+    if found.writing is None or found.writing.task != TASK:
+        raise CheckpointError(
+            f"{model_dir}: a {found.network.__name__} does not name the token that follows, so text has no likelihood under it. "
+            "Train a causal system, such as --system=gpt2."
+        )
+    loaded = load(model_dir, change)
+    _check_finite(loaded)
+    return Scorer(loaded.backbone, loaded.objective(), loaded.tokenizer, unlikely(loaded.tokenizer))
+
+
+def _check_finite(loaded: Loaded) -> None:
+    values = {
+        f"backbone.{name}": np.array(value) for name, value in named_weights(loaded.backbone).items()
+    } | loaded.heads
+    broken = [name for name, value in values.items() if not np.isfinite(value).all()]
+    if broken:
+        raise CheckpointError(
+            f"{loaded.source}: {len(broken)} of its weights hold NaN or infinity, such as {broken[0]}, so nothing has a likelihood "
+            "under it. Take an earlier state of the run."
+        )
+
+
+def window_length(model_dir: str, config: ModelConfig, asked: int | None) -> int:
+    """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can."""
+    trained = trained_length(model_dir) or config.max_sequence_length
+    trained += config.states_carried  # everything that a memory adds may stand in one segment as well
+    if asked and asked > trained:
+        print(
+            f"Note: --max_seq_length={asked}, but the run was trained on {trained} tokens; it knows nothing of places behind."
+        )
+    return asked or min(trained, config.max_sequence_length)
+
+
+def trained_length(model_dir: str) -> int | None:
+    """The length of the sequences that a run was trained on; None where nothing says it."""
+    path = os.path.join(model_dir, RUN_CONFIG)
+    stored = folder.read_json(path).get("settings") if os.path.isfile(path) else None
+    length = stored.get("max_seq_length") if isinstance(stored, dict) else None
+    return length if type(length) is int else None
+
+
+def records_settings(model_dir: str) -> dict | None:
+    """How the records of a run were made; None where nothing says it."""
+    path = os.path.join(model_dir, RUN_MANIFEST)
+    settings = folder.read_json(path).get("settings") if os.path.isfile(path) else None
+    return settings if isinstance(settings, dict) else None

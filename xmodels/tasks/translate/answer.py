@@ -1,0 +1,141 @@
+"""An encoder-decoder writes the targets of sources, such as translations: greedily, by draws, or by beam search."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from keras import ops
+from tqdm import tqdm
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.vocabulary import PAD
+from xmodels.decoding.options import Decoding
+from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
+from xmodels.runs.loaded import Loaded, identify
+from xmodels.runs.loaded import load as load_checkpoint
+from xmodels.tasks.base.generation import GREEDY, Generator, round_up
+
+TASK = "translate"
+
+
+class Seq2SeqGenerator(Generator):
+    """Writes the target of each source.
+
+    Attributes:
+        longest: tokens of a source, with its end token; longer ones lose their end.
+        num_cut: sources that have lost theirs so far.
+    """
+
+    defaults: ClassVar[dict] = {"temperature": 0.0, "top_k": 0}
+
+    def __init__(self, loaded: Loaded):
+        super().__init__(loaded)
+        self.longest, self.num_cut = self.backbone.config.max_sequence_length, 0
+        vocabulary = self.tokenizer.vocabulary
+        self.start_id, self.pad_id = loaded.writing.start_id(vocabulary), vocabulary[PAD]
+
+    def source_ids(self, text: str) -> list[int]:
+        """What the network reads of a text, with the end token."""
+        ids = self.tokenizer.encode(text).ids
+        self.num_cut += len(ids) >= self.longest
+        return [*ids[: self.longest - 1], self.end_id]
+
+    def generate(
+        self, texts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int | None = None, seed: int = 0,
+        batch_size: int = 32, progress: Callable[[int], None] = lambda num_texts: None,
+    ) -> list[str]:  # fmt: skip
+        """The translation of each text, in their order; of a text without pieces, such as a blank one, nothing.
+
+        Texts of like length share a batch. Which ones do changes no translation, unless it is drawn.
+
+        Args:
+            max_new_tokens: most tokens of a translation; by default 50 more than of its source, as in the paper.
+        """
+        found, sources = [""] * len(texts), [self.source_ids(text) for text in texts]
+        order = sorted((i for i, ids in enumerate(sources) if len(ids) > 1), key=lambda index: len(sources[index]))
+        progress(len(texts) - len(order))
+        for first in range(0, len(order), batch_size):
+            places = order[first : first + batch_size]
+            rows = self._translate([sources[place] for place in places], decoding, max_new_tokens, (seed, first))
+            for place, row in zip(places, rows, strict=True):
+                found[place] = self.spell(row)
+            progress(len(places))
+        return found
+
+    def limit(self, length: int, max_new_tokens: int | None) -> int:
+        """Most tokens of the translation of a source of so many tokens."""
+        return min(max_new_tokens or length + EXTRA_TOKENS, self.longest - 1)
+
+    def _translate(self, sources: list[list[int]], decoding: Decoding, max_new_tokens, seed) -> list[list[int]]:
+        width = round_up(max(map(len, sources)), self.longest)
+        token_ids = np.full((len(sources), width), self.pad_id, np.int32)
+        for row, ids in zip(token_ids, sources, strict=True):
+            row[: len(ids)] = ids
+        lengths = np.array([len(ids) for ids in sources], np.int32)
+        limits = np.array([self.limit(length, max_new_tokens) for length in lengths], np.int32)
+        function = self._function(decoding, width, self.limit(width, max_new_tokens))
+        targets, ends = (x.numpy() for x in function(token_ids, lengths, limits, np.array(seed, np.int32)))
+        return [row[:end].tolist() for row, end in zip(targets, ends, strict=True)]
+
+    def _function(self, decoding: Decoding, width: int, max_length: int):
+        """The compiled function of some settings and shapes, for any number of rows."""
+        import tensorflow as tf
+
+        rows = tf.TensorSpec([None], tf.int32)
+        signature = tf.TensorSpec([None, width], tf.int32), rows, rows, tf.TensorSpec([2], tf.int32)
+
+        def make():
+            return lambda *arguments: self.targets(*arguments, decoding, max_length)
+
+        return self.compiled((decoding, width, max_length), make, signature)
+
+    def targets(self, token_ids, lengths, limits, seed, decoding: Decoding, max_length):
+        """`write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
+        decoding = decoding.forbidding(self.forbidden)
+        place = ops.arange(ops.shape(token_ids)[1], dtype="int32")
+        features = {"token_ids": token_ids, "padding_mask": place < ops.expand_dims(lengths, 1)}
+        return write_targets(
+            self.backbone, self.logits, features, decoding, seed, self.start_id, self.end_id, limits, max_length
+        )  # fmt: skip
+
+
+GENERATOR = Seq2SeqGenerator
+
+
+def load(path: str) -> Seq2SeqGenerator:
+    """Reads a run folder of an encoder-decoder, or a model folder.
+
+    Raises:
+        CheckpointError: the folder is not whole, or its system does not translate.
+    """
+    found = identify(path)
+    if found.writing is None or found.writing.task != TASK:
+        raise CheckpointError(
+            f"{path}: a {found.network.__name__} does not translate; train an encoder-decoder on parallel text, such as "
+            "--system=transformer."
+        )
+    return Seq2SeqGenerator(load_checkpoint(path))
+
+
+def translations(
+    generator: Seq2SeqGenerator,
+    texts: Sequence[str],
+    decoding: Decoding,
+    batch_size: int,
+    max_new_tokens: int | None = None,
+) -> list[str]:
+    """The translation of each text, with a bar of progress where there are many; says where sources were cut."""
+    with tqdm(total=len(texts), desc="texts", unit="text", disable=len(texts) < 200) as progress:
+        found = generator.generate(texts, decoding, max_new_tokens, 0, batch_size, progress.update)
+    if generator.num_cut:
+        print(
+            f"Note: {generator.num_cut:,} text(s) have more than the {generator.longest} tokens that the network reads, "
+            "and lost their end. Translate sentence by sentence.", file=sys.stderr,
+        )  # fmt: skip
+    return [one_line(each) for each in found]
+
+
+def one_line(text: str) -> str:
+    """A translation without line breaks, which would be taken for its end."""
+    return " ".join(text.split("\n")).replace("\r", " ")

@@ -1,0 +1,67 @@
+"""Translates a test set and compares the translations with references: sacreBLEU (Post, 2018) and chrF (Popović, 2015)."""
+
+import re
+
+import sacrebleu
+
+from data_pipelines.paths import check_output
+from xmodels.decoding.options import Decoding
+from xmodels.tasks.translate.answer import load, translations
+from xmodels.tasks.translate.read import read_pairs, write_lines
+
+DECISIVE = "bleu"
+CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+def evaluate(
+    model_dir: str, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
+    num_beams: int, length_penalty: float, max_new_tokens: int | None, bleu_tokenize: str, lowercase: bool,
+    batch_size: int | None, translations_file: str | None,
+) -> dict:  # fmt: skip
+    """Prints and returns BLEU and chrF with their signatures; arguments as in `launch/evaluate.py`."""
+    check_output(translations_file, "translations_file")
+    sources, references = read_pairs(test_file, target_file, text_column, target_column)
+    generator = load(model_dir)
+    decoding = Decoding(temperature=0.0, num_beams=num_beams, length_penalty=length_penalty)
+    predictions = translations(generator, sources, decoding, batch_size or 32, max_new_tokens)
+    if translations_file:
+        write_lines(translations_file, predictions)
+    found = scores(predictions, references, tokenize=bleu_tokenize, lowercase=lowercase)
+    how = f"beam {num_beams}, length penalty {length_penalty:g}" if num_beams > 1 else "greedy"
+    print(f"{test_file}: {len(predictions):,} translations, {how}")
+    print(f"  BLEU  {found['bleu']:.2f}  {found['bleu_signature']}")
+    print(f"  chrF2 {found['chrf']:.2f}  {found['chrf_signature']}")
+    print(f"  length {found['length_ratio']:.3f} of the references")
+    if generator.tokenizer.describe().get("do_lower_case") and not lowercase:
+        print(
+            "  Note: the vocabulary has no capitals, so those of the references count as wrong; --lowercase ignores case."
+        )
+    for source, reference, text in list(zip(sources, references, predictions, strict=True))[:2]:
+        print(f"  {source}\n    reference    {reference}\n    translation  {text}")
+    return found
+
+
+def scores(translations: list[str], *references: list[str], tokenize: str = "auto", lowercase: bool = False) -> dict:
+    """BLEU and chrF of a whole test set, as sacreBLEU counts them.
+
+    Args:
+        references: one or several lists, each with a reference of every translation.
+        tokenize: a tokenization of sacreBLEU; "auto" takes "zh" where a third of the references' characters are Chinese,
+            and else "13a".
+    """
+    if tokenize == "auto":
+        text = "".join(reference for stream in references for reference in stream)
+        tokenize = "zh" if 3 * len(CHINESE.findall(text)) > len(text) else "13a"
+    bleu = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase)
+    chrf = sacrebleu.CHRF(lowercase=lowercase)
+    result, characters = (metric.corpus_score(translations, list(references)) for metric in (bleu, chrf))
+    return {
+        "bleu": result.score,
+        "bleu_signature": str(bleu.get_signature()),
+        "precisions": list(result.precisions),
+        "brevity_penalty": result.bp,
+        "length_ratio": result.ratio,
+        "chrf": characters.score,
+        "chrf_signature": str(chrf.get_signature()),
+        "num_translations": len(translations),
+    }

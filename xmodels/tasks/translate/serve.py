@@ -1,0 +1,106 @@
+"""An encoder-decoder inside a graph: texts in, their targets out, such as translations."""
+
+from typing import ClassVar
+
+import tensorflow as tf
+
+from data_pipelines.ops.serving_text import GraphTokenizer
+from xmodels.decoding.options import Decoding
+from xmodels.decoding.targets import EXTRA_TOKENS
+from xmodels.tasks.base import serve
+from xmodels.tasks.base.generation import GREEDY
+from xmodels.tasks.base.serve import VERSION, imports, spelled
+from xmodels.tasks.translate.answer import Seq2SeqGenerator
+
+CHECKED = ("Ein Hund rennt.", "今天天气很好。", "", "A somewhat longer text, which shares its batch with shorter ones.")
+
+
+class Server(serve.Server):
+    """A generator whose tokenizer runs in the graph.
+
+    Args:
+        num_beams, length_penalty: of the signature `beam`; by default those of the system.
+    """
+
+    title = "# A translator exported by xmodels"
+    answers = "that translates"
+    flags: ClassVar[tuple[str, ...]] = ("num_beams", "length_penalty")
+
+    def __init__(
+        self,
+        generator: Seq2SeqGenerator,
+        serving_ops: str,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+    ):
+        super().__init__(generator, serving_ops)
+        writing = generator.writing
+        penalty = writing.length_penalty if length_penalty is None else length_penalty
+        self._beam = Decoding(temperature=0.0, num_beams=num_beams or writing.num_beams, length_penalty=penalty)
+        self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
+        with tf.device("CPU:0"):
+            self.spelling = tf.constant(generator.spelling)  # (V,)
+
+    def translated(self, text: tf.Tensor, decoding: Decoding) -> dict[str, tf.Tensor]:
+        generator = self.predictor
+        ids = self.tokenizer.tokenize(text)[:, : generator.longest - 1]
+        lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
+        ends = tf.fill([ids.nrows(), 1], generator.end_id)
+        token_ids = tf.concat([ids, ends], axis=1).to_tensor(generator.pad_id)
+        limits = tf.minimum(lengths + EXTRA_TOKENS, generator.longest - 1)
+        most = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # also of an empty batch
+        targets, found = generator.targets(token_ids, lengths, limits, tf.zeros([2], tf.int32), decoding, most)
+        found = tf.where(lengths > 1, found, 0)  # a text without pieces has no translation
+        ragged = tf.RaggedTensor.from_tensor(targets, lengths=found)
+        return {"translation": spelled(ragged, self.spelling), "num_tokens": found}
+
+    def greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The translation of each text, string (B,), by the likeliest token each time."""
+        return self.translated(text, GREEDY)
+
+    def beam(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The best translation that a beam search finds."""
+        return self.translated(text, self._beam)
+
+    def signatures(self):
+        text = tf.TensorSpec([None], tf.string, name="text")
+        return {"serving_default": (self.greedy, [text]), "beam": (self.beam, [text])}
+
+    def compare(self, served):
+        for name, decoding in (("serving_default", GREEDY), ("beam", self._beam)):
+            found = served[name](text=tf.constant(CHECKED))["translation"].numpy()
+            if [text.decode() for text in found] != self.predictor.generate(CHECKED, decoding):
+                raise RuntimeError("The exported model does not translate as the run does. Please report this.")
+        return None
+
+    def readme(self):
+        return README_TEXT.format(
+            imports=imports(self.serving_ops), version=VERSION, length=self.predictor.longest - 1,
+            beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
+        )  # fmt: skip
+
+
+README_TEXT = """The vocabulary and the tokenizer are inside.
+
+| signature | inputs | outputs |
+|---|---|---|
+| `serving_default` | `text` string (B,) | `translation` string (B,), the likeliest token each time; `num_tokens` int32 (B,) |
+| `beam` | `text` string (B,) | the same, the best that a search with {beams} beams and a length penalty of {alpha:g} finds |
+
+A text has at most {length} tokens; a longer one loses its end. A translation has at most {extra} tokens more than its text.
+An empty text has an empty translation. Texts of like length are best sent together.
+
+```python
+{imports}
+model = tf.saved_model.load("{version}")
+print(model.signatures["serving_default"](text=tf.constant(["Ein Hund rennt."]))["translation"])
+```
+
+With TensorFlow Serving, in this folder:
+
+```sh
+docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/translator \\
+    -e MODEL_NAME=translator tensorflow/serving
+curl http://localhost:8501/v1/models/translator:predict --data-binary '{{"instances": ["Ein Hund rennt."]}}'
+```
+"""
