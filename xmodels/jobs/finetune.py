@@ -242,8 +242,8 @@ def _learner(
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = reader.task(loaded.config, data)
         objective = reader.objective(task)
-        keep = {*backbone.reads, *objective.reads, "example_weights"} & {*data.source.features, "example_weights"}
-        batches = Batches(data.source, objective.transform(), rows, options.seed, tuple(sorted(keep)), grouping)
+        keep = objective.batch_features(backbone)
+        batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
         learner = Learner(
             strategy, backbone, single(objective, batches), optimization.make_optimizer(),
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,

@@ -31,6 +31,10 @@ class WithLanguageModel(Objective):
         return self._task.reads
 
     @property
+    def needs(self):
+        return self._task.needs
+
+    @property
     def label_names(self):
         return getattr(self._task, "label_names", None)
 

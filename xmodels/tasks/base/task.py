@@ -17,6 +17,11 @@ class Task(Objective):
     signature: ClassVar[Features] = {}
     names_labels: ClassVar[bool] = True  # whether its answers are labels that have names
 
+    @property
+    def needs(self) -> Features:
+        """The labels too stand in the examples, so what it reads is all that it needs."""
+        return self.reads
+
     def predict(self, outputs):
         """What the outputs of the backbone mean: a dictionary of tensors, named as in `signature`."""
         raise TypeError(f"{type(self).__name__} must define `predict`.")
