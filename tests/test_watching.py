@@ -146,16 +146,16 @@ def test_an_update_is_what_one_step_changed():
     learner = make_learner()
     norms, batches = LayerNorms(learner), list(make_batches(2))
     train(learner, batches[:1])
-    assert not [name for name in norms.look().norms if name.startswith("update")]
+    assert not [name for name in norms.report().norms if name.startswith("update")]
     norms.remember()
     before = values(learner)
     train(learner, batches[1:])
-    look, after = norms.look(), values(learner)
+    report, after = norms.report(), values(learner)
     changed = {name: after[name] - before[name] for name in after if name.startswith("backbone.blocks.0.")}
     whole = np.concatenate([x.ravel() for x in changed.values()])
-    assert look.norms["update_norm/blocks.0"] == pytest.approx(np.linalg.norm(whole), rel=1e-5)
-    assert np.array_equal(np.sort(look.numbers["updates/blocks.0"]), np.sort(whole))
-    assert norms.look().numbers.keys() == {n for n in look.numbers if "update" not in n}
+    assert report.norms["update_norm/blocks.0"] == pytest.approx(np.linalg.norm(whole), rel=1e-5)
+    assert np.array_equal(np.sort(report.numbers["updates/blocks.0"]), np.sort(whole))
+    assert norms.report().numbers.keys() == {n for n in report.numbers if "update" not in n}
 
 
 def test_looking_changes_no_weight(watched, records, small_config, tmp_path):

@@ -116,7 +116,15 @@ def test_from_text_to_vectors(stream_records, tmp_path):
 
     run = str(tmp_path / "run")
     means = pretrain(
-        Options("skip_gram", run, size="tiny", data_dir=stream_records, num_train_steps=4, log_steps=2, eval_steps=1)
+        Options(
+            system="skip_gram",
+            model_dir=run,
+            size="tiny",
+            data_dir=stream_records,
+            num_train_steps=4,
+            log_steps=2,
+            eval_steps=1,
+        )
     )
     assert means["loss"] > 0
     entry = [e for e in read_log(f"{run}/log.jsonl") if e["kind"] == "train"][-1]

@@ -20,7 +20,7 @@ LOST = (  # what TensorFlow raises, in each worker that is left, once a collecti
 )  # fmt: skip
 
 
-class EndedTogether(ReportedError):
+class ChiefError(ReportedError):
     """The chief met an error that ends all workers alike."""
 
     def __init__(self, message: str, exit_code: int):
@@ -97,7 +97,7 @@ class Workers:
         if failure:
             raise failure
         if "error" in heard:
-            raise EndedTogether(heard["error"], heard["exit_code"])
+            raise ChiefError(heard["error"], heard["exit_code"])
         return heard["value"]
 
     def _sum(self, array: np.ndarray, counts) -> np.ndarray:

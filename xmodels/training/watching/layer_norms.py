@@ -10,8 +10,8 @@ from xmodels.models.backbone import named_weights
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """One look at a learner.
+class NormsReport:
+    """The norms of a learner after a step.
 
     Attributes:
         norms: `gradient_norm/LAYER` (of the last step, before clipping), `weight_norm/LAYER` and `update_norm/LAYER`.
@@ -24,7 +24,7 @@ class Look:
 
 
 class LayerNorms:
-    """Looks at the layers of a learner after a step, for which it remembers the weights before it."""
+    """Measures the layers of a learner after a step, for which it remembers the weights before it."""
 
     def __init__(self, learner):
         parts = (learner.backbone, learner.objective)
@@ -35,10 +35,10 @@ class LayerNorms:
         self.earlier: list[np.ndarray] | None = None
 
     def remember(self) -> None:
-        """Called right before the step whose update is to be looked at; costs a copy of the weights until `look`."""
+        """Called right before the step whose update is to be looked at; costs a copy of the weights until `report`."""
         self.earlier = self._weights()
 
-    def look(self) -> Look:
+    def report(self) -> NormsReport:
         """What the last step left. Updates are missing where nothing was remembered."""
         weights, updates = self._weights(), None
         squares = {"gradient": np.square(self.learner.gradient_norms.numpy()), "weight": _squares(weights)}
@@ -55,7 +55,7 @@ class LayerNorms:
             if arrays is not None:
                 numbers |= {f"{kind}/{layer}": _joined(arrays, places) for layer, places in self.layers.items()}
         finite = {name: values[np.isfinite(values)] for name, values in numbers.items()}
-        return Look({name: norm for name, norm in norms.items() if math.isfinite(norm)}, finite)
+        return NormsReport({name: norm for name, norm in norms.items() if math.isfinite(norm)}, finite)
 
     def _weights(self) -> list[np.ndarray]:
         return [variable.numpy() for variable in self.learner.variables]

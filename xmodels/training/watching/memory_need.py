@@ -1,4 +1,4 @@
-"""How much memory a training step takes, told from the sizes of the network: an estimate, before anything is built.
+"""How much memory a training step takes, summary from the sizes of the network: an estimate, before anything is built.
 
 Of BERT-mini and BERT-base on a CPU it was 3 to 11 % below the measured peaks of a prototype of the training step.
 """
@@ -78,13 +78,13 @@ def _free_on_gpu() -> int | None:
         return None
 
 
-def check_memory(num_parameters: int, activations: int, free: int | None, on_gpu: bool = False, held: int = 0) -> str:
+def check_memory(num_parameters: int, activations: int, free: int | None, on_gpu: bool = False, taken: int = 0) -> str:
     """Compares what a run needs with what is free.
 
     Args:
         num_parameters: of network and heads.
         activations: as `activation_bytes` tells.
-        held: what this process has already taken of it.
+        taken: what this process has already taken of it.
 
     Returns:
         What it needs, in words.
@@ -96,11 +96,11 @@ def check_memory(num_parameters: int, activations: int, free: int | None, on_gpu
     lasting = STEP_BYTES * num_parameters + (0 if on_gpu else PROCESS_BYTES)
     need = lasting + activations
     where = "on the GPU" if on_gpu else "in memory"
-    told = f"about {need / 1e9:.1f} GB {where} ({num_parameters / 1e6:.1f} million weights, activations {activations / 1e9:.1f} GB)"
-    if free is None or need <= free + held:
-        return told
-    room = f"{(free + held) / 1e9:.1f} GB are free"
-    if lasting > free + held:
-        raise DeviceError(f"A step needs {told}, but {room}. Take a smaller --size, or a machine with more memory.")
-    say(f"Warning: a step needs {told}, but {room}. Take a smaller --train_batch_size or shorter examples.")
-    return told
+    summary = f"about {need / 1e9:.1f} GB {where} ({num_parameters / 1e6:.1f} million weights, activations {activations / 1e9:.1f} GB)"
+    if free is None or need <= free + taken:
+        return summary
+    room = f"{(free + taken) / 1e9:.1f} GB are free"
+    if lasting > free + taken:
+        raise DeviceError(f"A step needs {summary}, but {room}. Take a smaller --size, or a machine with more memory.")
+    say(f"Warning: a step needs {summary}, but {room}. Take a smaller --train_batch_size or shorter examples.")
+    return summary

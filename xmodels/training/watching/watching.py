@@ -87,9 +87,9 @@ class Watch:
             self._end_profile()
             say(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
         if self.log_norms_steps and step % self.log_norms_steps == 0:
-            look = self.norms.look()
-            self.log.write("norms", step, look.norms)
-            self.log.histograms(step, look.numbers)
+            report = self.norms.report()
+            self.log.write("norms", step, report.norms)
+            self.log.histograms(step, report.numbers)
 
     def _end_profile(self) -> None:
         if self.profiling:
