@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import keras
+
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.spelling import spell_out, spelling
 from xmodels.decoding.options import Decoding
@@ -49,11 +51,13 @@ class Generator:
         return ids[: ids.index(self.end_id)] if self.end_id in ids else ids
 
     def compiled(self, key, make: Callable[[], Callable], signature=None):
-        """The compiled function of some settings and shapes."""
-        import tensorflow as tf
-
+        """The function of some settings and shapes; on TensorFlow as a graph."""
         if key not in self._functions:
-            self._functions[key] = tf.function(make(), input_signature=signature)
+            self._functions[key] = make()
+            if keras.backend.backend() == "tensorflow":
+                import tensorflow as tf
+
+                self._functions[key] = tf.function(self._functions[key], input_signature=signature)
         return self._functions[key]
 
 

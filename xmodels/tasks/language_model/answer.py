@@ -67,7 +67,7 @@ class TextGenerator(Generator):
         lengths = np.array([len(ids) for ids in prompts], np.int32)
         function = self.compiled((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
-        texts, ends = (x.numpy() for x in function(token_ids, lengths, np.array(seed, np.int32), read))
+        texts, ends = (ops.convert_to_numpy(x) for x in function(token_ids, lengths, np.array(seed, np.int32), read))
         stops = np.minimum(ends, lengths + max_new_tokens)
         return [row[a:b].tolist() for row, a, b in zip(texts, lengths, stops, strict=True)]
 
@@ -112,7 +112,7 @@ class TextGenerator(Generator):
             ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
         width, first = ids.shape[1], ops.convert_to_tensor(len(prompt) - ids.shape[1], "int32")
         function = self.compiled((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
-        return self.until_end(function(ids, past, first).numpy()[0, 0, 1:].tolist())
+        return self.until_end(ops.convert_to_numpy(function(ids, past, first))[0, 0, 1:].tolist())
 
     def _searcher(self, decoding: Decoding, length: int, steps: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]

@@ -75,7 +75,9 @@ class Seq2SeqGenerator(Generator):
         lengths = np.array([len(ids) for ids in sources], np.int32)
         limits = np.array([self.limit(length, max_new_tokens) for length in lengths], np.int32)
         function = self._function(decoding, width, self.limit(width, max_new_tokens))
-        targets, ends = (x.numpy() for x in function(token_ids, lengths, limits, np.array(seed, np.int32)))
+        targets, ends = (
+            ops.convert_to_numpy(x) for x in function(token_ids, lengths, limits, np.array(seed, np.int32))
+        )
         return [row[:end].tolist() for row, end in zip(targets, ends, strict=True)]
 
     def _function(self, decoding: Decoding, width: int, max_length: int):

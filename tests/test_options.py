@@ -1,0 +1,134 @@
+"""Options are declared once: the command line, `--help` and Python read the same dataclass."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import xmodels
+from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import REQUIRED, SWITCH, create, given, option, options_of, structural
+from launch.command import Command
+from xmodels.jobs.options import finetune, pretrain
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Base:
+    seed: int = option(7, "Seed.", section="Training", structural=True)
+    rate: float = option(0.5, "Rate.", maximum=1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(Base):
+    JOB = "json:dumps"
+
+    source: str = option(REQUIRED, "Where from.", section="Model", flag="from", alias="origin")
+    set: str | None = option(None, "NAME=VALUE.", repeatable=True)
+    jit: str | bool = option("auto", "Compile.", choices=SWITCH)
+    kind: str = option("a", "Kind.", section="Training", choices=("a", "b"))
+    rate: float = 0.25
+
+
+def test_a_subclass_shows_its_own_first_and_changes_only_the_default():
+    assert [(o.name, o.section) for o in options_of(Options)] == [
+        ("source", "Model"), ("set", "Model"), ("jit", "Model"), ("kind", "Training"), ("seed", "Training"), ("rate", "Training"),
+    ]  # fmt: skip
+    rate = options_of(Options)[-1]
+    assert (rate.default, rate.help, rate.minimum, rate.maximum) == (0.25, "Rate.", 0, 1.0)
+    assert structural(Options) == ("seed",)
+
+
+def test_the_command_line_and_python_make_equal_options():
+    command = Command(Options, "Does.", "xmodels does")
+    words = ["--origin=x", "--set=a=1", "--set=b=2", "--nojit", "--rate=1"]
+    values = {"source": pathlib.Path("x"), "set": {"a": 1, "b": 2}, "jit": False, "rate": 1}
+    assert command.parse(words) == create(Options, values)
+    assert given(create(Options, values)) == {"source": "x", "set": "a=1,b=2", "jit": "false", "rate": 1.0}
+    assert command.parse(["--from=y"]) == Options(source="y")  # a second call begins anew
+    assert (
+        "--from=STRING\n      Where from. (required)" in command.usage() and "Rate. (default 0.25)" in command.usage()
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"source": "x", "sed": 1}, "unknown argument `sed`. Did you mean seed"),
+        ({}, "missing: source"),
+        ({"source": "x", "kind": "c"}, "kind='c': unknown value. Known: a, b."),
+        ({"source": "x", "rate": 1.5}, "rate=1.5: must be at least 0 and at most 1."),
+        ({"source": "x", "seed": True}, "seed=True: expected int."),
+        ({"source": "x", "seed": None}, "seed=None: expected int."),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(values, message):
+    with pytest.raises(UsageError, match="^" + message.replace(".", r"\.")):
+        create(Options, values)
+
+
+def test_what_a_resumed_run_must_keep():
+    common = {
+        "seed", "optimizer", "init_checkpoint", "max_seq_length", "length_buckets", "tokens_per_batch", "layerwise_lr_decay",
+        "mixed_precision", "ema_decay",
+    }  # fmt: skip
+    of_records = {
+        "system",
+        "set",
+        "mixer",
+        "max_predictions_per_seq",
+        "wwm_replace_unit",
+        "pack_rows",
+        "pack_row_length",
+    }
+    of_rows = {
+        "task",
+        "random_init",
+        "train_file",
+        "data_dir",
+        "tasks",
+        "questions_per_task",
+        "held_out",
+        "ponder_weight",
+    }
+    assert set(structural(pretrain.Options)) == common | of_records
+    assert set(structural(finetune.Options)) == common | of_rows | {"auxiliary_lm_weight", "gradual_unfreezing"}
+
+
+def test_python_has_the_verbs_and_names_the_nearest():
+    assert {"load", "pretrain", "finetune", "evaluate", "predict", "train_vocabulary"} <= set(dir(xmodels))
+    assert "system: Published system" in xmodels.pretrain.__doc__
+    with pytest.raises(AttributeError, match="Did you mean pretrain"):
+        xmodels.pretrian  # noqa: B018
+    with pytest.raises(
+        UsageError, match=r"xmodels\.pretrain: unknown argument `learning_rat`\. Did you mean learning_rate"
+    ):
+        xmodels.pretrain(system="bert", model_dir="run", learning_rat=1)
+
+
+def test_a_run_made_from_python_answers_also_on_jax(tmp_path, monkeypatch):
+    samples, chosen = ROOT / "samples/zh", {"language": "zh", "input_file": ROOT / "samples/zh/corpus.txt"}
+    vocabulary = xmodels.train_vocabulary(**chosen, vocab_size=1500, output_file=tmp_path / "vocab.txt")
+    records = {"vocab_file": tmp_path / "vocab.txt", "max_seq_length": 32, "num_shards": 1}
+    made = xmodels.create_pretraining_data(**chosen, **records, output_dir=tmp_path / "records")
+    assert made.num_examples and len(vocabulary.vocabulary) > 1000
+    small = {"num_train_steps": 2, "num_warmup_steps": 0, "train_batch_size": 8, "eval_steps": 1, "size": "tiny"}
+    scores = xmodels.pretrain(system="bert", data_dir=tmp_path / "records", model_dir=tmp_path / "run", **small)
+    assert scores["masked_lm_accuracy"] >= 0
+    tuned = {"num_train_epochs": 0.2, "max_seq_length": 32, "train_file": samples / "train.tsv"}
+    xmodels.finetune(init_checkpoint=tmp_path / "run", model_dir=tmp_path / "classifier", **tuned)
+    expected = xmodels.load(tmp_path / "classifier").predict(["好吃"])[0].probabilities
+    (answer,) = xmodels.predict(model_dir=tmp_path / "classifier", text="好吃")
+    assert answer["probabilities"] == pytest.approx(expected)
+    pytest.importorskip("jax")
+    program = (
+        f"import xmodels\nprint(xmodels.load({str(tmp_path / 'classifier')!r}).predict(['好吃'])[0].probabilities)"
+    )
+    surroundings = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=surroundings)
+    assert done.returncode == 0, done.stderr
+    assert eval(done.stdout.splitlines()[-1]) == pytest.approx(expected, abs=1e-4)  # noqa: S307

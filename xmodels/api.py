@@ -1,0 +1,69 @@
+"""The verbs as Python functions, and `load`; docs/python.md shows them. Imports neither TensorFlow nor Keras until one is called.
+
+The options of a verb are its keyword arguments: `xmodels.pretrain(system="bert", data_dir="records", model_dir="run")` is
+`xmodels pretrain --system=bert --data_dir=records --model_dir=run`, and returns the scores.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import REQUIRED, create, modules_of, options_of
+from xmodels.jobs.verbs import run
+
+PACKAGES = ("xmodels.jobs.options", "data_pipelines.options")
+NOT_FROM_PYTHON = ("cloud_tpu", "doctor", "quickstart")
+
+
+def options_module(verb: str) -> str | None:
+    """The module with the `Options` of a verb that Python has; None where there is none."""
+    if verb in NOT_FROM_PYTHON:
+        return None
+    found = (f"{package}.{verb}" for package in PACKAGES if verb in modules_of(package))
+    return next((name for name in found if hasattr(importlib.import_module(name), "Options")), None)
+
+
+def verbs() -> list[str]:
+    """The verbs that Python has."""
+    return sorted(name for package in PACKAGES for name in modules_of(package) if options_module(name))
+
+
+def function_of(verb: str) -> Callable[..., Any]:
+    """The function of a verb: its signature names the options, its documentation explains them."""
+    module = importlib.import_module(options_module(verb))
+
+    def call(**values: Any) -> Any:
+        try:
+            options = create(module.Options, values)
+        except UsageError as error:
+            raise UsageError(f"xmodels.{verb}: {error}") from None
+        return run(options)
+
+    declared = options_of(module.Options)
+    call.__name__ = call.__qualname__ = verb
+    call.__signature__ = inspect.Signature([_parameter(option) for option in declared])
+    call.__doc__ = f"{module.Options.__doc__}\n\nArgs:\n" + "\n".join(
+        f"    {o.name}: {o.help}{o.note}" for o in declared
+    )
+    return call
+
+
+def _parameter(option) -> inspect.Parameter:
+    default = inspect.Parameter.empty if option.default is REQUIRED else option.default
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option.type)
+
+
+def load(model_dir: str) -> Any:
+    """A finished run or a model folder, opened for use on any backend of Keras.
+
+    Returns:
+        An object with `predict(texts)` where the network was fine-tuned, else with `generate(prompts)`.
+
+    Raises:
+        CheckpointError: the folder holds neither, or is not whole.
+    """
+    from xmodels.jobs.open_run import open_run
+
+    return open_run(str(model_dir))

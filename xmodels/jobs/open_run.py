@@ -1,0 +1,63 @@
+"""A finished run in Python: asked for predictions or for texts, on any backend of Keras."""
+
+from collections.abc import Sequence
+
+from data_pipelines.errors import UsageError
+from xmodels.conversion import convert
+from xmodels.decoding.options import Decoding
+from xmodels.tasks.base import answer
+from xmodels.tasks.base.find import part
+from xmodels.tasks.base.generation import Generator, load_generator
+from xmodels.tasks.base.run import task_of
+
+
+class OpenRun:
+    """A run of `finetune`, which predicts, or of `pretrain`, which generates or translates.
+
+    Attributes:
+        predictor: answers inputs; None where the run was not fine-tuned.
+        generator: continues or translates texts; None where the network does neither.
+    """
+
+    def __init__(self, source: str, predictor: answer.Predictor | None, generator: Generator | None):
+        self.source, self.predictor, self.generator = source, predictor, generator
+
+    def predict(self, inputs: Sequence, batch_size: int = 32) -> list:
+        """The prediction of each input, as the task gives it, in the order of the inputs.
+
+        Args:
+            inputs: strings or tuples of strings; of other tasks what `xmodels/tasks/NAME/answer.py` takes.
+        """
+        if self.predictor is None:
+            raise UsageError(f"{self.source}: was not fine-tuned, so it predicts nothing; `generate` continues texts.")
+        return self.predictor.predict([(each,) if isinstance(each, str) else each for each in inputs], batch_size)
+
+    def generate(
+        self, prompts: Sequence[str], *, max_new_tokens: int | None = None, seed: int = 0, batch_size: int = 16, **decoding
+    ) -> list[str]:  # fmt: skip
+        """What follows each prompt, or its translation.
+
+        Args:
+            decoding: the fields of `xmodels.decoding.options.Decoding`, such as `top_k=40` or `num_beams=4`. By default the
+                likeliest token each time.
+        """
+        if self.generator is None:
+            raise UsageError(f"{self.source}: does not generate texts; `predict` answers.")
+        limit = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+        chosen = Decoding(**{"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0, **decoding})
+        return self.generator.generate(list(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
+
+
+def open_run(model_dir: str) -> OpenRun:
+    """Reads a run or a model folder.
+
+    Raises:
+        CheckpointError: the folder is neither, or is not whole.
+    """
+    if getattr(part(task_of(model_dir), "answer"), "GENERATOR", None):
+        return OpenRun(model_dir, None, load_generator(model_dir))
+    if convert.is_foreign(model_dir):
+        from xmodels.jobs.predict import load_predictor  # imports TensorFlow
+
+        return OpenRun(model_dir, load_predictor(model_dir), None)
+    return OpenRun(model_dir, answer.load(model_dir), None)
