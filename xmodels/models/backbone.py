@@ -108,6 +108,11 @@ class Backbone(keras.Model):
         super().__init__(**kwargs)
         self.config = config
 
+    @property
+    def rewinds(self) -> bool:
+        """Whether `decode` may go back to an earlier position of its texts, and read other tokens there."""
+        return not self.carries_memory
+
     def get_config(self):
         return {"config": self.config.to_json()}
 

@@ -86,7 +86,6 @@ class Gpt(Backbone):
 
     @property
     def rewinds(self) -> bool:
-        """Whether `decode` may go back to an earlier position of its texts, and read other tokens there."""
         return all(block.mixer.rewinds for block in self.blocks)
 
     def start(self, batch_size: int, length: int):

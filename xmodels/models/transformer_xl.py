@@ -163,7 +163,6 @@ class TransformerXL(Backbone):
 
     config_class = TransformerXLConfig
     carries_memory = True
-    rewinds = False  # `decode` forgets what falls out of the memory
 
     def __init__(self, config: TransformerXLConfig, **kwargs):
         super().__init__(config, **kwargs)
