@@ -18,7 +18,7 @@ from tests import fake_gcloud
 from tests.invocation import invoke
 from xmodels.tpu import gcloud, packing
 from xmodels.tpu.gcloud import Job
-from xmodels.tpu.job import CloudError, JobFailed, Keeper
+from xmodels.tpu.job import CloudError, JobFailed, JobSupervisor
 from xmodels.tpu.slices import RentedSlice
 
 FLAGS = {"accelerator_type": "v5litepod-16", "zone": "us-west4-a", "project": "my-project"}
@@ -57,7 +57,7 @@ def keeper(cloud, states, restarts=3):
     job = Job(
         "xmodels", RentedSlice.parse("v5litepod-16"), "us-west4-a", "p", "my-bucket", True, arguments=("pretrain",)
     )
-    return Keeper(job, (str(package), str(script)), restarts, 0.0, said.append, sleep=lambda seconds: None), said
+    return JobSupervisor(job, (str(package), str(script)), restarts, 0.0, said.append, sleep=lambda seconds: None), said
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def no_process_left(tmp_path):
 
 def test_job_is_provided_installed_started_and_watched_to_its_end(cloud):
     keep, said = keeper(cloud, ["WAITING_FOR_RESOURCES", "PROVISIONING", "PROVISIONING", "ACTIVE", "ACTIVE", "EXIT 0"])
-    keep.keep()
+    keep.supervise()
     assert calls(cloud) == ["create", "ssh", "scp", "ssh", "ssh", "ssh", "ssh"]  # look, copy, install, start, two looks
     assert [line.split(": ")[1].rstrip(".") for line in said][1:3] == ["WAITING_FOR_RESOURCES", "PROVISIONING"]
     assert "done on all 4 host(s)" in said[-1]
@@ -80,7 +80,7 @@ def test_job_is_provided_installed_started_and_watched_to_its_end(cloud):
 
 def test_preempted_job_is_begun_anew_on_another_tpu(cloud):
     keep, said = keeper(cloud, ["ACTIVE", "ACTIVE", "SUSPENDING", "SUSPENDED", "PROVISIONING", "ACTIVE", "EXIT 0"])
-    keep.keep()
+    keep.supervise()
     begin = ["create", "ssh", "scp", "ssh", "ssh"]
     assert calls(cloud) == [*begin, "ssh", "delete", *begin, "ssh"]
     assert any("the TPU is gone (SUSPENDING)" in line and "2 restart(s) left" in line for line in said)
@@ -97,13 +97,13 @@ def test_tpu_lost_while_the_project_is_installed_is_asked_for_anew(cloud):
         return original(command)
 
     keep.run = lost_on_copy
-    keep.keep()
+    keep.supervise()
     assert calls(cloud).count("create") == 2 and calls(cloud)[-1] == "ssh"
 
 
 def test_interrupted_job_is_started_again_on_the_same_tpu(cloud):
     keep, said = keeper(cloud, ["ACTIVE", "EXIT 143", "ACTIVE", "EXIT 0"])
-    keep.keep()
+    keep.supervise()
     assert calls(cloud).count("create") == 1 and calls(cloud).count("scp") == 2
     assert any("a host stopped" in line for line in said)
 
@@ -111,14 +111,14 @@ def test_interrupted_job_is_started_again_on_the_same_tpu(cloud):
 def test_job_that_fails_is_not_tried_again(cloud):
     keep, _ = keeper(cloud, ["ACTIVE", "EXIT 3"])
     with pytest.raises(JobFailed, match="exit code 3.*cloud_tpu logs") as failed:
-        keep.keep()
+        keep.supervise()
     assert failed.value.exit_code == 3 and calls(cloud).count("create") == 1
 
 
 def test_restarts_end(cloud):
     keep, _ = keeper(cloud, ["FAILED"], restarts=2)
     with pytest.raises(CloudError, match=r"gone \(FAILED\), and all 2 restarts"):
-        keep.keep()
+        keep.supervise()
     assert calls(cloud).count("create") == 3
 
 

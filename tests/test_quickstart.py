@@ -74,13 +74,13 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     shown, titles = [], []
     monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
     monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
-    street = quickstart.Street(quickstart.PLANS[language], str(tmp_path), 0.0)
+    tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), 0.0)
     (tmp_path / "vocab.txt").write_text("[PAD]\n")
     for name in ("step", "interrupt"):
-        monkeypatch.setattr(street, name, lambda title, *command: titles.append(title) or shown.append(command))
-    monkeypatch.setattr(street, "ask", lambda: None)
-    monkeypatch.setattr(street, "finish", lambda: None)
-    street.walk(None)
+        monkeypatch.setattr(tour, name, lambda title, *command: titles.append(title) or shown.append(command))
+    monkeypatch.setattr(tour, "ask", lambda: None)
+    monkeypatch.setattr(tour, "finish", lambda: None)
+    tour.run(None)
     assert [command[0] for command in shown] == [
         "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain", "finetune",
         "finetune", "evaluate", "evaluate", "export_model",
@@ -115,9 +115,9 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
 
 
 def test_a_step_that_fails_ends_the_street(tmp_path):
-    street = quickstart.Street(quickstart.PLANS["en"], str(tmp_path), 0.0)
+    tour = quickstart.QuickstartRun(quickstart.PLANS["en"], str(tmp_path), 0.0)
     with pytest.raises(ReportedError, match="exit code 2"):
-        street.step("Nothing", "no_such_verb")
+        tour.step("Nothing", "no_such_verb")
 
 
 def test_an_existing_folder_is_refused(tmp_path):

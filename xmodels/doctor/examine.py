@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.options.declaration import given
-from xmodels.doctor import labels, machine, network, records, room, versions, vocabulary
+from xmodels.doctor import labels, machine, network, records, resources, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
 from xmodels.jobs.options.doctor import Options
@@ -22,7 +22,7 @@ ENVIRONMENT = [
 ]
 FILES = [
     ("cluster", machine.cluster),
-    ("run folder", room.folder),
+    ("run folder", resources.folder),
     ("records", records.shards),
     ("held out", records.held_out_shards),
     ("vocabulary", vocabulary.vocabulary),
@@ -37,12 +37,12 @@ TRAINING = [
     ("labels", labels.recorded),
     ("text", labels.known_text),
     ("run", network.run),
-    ("memory", room.memory),
-    ("disk", room.disk),
+    ("memory", resources.memory),
+    ("disk", resources.disk),
 ]
 
 
-class Unwell(ReportedError):
+class ProblemsFound(ReportedError):
     """Something is wrong; the exit code is that of the first problem."""
 
     def __init__(self, found: list[Finding]):
@@ -58,7 +58,7 @@ def examine(options: Options) -> list[Finding]:
     """Prints a line for every check.
 
     Raises:
-        Unwell: with the exit code of the first problem.
+        ProblemsFound: with the exit code of the first problem.
     """
     began = time.monotonic()
     found = []
@@ -66,7 +66,7 @@ def examine(options: Options) -> list[Finding]:
         print(finding, flush=True)
         found.append(finding)
     if any(finding.status == PROBLEM for finding in found):
-        raise Unwell(found)
+        raise ProblemsFound(found)
     warnings = sum(finding.status == WARNING for finding in found)
     verdict = f"{warnings} warning(s), no problem" if warnings else "All is well"
     print(f"{verdict}: {len(found)} checks in {time.monotonic() - began:.1f} s.", flush=True)

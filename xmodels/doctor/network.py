@@ -109,10 +109,10 @@ def run(case: Case) -> str | None:
         return None
     if case.job == PRETRAIN:
         options = _options(pretrain.Options, case)
-        held = pretrain.held_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
+        held = pretrain.existing_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
     elif case.labels is not None:
         options = _options(finetune.Options, case)
-        held = finetune.held_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)
+        held = finetune.existing_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)
     else:
         return None
     if held.results is not None:

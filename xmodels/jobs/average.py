@@ -22,7 +22,7 @@ def check(ema_decay: float, last: int) -> None:
         )
 
 
-def put_in_place(model_dir: str, learner, last: int) -> str:
+def hand_over_weights(model_dir: str, learner, last: int) -> str:
     """Gives a learner whose run is over the weights to hand over, and tells which these are."""
     if not last:
         return learner.settle() or "of the last step"

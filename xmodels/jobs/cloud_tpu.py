@@ -10,7 +10,7 @@ from data_pipelines.errors import UsageError
 from xmodels.jobs.options.cloud_tpu import Options
 from xmodels.tpu import gcloud, gke
 from xmodels.tpu.gcloud import Job
-from xmodels.tpu.job import CloudError, Keeper, run
+from xmodels.tpu.job import CloudError, JobSupervisor, run
 from xmodels.tpu.packing import pack
 from xmodels.tpu.slices import RentedSlice
 
@@ -34,7 +34,7 @@ def cloud_tpu(options: Options) -> None:
             pack(files[0])
             with open(files[1], "w", encoding="utf-8") as file:
                 file.write(gcloud.script(job))
-            Keeper(job, files, options.restarts, options.poll_seconds).keep()
+            JobSupervisor(job, files, options.restarts, options.poll_seconds).supervise()
     elif action == "logs":  # shown while it comes
         if subprocess.run(gcloud.logs(job, options.lines), check=False).returncode:
             raise CloudError(f"{job.name}: no log could be read.")

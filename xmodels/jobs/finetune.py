@@ -18,7 +18,7 @@ from xmodels.jobs.options.finetune import Options
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.memory_check import check_room
+from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
 from xmodels.runs.samples import sampler
 from xmodels.tasks.base.find import part
@@ -73,7 +73,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
     backbone = learner.backbone
     mask = source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
-    check_room(options, learner, rows * sequences, options.max_seq_length)
+    check_resources(options, learner, rows * sequences, options.max_seq_length)
     run = _run(options, loaded, labels, optimization, tokenizer, source.sha256)
     if options.dry_run:
         settings = _settings(optimization, tokenizer)
@@ -84,7 +84,7 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         return {}
     state, results = devices.start(workers, learner, lambda: _start(options, learner, run, num_steps))
     if results is not None:
-        run_folder.say_finished(options.model_dir, "--num_train_epochs")
+        run_folder.print_finished(options.model_dir, "--num_train_epochs")
         return results
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, None)
@@ -172,11 +172,11 @@ def _most_per_epoch(options: Options, num_rows: int) -> float:
     return math.ceil(per_epoch) if options.length_buckets else per_epoch
 
 
-def held_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
+def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
     per_epoch = _most_per_epoch(options, num_rows)
     optimization = optimization_of(options, _num_steps(options, per_epoch), per_epoch)
-    return run_folder.look(*_run(options, loaded, labels, optimization, tokenizer))
+    return run_folder.existing(*_run(options, loaded, labels, optimization, tokenizer))
 
 
 def _run(

@@ -24,7 +24,7 @@ from xmodels.jobs.system_settings import own_options
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.memory_check import check_room
+from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
 from xmodels.runs.samples import sampler
 from xmodels.training.devices import distribution
@@ -85,7 +85,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). {recipe.layerwise.describe(backbone)}".rstrip()
     )
-    check_room(
+    check_resources(
         options,
         learner,
         recipe.batch_size,
@@ -101,7 +101,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         workers, learner, lambda: _start(options, learner, source, recipe, records, tokenizer)
     )
     if results is not None:
-        run_folder.say_finished(options.model_dir, "--num_train_steps")
+        run_folder.print_finished(options.model_dir, "--num_train_steps")
         return results
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
@@ -128,7 +128,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         state = loop.run(state)
     if not workers.is_chief:
         return {}
-    handed_over = average.put_in_place(options.model_dir, learner, options.average_checkpoints)
+    handed_over = average.hand_over_weights(options.model_dir, learner, options.average_checkpoints)
     source = loop.batches[ONLY].source
     if loop.means is None or options.average_checkpoints:  # these weights were not looked at
         watcher.evaluated(state.step)
@@ -227,9 +227,9 @@ def _initial(options: Options, backbone, tokenizer):
     return initial
 
 
-def held_run(options: Options, model: type, config, source, recipe: Recipe, records: Records) -> run_folder.Claim:
+def existing_run(options: Options, model: type, config, source, recipe: Recipe, records: Records) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    return run_folder.look(*_run(options, model, config, source, recipe, records))
+    return run_folder.existing(*_run(options, model, config, source, recipe, records))
 
 
 def _run(options: Options, model: type, config, source, recipe: Recipe, records: Records) -> tuple:

@@ -81,11 +81,11 @@ def quickstart(options: Options) -> None:
     if os.path.isdir(output_dir) and os.listdir(output_dir):
         raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
     os.makedirs(output_dir, exist_ok=True)
-    Street(plan, output_dir, time.monotonic()).walk(options.samples_dir)
+    QuickstartRun(plan, output_dir, time.monotonic()).run(options.samples_dir)
 
 
 @dataclasses.dataclass
-class Street:
+class QuickstartRun:
     """The steps of a plan in a folder."""
 
     plan: Plan
@@ -94,7 +94,7 @@ class Street:
     number: int = 0
     commands: list[str] = dataclasses.field(default_factory=list)
 
-    def walk(self, samples_dir: str | None) -> None:
+    def run(self, samples_dir: str | None) -> None:
         plan, step, path = self.plan, self.step, self.path
         self.say(
             "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"

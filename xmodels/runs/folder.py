@@ -37,7 +37,7 @@ class Claim:
     results: dict[str, float] | None
 
 
-def look(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
+def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
     """What a folder holds for a run that is about to begin; changes nothing. Arguments and errors are those of `claim`."""
     changed_flags.check_origin(folder, flags.get("init_checkpoint"))
     states = checkpoints.complete(os.path.join(folder, "checkpoints"))
@@ -76,7 +76,7 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
         UsageError: the folder holds something else, or flags changed that must not.
         CheckpointError: there is nothing to resume from.
     """
-    found = look(folder, job, flags, settings, structural, resume)
+    found = existing(folder, job, flags, settings, structural, resume)
     if found.results is not None:
         return found
     os.makedirs(folder, exist_ok=True)
@@ -107,7 +107,7 @@ def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str
     )
 
 
-def say_finished(folder: str, more: str) -> None:
+def print_finished(folder: str, more: str) -> None:
     """Tells that a command has nothing left to do; `more` is the flag that would give it more steps."""
     say(
         f"Already finished: the network is in {folder}/backbone, its scores in {folder}/model_card.md. To train it "

@@ -36,7 +36,7 @@ def check_memory(
     return memory_need.check_memory(num_parameters, activations, memory_need.free_bytes(on_gpu), on_gpu, taken)
 
 
-def check_room(options, learner, batch_size: int, length: int, num_predictions: int = 0) -> None:
+def check_resources(options, learner, batch_size: int, length: int, num_predictions: int = 0) -> None:
     """Both, of a learner that is built; `options` are those of its command."""
     count = learner.backbone.count_params() + learner.objective.count_params()
     check_disk(options.model_dir, count, options.keep_checkpoint_max)

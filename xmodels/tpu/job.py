@@ -49,7 +49,7 @@ def run(command: list[str]) -> str:
 
 
 @dataclasses.dataclass
-class Keeper:
+class JobSupervisor:
     """Runs a job to its end.
 
     Attributes:
@@ -77,7 +77,7 @@ class Keeper:
                 return ABSENT
             raise
 
-    def keep(self) -> None:
+    def supervise(self) -> None:
         """Returns when the job has ended well on all hosts.
 
         Raises:
