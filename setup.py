@@ -35,6 +35,7 @@ setup(
         "rensa>=0.5",
         "rjieba>=0.2",
         "sacrebleu>=2.4",
+        "seqeval>=1.2.2",
         "tensorboard>=2.20",
         "tqdm>=4.66",
     ],

@@ -20,6 +20,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
 from xmodels.tasks.answer_story.task import AnswerStory
+from xmodels.tasks.base.answer import load
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
@@ -367,10 +368,15 @@ def test_questions_without_a_story_and_without_a_mark_are_refused(street, tmp_pa
     assert "give the question with --text_pair" in capsys.readouterr().err
 
 
-def test_what_a_run_of_stories_cannot_do_is_said_and_the_doctor_reads_its_files(street, tmp_path, capsys):
+def test_what_is_served_answers_as_the_run_does_and_the_doctor_reads_its_files(street, tmp_path, capsys):
     folder, flags = street
-    assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out") == 2
-    assert "--task=answer_story" in capsys.readouterr().err
+    assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out", serving_ops="core") == 0
+    served = tf.saved_model.load(str(tmp_path / "out/1")).signatures["serving_default"]
+    story = ("Anna went to the hall.", "Ben went to the garden!")
+    (expected,) = load(str(folder / "run")).predict([(story, "Where is Anna?")])
+    found = served(story=tf.constant(["\n\n".join(story)]), question=tf.constant(["Where is Anna ?"]))
+    np.testing.assert_allclose(found["probabilities"][0], list(expected.probabilities.values()), atol=1e-5)
+    capsys.readouterr()
     assert invoke("doctor", **flags, test_file=folder, model_dir=tmp_path / "new") == 0
     assert "96 questions to train on, 4 answers, 24 for evaluation, 40 for test" in capsys.readouterr().out
     assert invoke("finetune", **flags, model_dir=tmp_path / "new", dry_run=True) == 0

@@ -441,11 +441,24 @@ def test_choices_are_learnt_and_scored_and_what_is_missing_is_said(gpt, question
     assert results["evaluation accuracy"] == pytest.approx(scores["accuracy"])
     assert results["evaluation loss"] > scores["loss"]  # which has no language model beside it
     capsys.readouterr()
-    for verb, flags in (("predict", {"text": "a"}), ("export_model", {"export_dir": tmp_path / "out"})):
-        assert invoke(verb, model_dir=run, **flags) == 2
-        said = capsys.readouterr().err.strip()
-        assert "--task=choose" in said and "xmodels evaluate" in said and len(said.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
+    assert invoke("predict", model_dir=run, text="a") == 2
+    assert "--input_file=QUESTIONS" in capsys.readouterr().err
+    unanswered = [json.loads(line) for line in questions.read_text().splitlines()]
+    lines = [json.dumps({name: value for name, value in each.items() if name != "answer"}) for each in unanswered]
+    (tmp_path / "asked.jsonl").write_text("\n".join(lines))
+    out = tmp_path / "chosen.jsonl"
+    assert invoke("predict", model_dir=run, input_file=tmp_path / "asked.jsonl", output_file=out) == 0
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in found] == [
+        q["choices"][row["choice"]] for q, row in zip(unanswered, found, strict=True)
+    ]
+    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "out", serving_ops="core") == 0
+    served = tf.saved_model.load(str(tmp_path / "out/1")).signatures["serving_default"]
+    asked = served(
+        context=tf.constant([unanswered[0].get("context", "")]), question=tf.constant([unanswered[0]["question"]]),
+        choices=tf.constant([unanswered[0]["choices"]]),
+    )  # fmt: skip
+    np.testing.assert_allclose(asked["probabilities"][0], found[0]["probabilities"], atol=1e-5)
     assert invoke("finetune", **given, model_dir=tmp_path / "x", train_file=questions, length_buckets="auto") == 2
     assert "--length_buckets: an example of --task=choose is several" in capsys.readouterr().err
 

@@ -73,8 +73,12 @@ class GraphTokenizer(tf.Module):
         Returns:
             token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch.
         """
+        return self.framed([self.tokenize(text) for text in texts], max_sequence_length)
+
+    def framed(self, texts: list[tf.RaggedTensor], max_sequence_length: int) -> dict:
+        """As `features`, of texts that are ids already, int32 (B, None) each."""
         room = max_text_tokens(len(texts), max_sequence_length, self.frame)
-        ids = [self.tokenize(text)[:, :room] for text in texts]  # (B, None) each
+        ids = [text[:, :room] for text in texts]
         lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
         ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]
         parts, segments = [], []

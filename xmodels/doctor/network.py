@@ -64,7 +64,8 @@ def _shapes(model: type, config) -> list[tuple[int, ...]]:
 def checkpoint(case: Case) -> str | None:
     """The checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
-    from xmodels.jobs import finetune, pretraining_network
+    from xmodels.jobs import pretraining_network
+    from xmodels.jobs.finetuning_job import check_options
     from xmodels.jobs.finetuning_start import opened, reader_of
 
     flags = case.flags
@@ -77,7 +78,7 @@ def checkpoint(case: Case) -> str | None:
         loaded, case.tokenizer = opened(flags, reader)
         case.loaded = loaded
         vars(flags).update(reader.defaults())
-        finetune.check_options(flags, case.num_replicas, loaded)
+        check_options(flags, case.num_replicas, loaded)
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())
         if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):

@@ -38,7 +38,7 @@ class Choose(Task):
         sequences = rows(batch)
         outputs = backbone(sequences, training=training)
         hidden = self.dropout(self.reading.summary(outputs, sequences), training=training)  # (B C, D)
-        count = batch["token_ids"].shape[1]
+        count = ops.shape(batch["token_ids"])[1]
         logits = ops.squeeze(parted(ops.cast(self.head(hidden), "float32"), count), -1)  # (B, C)
         return {**outputs, "logits": ops.where(ops.cast(batch["choice_weights"], "bool"), logits, NEVER)}
 

@@ -1,0 +1,69 @@
+"""The score that chooses the best epoch of a fine-tuning: of the metrics that the steps count, or of answers, where those lack it."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.batches.dataset import Batches
+from xmodels.tasks.base.find import part
+from xmodels.training.step.learner import Learner
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """Scores the evaluation sets of a fine-tuning.
+
+    Attributes:
+        task_name: a folder of `xmodels/tasks`; its `score.py` says which score decides.
+        batches: those of training; evaluation sets are read as they are, once and in order.
+    """
+
+    task_name: str
+    task: object
+    learner: Learner
+    batches: Batches
+    labels: list[str]
+
+    def __post_init__(self):
+        self.score = part(self.task_name, "score")
+        self._predict = tf.function(self._outputs, reduce_retracing=True)
+
+    @property
+    def decisive(self) -> str:
+        return self.score.DECISIVE
+
+    def means(self, source) -> dict[str, float]:
+        """Losses and metrics of a set, the decisive score among them."""
+        batches = dataclasses.replace(self.batches, source=source)
+        means = self.learner.evaluate(batches.once())
+        if self.decisive in means:
+            return means
+        with self.learner.averaged():
+            outputs, examples = stacked(self._answered(batch) for batch in batches.once())
+        found = self.score.scores(*self.score.from_arrays(outputs, examples, self.labels))
+        return {**means, self.decisive: found[self.decisive]}
+
+    def _outputs(self, batch):
+        return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))
+
+    def _answered(self, batch):
+        real = batch["example_weights"].numpy() > 0  # the last batch is filled up
+        arrays = ({name: value.numpy()[real] for name, value in each.items()} for each in (self._predict(batch), batch))
+        return tuple(arrays)
+
+
+def stacked(pairs) -> list[Mapping[str, np.ndarray]]:
+    """Dictionaries of arrays (B, ...) joined to one of arrays (N, ...); lengths that differ are padded with zeros."""
+    return [{name: joined([rows[name] for rows in side]) for name in side[0]} for side in zip(*pairs, strict=True)]
+
+
+def joined(arrays: list[np.ndarray]) -> np.ndarray:
+    shape = np.max([array.shape for array in arrays], axis=0)
+    return np.concatenate(
+        [
+            np.pad(array, [(0, 0), *((0, b - a) for a, b in zip(array.shape[1:], shape[1:], strict=True))])
+            for array in arrays
+        ]
+    )

@@ -1,0 +1,154 @@
+"""A fine-tuning, ready to begin: network, head, data, and the numbers that hold. `options` are those of `xmodels.jobs.finetune`."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import keras
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import UsageError
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.conversion.formats import Loaded as Checkpoint
+from xmodels.jobs import step_options
+from xmodels.jobs.decisive import Evaluation
+from xmodels.jobs.finetuning_batches import choose_batches
+from xmodels.jobs.finetuning_rates import optimization_of
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.models.folder import assign, model_class
+from xmodels.runs import folder as run_folder
+from xmodels.runs.memory_check import check_resources
+from xmodels.tasks.base.read import Data, Reader
+from xmodels.tasks.base.task import Task
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
+from xmodels.training.watching.watching import profile_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A fine-tuning, ready to begin.
+
+    Attributes:
+        options: with the numbers that hold where flags give none; `given` are the flags as they were given.
+        num_steps: updates in all.
+        per_epoch: updates in an epoch.
+        rows: examples of a batch, at least.
+    """
+
+    options: Any
+    given: Any
+    loaded: Checkpoint
+    tokenizer: Tokenizer
+    data: Data
+    optimization: Optimization
+    learner: Learner
+    task: Task
+    batches: Batches
+    num_steps: int
+    per_epoch: float
+    rows: int
+
+    @functools.cached_property
+    def evaluation(self) -> Evaluation:
+        return Evaluation(self.options.task, self.task, self.learner, self.batches, self.data.labels)
+
+    @property
+    def decisive(self) -> str:
+        """The score that chooses the best epoch."""
+        return self.evaluation.decisive
+
+    @property
+    def origin(self) -> str:
+        """Where the weights come from."""
+        from_checkpoint = self.loaded.values and not self.options.random_init
+        return self.options.init_checkpoint if from_checkpoint else "random weights"
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(1, int(self.per_epoch))
+
+    def means(self, name: str) -> dict[str, float]:
+        """Losses and scores of an evaluation set."""
+        return self.evaluation.means(self.data.evaluation_sets[name])
+
+    def hand_over(self) -> None:
+        """Writes the network and its head, with the averaged weights where there are such."""
+        with self.learner.averaged():
+            run_folder.write_backbone(
+                self.options.model_dir, self.learner.backbone, self.task, self.tokenizer, self.loaded.system
+            )
+
+
+def plan(given, strategy) -> Job:
+    """Opens the checkpoint and the files, and builds the network.
+
+    Raises:
+        UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
+    """
+    reader = reader_of(given)
+    loaded, tokenizer = opened(given, reader)
+    options = reader.options = dataclasses.replace(given, **reader.defaults())
+    check_options(options, strategy.num_replicas_in_sync, loaded)
+    data = reader.read(tokenizer)
+    grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
+    num_steps = num_steps_of(options, per_epoch)
+    optimization = optimization_of(options, num_steps, per_epoch)
+    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, rows, grouping)
+    mask = data.source.arrays["padding_mask"]
+    sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
+    check_resources(options, learner, rows * sequences, options.max_seq_length)
+    return Job(
+        options, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows
+    )
+
+
+def num_steps_of(options, per_epoch: float) -> int:
+    """Updates in all."""
+    return max(1, int(options.num_train_epochs * per_epoch))
+
+
+def check_options(options, num_replicas: int, loaded) -> None:
+    """Raises a UsageError where numbers contradict each other, the devices or the checkpoint."""
+    profile_steps(options.profile_steps)  # raises what is wrong with it
+    if not options.num_train_epochs > 0:
+        raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
+    if not 0 <= options.warmup_proportion <= 1:
+        raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
+    step_options.check_batch_size(options, options.train_batch_size, num_replicas)
+    longest = loaded.config.max_sequence_length
+    if options.max_seq_length > longest:
+        raise UsageError(
+            f"--max_seq_length={options.max_seq_length}: the network has {longest} positions. Use --max_seq_length={longest} "
+            "or less; longer texts are cut."
+        )
+
+
+def _learner(
+    options,
+    strategy,
+    loaded,
+    reader: Reader,
+    data: Data,
+    optimization: Optimization,
+    rows: int,
+    grouping=None,
+) -> tuple[Learner, Task, Batches]:
+    step_options.set_precision(options)
+    keras.utils.set_random_seed(options.seed)
+    with strategy.scope():
+        backbone = model_class(loaded.model)(loaded.config).initialize()
+        if loaded.values and not options.random_init:
+            assign("backbone", backbone, loaded.values, options.init_checkpoint)
+        task = reader.task(loaded.config, data)
+        objective = reader.objective(task)
+        keep = objective.batch_features(backbone)
+        batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
+        learner = Learner(
+            strategy, backbone, single(objective, batches), optimization.make_optimizer(),
+            1.0 if options.clip_norm is None else options.clip_norm, options.seed,
+            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
+        )  # fmt: skip
+        return learner, task, batches

@@ -1,0 +1,168 @@
+"""Context, question and choices in; the likeliest choice out."""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.corpora.choices import BLANK, ChoiceQuestion
+from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.text.framing import max_text_tokens
+from data_pipelines.text.joining import gap
+from xmodels.tasks.base import serve
+from xmodels.tasks.base.serve import check_difference
+
+EXAMPLES = (
+    ("It rained all day.", "What did Ann take?", ["An umbrella.", "A fish.", "The bus."]),
+    ("今天下雨了。", "她带了什么？", ["雨伞", "一条鱼"]),
+)
+CHECKED = (
+    *EXAMPLES, ("", f"He {BLANK} it.", ["saw", "ate", ""]), ("many words " * 300, "Why?", ["because", "so " * 40, "then", "no"]),
+)  # fmt: skip
+
+
+class Server(serve.Server):
+    """One signature, of questions with up to C choices each."""
+
+    title = "# A chooser of answers exported by xmodels"
+    answers = "that chooses one of several answers"
+
+    def __init__(self, predictor, serving_ops):
+        super().__init__(predictor, serving_ops)
+        self.reading, self.max_sequence_length = predictor.task.reading, predictor.max_sequence_length
+        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.reading.frame)
+        self.wide_runs = tf.constant(wide_runs())
+
+    def features(self, context: tf.Tensor, question: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+        """As `packing.pack_choices`, of strings (B,), (B,) and (B, C); an empty choice is none."""
+        count = tf.shape(choices)[1]
+        choice = tf.reshape(choices, [-1])  # (N,), N = B C
+        context, question = tf.repeat(context, count), filled(tf.repeat(question, count), choice)
+        before = tf.where(context == "", "", self.between(context, question))
+        parts = context, before + question, self.between(question, choice) + choice
+        context, question, choice = (self.tokenizer.tokenize(part) for part in parts)  # ids (N, None)
+        room = max_text_tokens(2, self.max_sequence_length, self.reading.frame)
+        kept = tf.cast(tf.maximum(room - question.row_lengths() - choice.row_lengths(), 0), tf.int64)
+        kept = tf.minimum(kept, context.row_lengths())
+        context = tf.RaggedTensor.from_tensor(context.to_tensor(), lengths=kept)
+        if self.reading.asks_first:
+            texts = [tf.concat([context, question], axis=1), choice]
+        else:
+            texts = [context, tf.concat([question, choice], axis=1)]
+        flat = self.tokenizer.framed(texts, self.max_sequence_length)
+        there = choices != ""  # (B, C)
+        found = {}
+        for name, value in flat.items():
+            value = tf.pad(value, [[0, 0], [0, tf.cast(tf.shape(value)[1] == 0, tf.int32)]])  # of an empty batch
+            value = tf.reshape(value, [-1, count, tf.shape(value)[1]])  # (B, C, L)
+            found[name] = tf.where(there[:, :, None], value, tf.zeros([], value.dtype))
+        return {**found, "choice_weights": tf.cast(there, tf.float32)}
+
+    def between(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        """What stands between two texts (N,), as `joining.gap` has it."""
+        with tf.device("CPU:0"):
+            some = [tf.where(text == "", " ", text) for text in (left, right)]  # an empty text has no character
+            last, first = (
+                tf.strings.substr(text, at, 1, unit="UTF8_CHAR") for text, at in zip(some, (-1, 0), strict=True)
+            )
+            return tf.where((left == "") | (right == "") | (self.is_wide(last) & self.is_wide(first)), "", " ")
+
+    def is_wide(self, character: tf.Tensor) -> tf.Tensor:
+        code = tf.strings.unicode_decode(character, "UTF-8").to_tensor(0, shape=(None, 1))[:, 0]
+        return tf.searchsorted(self.wide_runs, code, side="right") % 2 == 1
+
+    def answer(self, context: tf.Tensor, question: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
+        """choice int32 (B,), text string (B,) and probabilities float32 (B, C)."""
+        outputs = self.task.forward(self.backbone, self.features(context, question, choices), training=False)
+        found = self.task.predict(outputs)
+        text = tf.gather(choices, found["choices"], batch_dims=1)
+        return {"choice": found["choices"], "text": text, "probabilities": found["probabilities"]}
+
+    def signatures(self):
+        text = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("context", "question")}
+        choices = tf.TensorSpec([None, None], tf.string, name="choices")
+        return {"serving_default": (self.answer, [*text.values(), choices])}
+
+    def compare(self, served):
+        """As `serve.Server.compare`; together and one by one."""
+        found = ask(served["serving_default"], CHECKED)
+        alone = [ask(served["serving_default"], [each]) for each in CHECKED]
+        difference = 0.0
+        for row, (each, expected) in enumerate(zip(CHECKED, self.predictor.predict(questions(CHECKED)), strict=True)):
+            for answer in (found["probabilities"][row], alone[row]["probabilities"][0]):
+                wanted = np.zeros(len(answer), np.float32)
+                wanted[[place for place, choice in enumerate(each[2]) if choice]] = expected.probabilities
+                difference = max(difference, check_difference(float(np.max(np.abs(answer - wanted)))))
+        return difference
+
+    def readme(self):
+        """With the model's own answers as examples."""
+        found = {name: value.tolist() for name, value in ask(tf.function(self.answer), EXAMPLES).items()}
+        found["text"] = [text.decode() for text in found["text"]]
+        columns = columns_of(EXAMPLES)
+        instances, predictions = (
+            [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)] for c in (columns, found)
+        )
+        arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
+        return README_TEXT.format(
+            length=self.max_sequence_length,
+            python=self.python(arguments),
+            requests=serve.requests(
+                "chooser",
+                {"instances": instances},
+                {"predictions": predictions},
+                {"inputs": columns},
+                {"outputs": found},
+            ),
+        )
+
+
+def filled(question: tf.Tensor, choice: tf.Tensor) -> tf.Tensor:
+    """Questions (N,) whose blank, where they have one, holds the choice."""
+    with tf.device("CPU:0"):
+        parts = tf.strings.split(question, BLANK)  # (N, None)
+        place = tf.ragged.range(parts.row_lengths()).flat_values
+        row = parts.value_rowids()
+        between = tf.where(place > 0, tf.gather(choice, row), "")
+        return tf.strings.reduce_join(parts.with_flat_values(between + parts.flat_values), axis=-1)
+
+
+def wide_runs() -> np.ndarray:
+    """Where runs of wide characters begin and end, in turn."""
+    wide = np.array([False, *(gap(chr(code), "中") == "" for code in range(sys.maxunicode + 1)), False])
+    return (np.flatnonzero(wide[1:] != wide[:-1])).astype(np.int32)
+
+
+def questions(rows) -> list[ChoiceQuestion]:
+    return [ChoiceQuestion(context, asked, [c for c in choices if c], None, "") for context, asked, choices in rows]
+
+
+def columns_of(rows) -> dict[str, list]:
+    """The inputs of the signature; of fewer choices the last ones are empty."""
+    count = max(len(choices) for _, _, choices in rows)
+    choices = [[*each, *[""] * (count - len(each))] for _, _, each in rows]
+    return {"context": [row[0] for row in rows], "question": [row[1] for row in rows], "choices": choices}
+
+
+def ask(signature, rows) -> dict[str, np.ndarray]:
+    """What a signature answers."""
+    return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(rows).items()}).items()}
+
+
+README_TEXT = """The vocabulary and the tokenizer are inside.
+
+| of the signature `serving_default` | |
+|---|---|
+| input `context` | string (B,), UTF-8; empty where there is none |
+| input `question` | string (B,); where it holds `#idiom#`, the choices fill this blank |
+| input `choices` | string (B, C); empty strings are no choices |
+| output `choice` | int32 (B,), the place of the likeliest choice, from 0 |
+| output `text` | string (B,), this choice |
+| output `probabilities` | float32 (B, C) |
+
+Of context, question and choice together at most {length} pieces are read, special tokens counted; the context loses its end.
+
+{python}
+
+{requests}
+"""

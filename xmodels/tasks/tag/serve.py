@@ -1,0 +1,218 @@
+"""Strings in; words with tags, and entities, with their places in the text, out."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.character_table import ITSELF, NOTHING, PAGE, SPACE
+from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.text.framing import max_text_tokens
+from data_pipelines.text.vocabulary import UNKNOWN
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.tasks.base import serve
+from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.tag.words import OUTSIDE, PREFIXES, are_spans, text_offset
+
+EXAMPLES = ("John Smith lives in New York.", "王小明住在北京。")
+CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "a  b\u0301c,d", "many words " * 300)
+NOWHERE = -1  # the place of what only fills up a row
+
+
+class Server(serve.Server):
+    """Both signatures take `text`, string (B,)."""
+
+    title = "# A tagger of words exported by xmodels"
+    answers = "that tags words"
+
+    def __init__(self, predictor, serving_ops):
+        super().__init__(predictor, serving_ops)
+        if not isinstance(predictor.tokenizer, WordPieceTokenizer):
+            raise UsageError(
+                f"--task=tag: a vocabulary of --tokenizer={predictor.tokenizer.kind} parts no words in a graph, WordPiece does. "
+                "Ask the run with `xmodels predict`."
+            )
+        self.frame = predictor.task.reading.frame
+        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
+        self.offset = text_offset(self.frame)
+        self.max_sequence_length = predictor.max_sequence_length
+        tags = [label if are_spans(predictor.labels) else f"B-{label}" for label in predictor.labels]
+        parts = [tag.partition("-") for tag in tags]
+        types = list(dict.fromkeys(kind for tag, (_, _, kind) in zip(tags, parts, strict=True) if tag != OUTSIDE))
+        inside = [
+            NOWHERE if tag == OUTSIDE else types.index(kind) for tag, (_, _, kind) in zip(tags, parts, strict=True)
+        ]
+        self.labels, self.types = tf.constant(predictor.labels), tf.constant(types or [""])  # (C,), (T,)
+        self.type_ids = tf.constant(inside)  # (C,), NOWHERE of O
+        self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
+        self.outside = predictor.labels.index(OUTSIDE) if OUTSIDE in predictor.labels else 0
+
+    def parted(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+        """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None).
+
+        As `CharacterTable.split`, with places.
+        """
+        table = self.tokenizer.characters
+        characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
+        code = characters.flat_values  # (N,)
+        page = tf.cast(tf.gather(table.page_of, code // PAGE), tf.int32)
+        index = tf.cast(tf.gather(table.pages, page * PAGE + code % PAGE), tf.int32)
+        clean = tf.gather(table.replacements, index)  # (N, R)
+        clean = tf.where(clean == ITSELF, code[:, None], clean)
+        place = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).flat_values  # (N,)
+        row = tf.cast(characters.value_rowids(), tf.int32)
+        kept = clean != NOTHING
+        spread = tf.zeros_like(clean)
+        code, place, row = (
+            tf.boolean_mask(x, kept) for x in (clean, place[:, None] + spread, row[:, None] + spread)
+        )  # (M,)
+        letter = code != SPACE
+        before = tf.concat([[False], letter[:-1] & (row[1:] == row[:-1])], axis=0)[: tf.size(code)]
+        word = tf.cumsum(tf.cast(letter & ~before, tf.int32)) - 1
+        code, place, row, word = (tf.boolean_mask(x, letter) for x in (code, place, row, word))
+        count = tf.reduce_max(tf.concat([word, [NOWHERE]], axis=0)) + 1
+        rows = tf.math.segment_max(row, word)  # (W,)
+
+        def by_text(values):
+            return tf.RaggedTensor.from_value_rowids(values, rows, tf.size(text), validate=False)
+
+        letters = tf.RaggedTensor.from_value_rowids(code, word, count, validate=False)
+        return {
+            "word": by_text(tf.strings.unicode_encode(letters, "UTF-8")),
+            "start": by_text(tf.math.segment_min(place, word)),
+            "end": by_text(tf.math.segment_max(place, word) + 1),
+        }
+
+    def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """(start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on padding."""
+        with tf.device("CPU:0"):
+            found = self.parted(text)
+            word = found["word"].flat_values
+            too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.tokenizer.max_word_characters
+            pieces = self.tokenizer.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
+            counts = found["word"].with_flat_values(tf.cast(pieces.row_lengths(), tf.int32)).to_tensor()
+            first = tf.cumsum(counts, axis=1, exclusive=True)  # (B, W): the tokens before each word
+            real = tf.sequence_mask(found["word"].row_lengths(), tf.shape(counts)[1])
+        features = self.tokenizer.features([text], self.max_sequence_length)
+        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
+        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
+        seen = real & (first < max_text_tokens(1, self.max_sequence_length, self.frame))
+        place = tf.minimum(self.offset + first, width - 1)
+        label = tf.where(seen, tf.gather(outputs["label_ids"], place, batch_dims=1), self.outside)
+        probability = tf.where(seen, tf.gather(outputs["probabilities"], place, batch_dims=1), 0.0)
+        start, end = (tf.where(real, found[name].to_tensor(), NOWHERE) for name in ("start", "end"))
+        return start, end, label, probability, real
+
+    def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The words of each text, and their tags."""
+        start, end, label, probability, real = self.tagged(text)
+        with tf.device("CPU:0"):
+            every = tf.repeat(text[:, None], tf.shape(start)[1], axis=1)  # (B, W)
+            first, length = tf.where(real, start, 0), end - start  # of padding 0
+            word = tf.where(real, tf.strings.substr(every, first, length, unit="UTF8_CHAR"), "")
+            tag = tf.where(real, tf.gather(self.labels, label), "")
+        return {"word": word, "tag": tag, "start": start, "end": end, "probability": probability}
+
+    def entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The entities of each text."""
+        start, end, label, _, real = self.tagged(text)
+        kind = tf.where(real, tf.gather(self.type_ids, label), NOWHERE)  # (B, W)
+        before = tf.pad(kind, [[0, 0], [1, 0]], constant_values=NOWHERE)[:, :-1]
+        inside = kind != NOWHERE
+        begins = inside & (tf.gather(self.begins, label) | (kind != before))
+        continued = tf.pad(inside & ~begins, [[0, 0], [0, 1]])[:, 1:]  # by the next word
+        with tf.device("CPU:0"):
+            first = tf.ragged.boolean_mask(start, begins)  # (B, None)
+            last = tf.ragged.boolean_mask(end, inside & ~continued)
+            of_text = tf.gather(text, first.value_rowids())
+            names = tf.strings.substr(
+                of_text, first.flat_values, last.flat_values - first.flat_values, unit="UTF8_CHAR"
+            )
+            kinds = tf.ragged.boolean_mask(kind, begins)
+            return {
+                "entity": first.with_flat_values(names).to_tensor(""),
+                "type": kinds.with_flat_values(tf.gather(self.types, kinds.flat_values)).to_tensor(""),
+                "start": first.to_tensor(NOWHERE),
+                "end": last.to_tensor(NOWHERE),
+            }
+
+    def signatures(self):
+        spec = [tf.TensorSpec([None], tf.string, name="text")]
+        return {"serving_default": (self.entities, spec), "words": (self.words, spec)}
+
+    def compare(self, served):
+        """As `serve.Server.compare`; words, tags and entities must not differ at all."""
+        difference = 0.0
+        for text, expected in zip(CHECKED, self.predictor.predict(list(CHECKED)), strict=True):
+            words, entities = (ask(served[name], [text]) for name in ("words", "serving_default"))
+            spans = list(zip(words["start"][0].tolist(), words["end"][0].tolist(), strict=True))
+            if spans != [tuple(span) for span in expected.spans]:
+                raise RuntimeError("The exported model cuts texts into other words than the run. Please report this.")
+            found = np.abs(words["probability"][0] - np.array(expected.probabilities, np.float32))
+            difference = max(difference, check_difference(float(found.max(initial=0.0))))
+            wanted = [(each.text, each.type, each.start, each.end) for each in expected.entities]
+            if as_text(words["tag"]) != expected.tags or rows_of(entities) != wanted:
+                raise RuntimeError("The exported model tags words otherwise than the run does. Please report this.")
+        if ask(served["serving_default"], [])["entity"].size:
+            raise RuntimeError("The exported model answers an empty batch. Please report this.")
+        return difference
+
+    def readme(self):
+        """With the model's own answers as examples."""
+        found = {name: value.tolist() for name, value in ask(tf.function(self.entities), EXAMPLES).items()}
+        found = {n: [[x.decode() if isinstance(x, bytes) else x for x in row] for row in v] for n, v in found.items()}
+        rows = [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+        requests = serve.requests(
+            "tagger", {"instances": list(EXAMPLES)}, {"predictions": rows}, {"inputs": {"text": list(EXAMPLES)}},
+            {"outputs": found},
+        )  # fmt: skip
+        return README_TEXT.format(
+            labels=", ".join(f"`{label}`" for label in self.predictor.labels),
+            length=self.max_sequence_length,
+            python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
+            requests=requests,
+        )
+
+
+def ask(signature, texts) -> dict[str, np.ndarray]:
+    """What a signature answers to texts."""
+    return {name: value.numpy() for name, value in signature(text=tf.constant(texts, tf.string, [len(texts)])).items()}
+
+
+def as_text(values: np.ndarray) -> list[str]:
+    """The strings of the first row."""
+    return [value.decode() for value in values[0]]
+
+
+def rows_of(entities: Mapping[str, np.ndarray]) -> list[tuple]:
+    """(text, type, start, end) of each entity of the first row."""
+    texts, types = as_text(entities["entity"]), as_text(entities["type"])
+    return list(zip(texts, types, entities["start"][0].tolist(), entities["end"][0].tolist(), strict=True))
+
+
+README_TEXT = """The vocabulary, the tokenizer and the tags are inside.
+
+| of the signature `serving_default` | |
+|---|---|
+| input `text` | string (B,), UTF-8 |
+| output `entity` | string (B, E), as it stands in the text |
+| output `type` | string (B, E) |
+| output `start`, `end` | int32 (B, E): the characters `text[start:end]`, counted from 0 |
+
+| of the signature `words` | |
+|---|---|
+| input `text` | string (B,), UTF-8 |
+| output `word` | string (B, W), parted at blanks, punctuation and ideographs |
+| output `tag` | string (B, W) |
+| output `start`, `end` | int32 (B, W) |
+| output `probability` | float32 (B, W), of the tag |
+
+Rows with fewer entities or words end in empty strings, with -1 for `start` and `end`. Tags: {labels}.
+A text has at most {length} pieces, special tokens counted; words behind have no tag.
+
+{python}
+
+{requests}
+"""
