@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
-from test_bert_parity import golden, write_hugging_face
+from parity import read_case
+from test_bert_parity import write_hugging_face
 
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -88,7 +89,7 @@ def run(data, checkpoint, tmp_path_factory):
 
 
 def test_the_head_is_that_of_hugging_face(tmp_path):
-    case = golden("heads")
+    case = read_case("bert/heads")
     found = convert.load(write_hugging_face(tmp_path / "hf", case, "token/"))
     backbone, task = Bert(found.config).initialize(), Tag(found.config, range(case.numbers["num_token_labels"]))
     folder.assign("backbone", backbone, found.values, "golden")
