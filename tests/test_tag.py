@@ -114,7 +114,7 @@ def test_a_task_is_found_by_its_folder():
 def test_the_best_epoch_is_that_of_the_best_entity_f1(run):
     results = json.loads((run / "results.json").read_text())
     assert "evaluation entity_f1" in json.dumps(results)
-    assert "best entity_f1" in (run / "README.md").read_text()
+    assert "best entity_f1" in (run / "model_card.md").read_text()
 
 
 def test_entities_of_plain_text_with_their_places(run):
