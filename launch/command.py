@@ -86,7 +86,10 @@ class Command:
             for option in self.declared:
                 if option.positional:
                     if not arguments or arguments[0] not in option.choices:
-                        raise flags.Error(f"say what to do: {', '.join(option.choices)}")
+                        found = (
+                            f"unexpected argument {arguments[0]!r}; " if arguments and arguments[0][0] != "-" else ""
+                        )
+                        raise flags.Error(found + f"say what to do: {', '.join(option.choices)}")
                     values[option.name], *arguments = arguments
             if rest := self.values([self.name, *arguments])[1:]:
                 raise flags.Error(f"unexpected argument {rest[0]!r}; flags are written --name=value")

@@ -1,6 +1,9 @@
 """Options are declared once: the command line, `--help` and Python read the same dataclass."""
 
+import ast
 import dataclasses
+import inspect
+import json
 import os
 import pathlib
 import subprocess
@@ -108,6 +111,19 @@ def test_python_has_the_verbs_and_names_the_nearest():
         UsageError, match=r"xmodels\.pretrain: unknown argument `learning_rat`\. Did you mean learning_rate"
     ):
         xmodels.pretrain(system="bert", model_dir="run", learning_rat=1)
+
+
+def test_the_notebook_names_what_there_is():
+    """Its calls are read, so that none names an option that is gone."""
+    notebook = json.loads((ROOT / "samples/quickstart.ipynb").read_text("utf-8"))
+    assert notebook["nbformat"] == 4
+    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    calls = [node for node in ast.walk(ast.parse("\n".join(code))) if isinstance(node, ast.Call)]
+    verbs = [call for call in calls if ast.unparse(call.func).startswith("xmodels.") and call.keywords]
+    assert len(verbs) >= 5
+    for call in verbs:
+        names = inspect.signature(getattr(xmodels, call.func.attr)).parameters
+        assert {keyword.arg for keyword in call.keywords} <= set(names), ast.unparse(call)
 
 
 def test_a_run_made_from_python_answers_also_on_jax(tmp_path, monkeypatch):
