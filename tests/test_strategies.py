@@ -79,13 +79,13 @@ def meeting(clusters, patience):
     """What becomes of each worker: None, or its error."""
     outcomes = [None] * len(clusters)
 
-    def meet(place):
+    def wait_in_thread(place):
         try:
-            rendezvous.meet(clusters[place], patience)
+            rendezvous.wait_for_workers(clusters[place], patience)
         except (DeviceError, UsageError) as error:
             outcomes[place] = error
 
-    threads = [threading.Thread(target=meet, args=(place,)) for place in range(len(clusters))]
+    threads = [threading.Thread(target=wait_in_thread, args=(place,)) for place in range(len(clusters))]
     for thread in threads:
         thread.start()
     for thread in threads:

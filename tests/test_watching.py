@@ -226,9 +226,9 @@ def test_examples_show_answers_and_tokens_that_follow(zh_vocabulary):
 
     batch = {"token_ids": row("今", "天", "下"), "padding_mask": tf.constant([[True] * 3])}
     batch |= {"labels": row("天", "下", "雨"), "label_weights": tf.ones((1, 3)), "example_weights": tf.ones(1)}
-    guesses = {"labels": row("天", "雨", "雨").numpy()}
-    (causal,) = examples(batch, guesses, tokenizer, {})
+    predictions = {"labels": row("天", "雨", "雨").numpy()}
+    (causal,) = examples(batch, predictions, tokenizer, {})
     assert causal["pieces"] == ["今", ["天", "天", "天"], ["下", "雨", "下"]]
     assert examples(batch, {}, tokenizer, {})[0]["pieces"] == ["今天下"]
-    (answer,) = examples(batch | {"target_ids": batch["labels"]}, guesses, tokenizer, {})
+    (answer,) = examples(batch | {"target_ids": batch["labels"]}, predictions, tokenizer, {})
     assert as_text(answer) == "今天下 ⇒ [天→天][下→雨][雨→雨]"

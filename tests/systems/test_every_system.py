@@ -73,9 +73,9 @@ def test_system_learns_one_batch_by_heart(learner_of):
     assert after["loss"] < 0.3 * before["loss"]
     assert all(after[name] > 0.8 for name in after if name.endswith("accuracy")), after
     outputs = learner.objective.forward(learner.backbone, batch)
-    for name, guess in learner.objective.guesses(outputs, batch, learner.backbone).items():
+    for name, guess in learner.objective.predictions(outputs, batch, learner.backbone).items():
         truth, weights = batch[name].numpy(), batch["label_weights"].numpy() if batch[name].ndim > 1 else None
-        assert np.average(np.array(guess) == truth, weights=weights) > 0.8, f"guesses of {name}"
+        assert np.average(np.array(guess) == truth, weights=weights) > 0.8, f"predictions of {name}"
 
 
 def test_step_compiled_by_xla_equals_the_plain_one(learner_of):

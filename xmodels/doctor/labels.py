@@ -3,7 +3,7 @@
 from data_pipelines.finetuning.row_checks import unknown_warning
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.doctor.case import FINETUNE, Case
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 def rows(case: Case) -> str | None:
@@ -36,7 +36,7 @@ def known_text(case: Case) -> str | None:
     unknown_id, tokens = case.tokenizer.vocabulary.roles.get(UNKNOWN, -1), sum(map(len, pieces))
     unknown = sum(ids.count(unknown_id) for ids in pieces)
     if warning := unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case):
-        say(warning)
+        print_status(warning)
     longest = case.flags.max_seq_length
     cut = sum(len(ids) + 2 > longest for ids in pieces) / len(pieces)
     return f"{unknown / max(1, tokens):.1%} of the tokens unknown, {cut:.0%} of the texts cut at {longest}"

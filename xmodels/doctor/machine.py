@@ -5,7 +5,7 @@ import shutil
 
 from xmodels.doctor.case import Case
 from xmodels.training.devices import tf_config
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")  # names that mean another machine on each
 
@@ -19,12 +19,12 @@ def cluster(case: Case) -> str | None:
     addresses = found.addresses
     here = [address for address in addresses if address.rpartition(":")[0] in LOCAL]
     if here and len(here) < len(addresses):
-        say(
+        print_status(
             f"Warning: TF_CONFIG names {here[0]} beside other machines, to each of which that is another one. Use the name by "
             "which the others reach it."
         )
     if len(addresses) > 1 and strategy not in ("multi_worker", "auto", "tpu"):
-        say(
+        print_status(
             f"Warning: TF_CONFIG names {len(addresses)} workers, but --distribution_strategy={strategy} does not read it: each "
             "would train alone. Use --distribution_strategy=multi_worker, or run `unset TF_CONFIG`."
         )
@@ -49,7 +49,7 @@ def devices(case: Case) -> str:
     case.num_replicas = choose(flags).num_replicas_in_sync
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and shutil.which("nvidia-smi") and os.environ.get("CUDA_VISIBLE_DEVICES") is None:
-        say(
+        print_status(
             "Warning: this machine has an NVIDIA driver, but TensorFlow sees no GPU, so training would run on the CPU. Run "
             '`pip install -e ".[gpu]"` where setup.py lies; `nvidia-smi` tells whether the driver works.'
         )

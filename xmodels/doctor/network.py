@@ -7,7 +7,7 @@ import math
 from data_pipelines.errors import UsageError
 from data_pipelines.text.letter_case import case_warning
 from xmodels.doctor.case import FINETUNE, PRETRAIN, Case
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 FEW = 13  # pieces of a vocabulary: a number that no other axis has
 
@@ -82,7 +82,7 @@ def checkpoint(case: Case) -> str | None:
         case.config = loaded.config
         case.num_parameters = sum(value.size for value in loaded.values.values())
         if warning := case_warning(case.tokenizer, flags.vocab_file or flags.init_checkpoint):
-            say(warning)
+            print_status(warning)
         return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:

@@ -6,7 +6,7 @@ from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.verification import damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
 from xmodels.runs.preflight import size
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 DEEP = 1_000_000_000  # bytes that are hashed in about a second; of more only the sizes are compared
 
@@ -15,8 +15,8 @@ def shards(case: Case) -> str | None:
     """The manifest and the files that it names."""
     if not case.flags.data_dir:
         return None
-    case.manifest, told = _whole(case.flags.data_dir, case.flags.on_corrupt_shard == "skip")
-    return told
+    case.manifest, report = _whole(case.flags.data_dir, case.flags.on_corrupt_shard == "skip")
+    return report
 
 
 def held_out_shards(case: Case) -> str | None:
@@ -30,7 +30,7 @@ def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
     deep = total <= DEEP
     lost = damage(folder, manifest, deep) if may_skip else {}
     if 0 < len(lost) < len(manifest.shards):
-        say(
+        print_status(
             f"Warning: {'; '.join(lost.values())}. --on_corrupt_shard=skip leaves out what cannot be read; copy it again."
         )
     else:

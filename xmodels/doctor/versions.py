@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from data_pipelines.errors import UsageError
 from xmodels.runs.preflight import check_backend
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")  # all put `tensorflow` in the same place
 
@@ -43,7 +43,7 @@ def packages(case) -> str:
     """Every package against setup.py, which leaves out releases that are known to be broken."""
     wanted = requirements()
     if not wanted:
-        say(
+        print_status(
             "Warning: xmodels is not installed, so nothing says what it needs. Run `pip install -e .` where setup.py lies."
         )
     wrong = []
@@ -84,7 +84,7 @@ def keras(case) -> str:
     """What decides which Keras runs, and on what."""
     legacy = os.environ.get("TF_USE_LEGACY_KERAS", "")
     if legacy.lower() in ("1", "true"):
-        say(
+        print_status(
             f"Warning: TF_USE_LEGACY_KERAS={legacy} gives TensorFlow's own libraries Keras 2 (tf_keras), whose layers and files "
             "do not mix with those of our Keras 3. Run `unset TF_USE_LEGACY_KERAS`."
         )

@@ -3,7 +3,7 @@
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.letter_case import case_warning
 from xmodels.doctor.case import Case
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 def vocabulary(case: Case) -> str | None:
@@ -18,7 +18,7 @@ def vocabulary(case: Case) -> str | None:
     else:
         return None
     if warning := case_warning(tokenizer, path):
-        say(warning)
+        print_status(warning)
     case.tokenizer = tokenizer
     case_of_text = "lower-cased" if tokenizer.do_lower_case else "case kept"
     return f"{len(tokenizer.vocabulary):,} pieces, {tokenizer.kind}, {case_of_text}"
@@ -29,7 +29,7 @@ def _warn_of_line_ends(path: str) -> None:
         return
     with open(path, "rb") as file:
         if b"\r\n" in file.read(1 << 16):
-            say(
+            print_status(
                 f"Warning: {path} has Windows line ends. They are left out here, but other programs read `[PAD]\\r`. Run "
                 f"`sed -i 's/\\r$//' {path}`."
             )

@@ -11,7 +11,7 @@ from xmodels.models.folder import assign, model_class, read_json, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
 from xmodels.training.states.averaging import mean_of_files
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 def check(ema_decay: float, last: int) -> None:
@@ -30,9 +30,9 @@ def hand_over_weights(model_dir: str, learner, last: int) -> str:
     values = _mean(states)
     for prefix, part in (("backbone", learner.backbone), (learner.objective.prefix, learner.objective)):
         assign(prefix, part, values, model_dir)
-    told = f"mean of the states of {_steps(states)}"
-    say(f"Handed over: {told}." + (f" There were no {last}." if len(states) < last else ""))
-    return told
+    description = f"mean of the states of {_steps(states)}"
+    print_status(f"Handed over: {description}." + (f" There were no {last}." if len(states) < last else ""))
+    return description
 
 
 def average_checkpoints(options: Options) -> str:
@@ -59,7 +59,7 @@ def average_checkpoints(options: Options) -> str:
         partial, job["model"], config, values, tokenizer.files(), tokenizer.describe(), job.get("labels"), system
     )
     os.replace(partial, output_dir)
-    say(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
+    print_status(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
     return output_dir
 
 

@@ -14,7 +14,7 @@ from xmodels.runs.samples import COUNT, classes_of, examples
 from xmodels.training.watching.flops import flops_per_token
 from xmodels.training.watching.memory_estimate import training_memory
 from xmodels.training.watching.peak import peak_flops
-from xmodels.training.watching.progress import duration, say
+from xmodels.training.watching.progress import duration, print_status
 from xmodels.training.watching.samples import as_text
 
 
@@ -29,29 +29,29 @@ def show(
         settings: {name of a flag: (value that holds, where it comes from)} of those that were not given.
         labels: names of the labels, where the examples have one each.
     """
-    say("\nConfiguration")
+    print_status("\nConfiguration")
     _table(origins(options, settings))
-    say("\nNetwork")
+    print_status("\nNetwork")
     _table([(name, f"{getattr(learner.backbone.config, name)}", "") for name in learner.backbone.config.to_json()])
-    say("\nParameters")
+    print_status("\nParameters")
     _table([(name, f"{count:,}", "") for name, count in parameters(learner).items()])
-    say("\nCost")
+    print_status("\nCost")
     _table([(name, value, "") for name, value in costs(learner, batches, num_steps).items()])
     batch = next(iter(batches.training()))
-    say("\nFirst batch")
+    print_status("\nFirst batch")
     _table([(name, f"{value.dtype.name} {tuple(value.shape)}", "") for name, value in batch.items()])
-    say("")
+    print_status("")
     first = {name: value[:COUNT] for name, value in batch.items()}
     for example in examples(first, {}, tokenizer, classes_of(learner.objective, labels)):
-        say(f"  {as_text(example)}\n")
-    say("Dry run: nothing was written.")
+        print_status(f"  {as_text(example)}\n")
+    print_status("Dry run: nothing was written.")
 
 
 def _table(rows) -> None:
     rows = [tuple(map(str, row)) for row in rows]
     first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
     for name, value, note in rows:
-        say(f"  {name:{first}}  {value:{min(second, 40)}}  {note}".rstrip())
+        print_status(f"  {name:{first}}  {value:{min(second, 40)}}  {note}".rstrip())
 
 
 def origins(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:

@@ -18,7 +18,7 @@ from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.states import checkpoints
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.watching import Watch, watch
 
 STRUCTURAL = structural(Options)
@@ -75,7 +75,7 @@ def announce(job: Job) -> None:
     """Says what is learnt from what."""
     options = job.options
     size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{job.rows}"
-    say(
+    print_status(
         f"{options.task}: {job.data.summary}, {job.data.source.num_examples:,} training rows, {job.num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
     )
@@ -113,7 +113,7 @@ def _start(job: Job):
     if not claim.state or claim.results is not None:
         return checkpoints.State(0, job.options.seed), claim.results
     state = checkpoints.restore(claim.state, job.learner)
-    say(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
+    print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
     return state, None
 
 

@@ -6,7 +6,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.grouping import Grouping, buckets, padding_share
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Grouping | None, int, float]:
@@ -29,5 +29,5 @@ def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Groupin
         grouping = token_buckets(grouping.lengths, options.tokens_per_batch, shares)
         rows = grouping.sizes[-1]
     before, after = (padding_share(lengths, g, width, rows) for g in (None, grouping))
-    say(f"{grouping}: padding {before:.1%} -> {after:.1%}.")
+    print_status(f"{grouping}: padding {before:.1%} -> {after:.1%}.")
     return grouping, rows, len(grouping.groups(tf.constant(lengths, tf.int64), rows))  # the last ones are filled up

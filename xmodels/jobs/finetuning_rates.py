@@ -3,7 +3,7 @@
 import math
 
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
@@ -19,11 +19,11 @@ def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
 
 def say_rates(optimization: Optimization, backbone) -> None:
     """Tells at which rates the layers learn, and from when."""
-    if told := optimization.layerwise.describe(backbone):
-        say(told)
+    if description := optimization.layerwise.describe(backbone):
+        print_status(description)
     last = max((rate.begins for _, rate in optimization.layerwise.rates(backbone)), default=0)
     if last >= optimization.num_steps:
-        say(
+        print_status(
             f"Warning: the lowest layers would begin to learn at step {last}, after the last step. For all to learn, give "
             "more --num_train_epochs, or less --gradual_unfreezing."
         )

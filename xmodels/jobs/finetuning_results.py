@@ -6,7 +6,7 @@ from xmodels.models.folder import assign
 from xmodels.runs import folder as run_folder
 from xmodels.runs.report import write_report
 from xmodels.training.states import checkpoints
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.watching import Watch
 
 
@@ -22,13 +22,13 @@ def finish(job: Job, watcher: Watch, state: checkpoints.State) -> dict[str, floa
         job.hand_over()
         watcher.evaluated(state.step)
     kept_step, kept = _kept(job, state)
-    say(f"Kept {kept}.")
+    print_status(f"Kept {kept}.")
     reported = ("loss", job.decisive)
     results = {
         f"{name} {n}": v for name in job.data.evaluation_sets for n, v in job.means(name).items() if n in reported
     }
     for name, value in results.items():
-        say(f"{name}: {value:.4f}")
+        print_status(f"{name}: {value:.4f}")
     facts = {
         "task": options.task,
         "labels": ", ".join(job.data.labels[:20]) or "none",
@@ -39,8 +39,8 @@ def finish(job: Job, watcher: Watch, state: checkpoints.State) -> dict[str, floa
     }
     run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
     run_folder.write_results(options.model_dir, job.num_steps, kept_step, results)
-    say(f"Report: {write_report(options.model_dir)}")
-    say(f"Fine-tuned network: {options.model_dir}/backbone")
+    print_status(f"Report: {write_report(options.model_dir)}")
+    print_status(f"Fine-tuned network: {options.model_dir}/backbone")
     return results
 
 

@@ -34,7 +34,7 @@ from xmodels.training.recipe import Recipe, Records
 from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import ONLY, single
-from xmodels.training.watching.progress import say, scores
+from xmodels.training.watching.progress import print_status, scores
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
 STRUCTURAL = structural(Options)
@@ -79,7 +79,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
     count = backbone.count_params() + objective.count_params()
     size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
-    say(
+    print_status(
         f"{options.system} ({size}): {count:,} parameters; {source.num_examples:,} examples of length "
         f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
@@ -108,7 +108,9 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         with _naming_damage(options, source):
             baseline = unigram_baseline(batches)
         write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
-        say(f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline).")
+        print_status(
+            f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline)."
+        )
     folder = workers.folder(options.model_dir)
     watcher = Watch()
     if workers.is_chief:
@@ -143,12 +145,12 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     }  # fmt: skip
     if source.lost:
         facts["damaged shards"] = pretraining_records.lost_text(source)
-        say(f"Damaged shards: {facts['damaged shards']}.")
+        print_status(f"Damaged shards: {facts['damaged shards']}.")
     results = {**means, "unigram_baseline": baseline}
     run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
     run_folder.write_results(options.model_dir, recipe.num_steps, state.step, means)
-    say(f"Report: {write_report(options.model_dir)}")
-    say(f"Network, heads and vocabulary: {path}")
+    print_status(f"Report: {write_report(options.model_dir)}")
+    print_status(f"Network, heads and vocabulary: {path}")
     return means
 
 
@@ -213,7 +215,7 @@ def _start(options: Options, learner: Learner, source, recipe: Recipe, records: 
         return checkpoints.State(0, options.seed, {ONLY: position}), claim.results
     state = checkpoints.restore(claim.state, learner)
     state = state.moved(ONLY, pretraining_records.adapt(state.at(ONLY), source))
-    say(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
+    print_status(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
     return state, None
 
 

@@ -24,7 +24,7 @@ from xmodels.models.folder import assign, name_of, read_json
 from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
 SAME_NAMES = (
@@ -136,7 +136,7 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
     counts, size = count_ids(source, config.vocabulary_size)[1:], config.cutoffs[0]  # but for padding
     first, best = counts[: size - 1].sum(), np.sort(counts)[::-1][: size - 1].sum()
     if first < SORTED * best:
-        say(
+        print_status(
             f"Warning: the vocabulary is not sorted by frequency: of the first {size:,} tokens, the first cluster of the adaptive "
             f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; of the commonest ones {best / counts.sum():.0%}. "
             "Take a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in --model_config_file."
@@ -173,7 +173,7 @@ def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, t
             "--model_config_file with the config.json that lies in its folder."
         )
     if differ:
-        say(
+        print_status(
             f"Warning: --init_checkpoint={source} was trained otherwise ({listed}). Give --model_config_file with the "
             "config.json that lies in its folder to go on as it was."
         )
@@ -208,14 +208,14 @@ def initialize(loaded: Loaded, source: str, backbone, objective) -> None:
     """
     assign("backbone", backbone, loaded.values, source)
     for warning in loaded.warnings:
-        say(f"Note: {warning}")
+        print_status(f"Note: {warning}")
     taken, new = assign_heads(objective, loaded.values)
     left = sorted(loaded.heads - set(taken))
-    say(f"Initial weights from {source}" + (f", with heads {', '.join(taken)}." if taken else "."))
+    print_status(f"Initial weights from {source}" + (f", with heads {', '.join(taken)}." if taken else "."))
     if new:
-        say(f"Heads that begin with random weights, since {source} has none that fit: {', '.join(new)}.")
+        print_status(f"Heads that begin with random weights, since {source} has none that fit: {', '.join(new)}.")
     if left:
-        say(f"Heads of {source} that are not needed here: {', '.join(left)}.")
+        print_status(f"Heads of {source} that are not needed here: {', '.join(left)}.")
 
 
 def assign_heads(objective, values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:

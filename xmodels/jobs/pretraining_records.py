@@ -20,7 +20,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.recipe import Records
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 SAMPLE = 20_000  # examples whose lengths decide how batches are formed
 SETTINGS = (  # what the manifest says of the records and a resumed run must find again
@@ -42,7 +42,7 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
         return classic_source(expand(options.input_file), len(tokenizer.vocabulary)), tokenizer
     source = RecordSource(options.data_dir, leave_out_damaged=options.on_corrupt_shard == "skip")
     if source.lost:
-        say(f"Warning: {lost_text(source)}. {'; '.join(source.lost.values())}.")
+        print_status(f"Warning: {lost_text(source)}. {'; '.join(source.lost.values())}.")
     settings = source.manifest.settings
     if settings.task:
         raise UsageError(
@@ -105,7 +105,7 @@ def _check_slots(slots: int, length: int, rate: float | None) -> None:
         )
     wanted = round((rate or 0) * length)
     if slots < 0.9 * wanted:
-        say(
+        print_status(
             f"Warning: at most {slots} tokens of an example are hidden, but {rate:.0%} of {length} are {wanted}, so long "
             f"examples teach less than they could. Use --max_predictions_per_seq={wanted}."
         )
@@ -127,9 +127,13 @@ def check_words(options, source: RecordSource, system) -> None:
                 f"--system={options.system} hides whole words, but the masks in {options.data_dir} hide single tokens. "
                 "Make the records again with --do_whole_word_mask, or use --system=bert."
             )
-        say("Warning: records of Google's script do not say whether whole words are hidden in them; they should be.")
+        print_status(
+            "Warning: records of Google's script do not say whether whole words are hidden in them; they should be."
+        )
     elif source.manifest.statistics.get("long_words") == 0:
-        say("Warning: no word of these records has more than one token, so hiding whole words hides single tokens.")
+        print_status(
+            "Warning: no word of these records has more than one token, so hiding whole words hides single tokens."
+        )
 
 
 def check_features(options, source: RecordSource, objective, packings) -> None:
@@ -182,7 +186,7 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
                 "same flags."
             )
     if shared := {s.sha256 for s in held.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
-        say(
+        print_status(
             f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are trained on too, so the "
             "evaluation shows what is learnt by heart. Make records of held-out text."
         )
@@ -220,7 +224,7 @@ def without_damage(options, source: RecordSource, position) -> tuple[RecordSourc
         raise DataError(
             f"{options.data_dir}: a record cannot be read, though all other shards are as they were written."
         )
-    say(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
+    print_status(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
     return found, adapt(position, found)
 
 
@@ -284,9 +288,9 @@ def choose_grouping(
         grouping = _rows(options, source, records, backbone, lengths)
         name = f"Rows of {grouping.length} with up to {grouping.most} examples"
     before, after = (padding_share(lengths, g, length, batch_size) for g in (None, grouping))
-    say(f"{name}: padding {before:.1%} -> {after:.1%} (of {len(lengths):,} examples).")
+    print_status(f"{name}: padding {before:.1%} -> {after:.1%} (of {len(lengths):,} examples).")
     if options.pack_rows and after > 0.05:
-        say(
+        print_status(
             f"Most examples are too long to share a row of {grouping.length}; try --pack_row_length={2 * grouping.length}."
         )
     return grouping

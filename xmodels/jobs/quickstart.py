@@ -96,7 +96,7 @@ class QuickstartRun:
 
     def run(self, samples_dir: str | None) -> None:
         plan, step, path = self.plan, self.step, self.path
-        self.say(
+        self.print_title(
             "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"
         )
         (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
@@ -150,7 +150,7 @@ class QuickstartRun:
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def say(self, title: str, detail: str) -> None:
+    def print_status(self, title: str, detail: str) -> None:
         self.number += 1
         elapsed = duration(time.monotonic() - self.started)
         print(f"\n[{self.number}] {title}   ({elapsed} so far)\n    {detail}", flush=True)
@@ -158,7 +158,7 @@ class QuickstartRun:
     def show(self, title: str, command: tuple[str, ...]) -> None:
         """Says which command of ours runs, and keeps it for the report."""
         self.commands.append(f"{COMMAND} {shlex.join(command)}")
-        self.say(title, f"$ {self.commands[-1]}")
+        self.print_title(title, f"$ {self.commands[-1]}")
 
     def step(self, title: str, *command: str) -> None:
         """Shows a command of ours and runs it."""
@@ -192,7 +192,7 @@ class QuickstartRun:
             "    print(label.decode(), float(p.max()), sep='\\t')\n"
         )
         model = os.path.join(self.path("serving"), "1")
-        self.say("Ask the SavedModel, from a process with TensorFlow alone", f"tf.saved_model.load({model!r})")
+        self.print_title("Ask the SavedModel, from a process with TensorFlow alone", f"tf.saved_model.load({model!r})")
         done = subprocess.run(
             [sys.executable, "-c", program, os.path.abspath(model), json.dumps(self.plan.questions)],
             capture_output=True, text=True, check=False, cwd=self.folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -205,7 +205,7 @@ class QuickstartRun:
 
     def finish(self) -> None:
         """Writes the report and says what was learnt, where everything lies, and what to type next."""
-        self.say("Write the report", self.path("report.html"))
+        self.print_title("Write the report", self.path("report.html"))
         with quiet_start():
             from xmodels.jobs.quickstart_report import write_report
 

@@ -6,7 +6,7 @@ from data_pipelines.errors import UsageError
 from xmodels.jobs.options.training import PrecisionOptions
 from xmodels.training.devices.distribution import num_gpus
 from xmodels.training.step.learner import Memory
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
@@ -25,7 +25,7 @@ def set_precision(options: PrecisionOptions) -> None:
 def warn_of_precision(options: PrecisionOptions) -> None:
     """Says so where the devices gain nothing from a precision."""
     if options.mixed_precision == "float16" and not num_gpus():
-        say(
+        print_status(
             "Warning: --mixed_precision=float16 without a GPU gains no speed, and is only good for trials. Use "
             "--mixed_precision=bfloat16 (fast where /proc/cpuinfo has avx512_bf16 or amx_bf16), or none."
         )

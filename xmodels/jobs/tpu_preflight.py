@@ -22,7 +22,7 @@ from xmodels.tpu.lowering import stablehlo
 from xmodels.tpu.search import Search
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import ONLY
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
         )
     learner = make_learner(recipe, records, devices, options.mixed_precision, memory)
     size = sum(int(np.prod(v.shape)) for v in learner.variables)
-    say(
+    print_status(
         f"{options.system} ({options.size if config is None else 'own config'}): {size:,} parameters, {recipe.optimizer}, "
         f"{options.mixed_precision if options.mixed_precision != 'none' else 'float32'}; {recipe.batch_size:,} examples of "
         f"{records.sequence_length} tokens on {topology.name} ({topology.num_chips} chips), "
@@ -96,13 +96,13 @@ def _telling(compiling: Callable[[int], Cost], most: int) -> Callable[[int], Cos
     """The same, but it says what it does."""
     count = 0
 
-    def told(rows: int) -> Cost:
+    def compiled(rows: int) -> Cost:
         nonlocal count
         count += 1
-        say(f"  compiling {count} of at most {most}: {rows:,} examples a device ...")
+        print_status(f"  compiling {count} of at most {most}: {rows:,} examples a device ...")
         return compiling(rows)
 
-    return told
+    return compiled
 
 
 def _compiling(learner: Learner, topology: Topology, level: int | None) -> Callable[[int], Cost]:
@@ -129,18 +129,20 @@ def _say_report(report: Report, topology: Topology, search: Search) -> None:
     cost, limits = report.cost, report.limits
     if cost is None or limits is None:
         needed = search.fails[report.batch_size // topology.num_devices]
-        say(f"Does not fit: {f'{needed / GIB:.2f} GiB' if needed else 'more than'} for temporaries alone, of {limit}.")
+        print_status(
+            f"Does not fit: {f'{needed / GIB:.2f} GiB' if needed else 'more than'} for temporaries alone, of {limit}."
+        )
     else:
         arguments = cost.arguments + cost.outputs - cost.aliased
-        say(f"Compiles for {topology.name}: yes, in {cost.seconds:.0f} s.")
-        say(
+        print_status(f"Compiles for {topology.name}: yes, in {cost.seconds:.0f} s.")
+        print_status(
             f"HBM: {cost.memory / GIB:.2f} of {limit}: weights, optimizer and batch {arguments / GIB:.2f}, temporaries "
             f"{cost.temporaries / GIB:.2f}, program {cost.code / GIB:.2f}."
         )
-        say(f"A step of a device: {cost.flops:.3g} FLOP, {cost.bytes_accessed:.3g} bytes read and written.")
+        print_status(f"A step of a device: {cost.flops:.3g} FLOP, {cost.bytes_accessed:.3g} bytes read and written.")
         for name, what in (("arithmetic", "peak FLOP/s"), ("bandwidth", "HBM"), ("interconnect", "links")):
             seconds, rate = getattr(limits, name), limits.tokens_per_second(name)
-            say(f"  {name:12} {1e3 * seconds:9.3f} ms a step, {rate:.3g} tokens/s at the {what}")
-        say(f"No faster than {limits.tokens_per_second(limits.holds):.3g} tokens/s: {limits.holds} holds.")
+            print_status(f"  {name:12} {1e3 * seconds:9.3f} ms a step, {rate:.3g} tokens/s at the {what}")
+        print_status(f"No faster than {limits.tokens_per_second(limits.holds):.3g} tokens/s: {limits.holds} holds.")
     beyond = f"; {report.too_large:,} does not" if report.too_large else ""
-    say(f"Largest batch known to fit: {report.largest:,} examples{beyond}.")
+    print_status(f"Largest batch known to fit: {report.largest:,} examples{beyond}.")

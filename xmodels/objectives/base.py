@@ -72,7 +72,7 @@ class Objective(keras.layers.Layer):
         real = ops.cast(batch["padding_mask"], "float32")
         return {"tokens": (ops.sum(real), ops.cast(ops.size(real), "float32"))}
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         """What the network takes features of the batch for, int: {name of the feature: of its shape}; by default nothing.
 
         People look at them while a network trains.
@@ -144,8 +144,8 @@ class Together(Objective):
             metrics |= part_metrics
         return losses, metrics
 
-    def guesses(self, outputs, batch, backbone):
-        return {n: guess for part in self._parts for n, guess in part.guesses(outputs, batch, backbone).items()}
+    def predictions(self, outputs, batch, backbone):
+        return {n: guess for part in self._parts for n, guess in part.predictions(outputs, batch, backbone).items()}
 
 
 def together(*parts: Objective) -> Together:

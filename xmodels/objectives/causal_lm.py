@@ -22,7 +22,7 @@ class CausalLM(Objective):
         answer = batch["labels"], logits, batch["label_weights"]
         return {"causal_lm": weighted_cross_entropy(*answer)}, {"causal_lm_accuracy": weighted_accuracy(*answer)}
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):

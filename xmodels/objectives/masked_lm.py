@@ -39,5 +39,5 @@ class MaskedLM(Objective):
         answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
         return {"masked_lm": weighted_cross_entropy(*answer)}, {"masked_lm_accuracy": weighted_accuracy(*answer)}
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs, batch, backbone), axis=-1)}

@@ -25,5 +25,5 @@ class SegmentPair(Objective):
         answer = batch[self._labels], logits, batch["example_weights"]
         return {self.label: weighted_cross_entropy(*answer)}, {f"{self.label}_accuracy": weighted_accuracy(*answer)}
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {self._labels: ops.argmax(self.head(outputs["pooled_output"]), axis=-1)}

@@ -32,7 +32,7 @@ class Seq2Seq(Objective):
             "seq2seq_accuracy": weighted_accuracy(*answer),
         }
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):

@@ -3,7 +3,7 @@
 import os
 
 from data_pipelines.errors import UsageError
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 MOST_NAMED = 8  # differences that a message lists
 SCHEDULE = "the schedule is that of the new number, at the step that is reached"
@@ -59,14 +59,16 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
             "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
         )
     if origin := after.get("init_checkpoint"):
-        say(f"--init_checkpoint={origin} was the beginning of this run; its own last state counts now.")
+        print_status(f"--init_checkpoint={origin} was the beginning of this run; its own last state counts now.")
     changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
     if changed:
-        say(f"Resuming with changed flags: {_listed(changed)}.")
+        print_status(f"Resuming with changed flags: {_listed(changed)}.")
         effects: dict[str, list[str]] = {}
         for name in sorted(changed):
             effects.setdefault(EFFECTS.get(name, "holds from now on"), []).append(name)
-        say("What follows: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + ".")
+        print_status(
+            "What follows: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + "."
+        )
 
 
 def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:

@@ -18,7 +18,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
 from xmodels.training.states import checkpoints
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS = "config.json", "results.json"
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
@@ -109,7 +109,7 @@ def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str
 
 def print_finished(folder: str, more: str) -> None:
     """Tells that a command has nothing left to do; `more` is the flag that would give it more steps."""
-    say(
+    print_status(
         f"Already finished: the network is in {folder}/backbone, its scores in {folder}/model_card.md. To train it "
         f"further raise {more}; to train anew choose another --model_dir."
     )

@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from xmodels.runs import page
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
-from xmodels.training.watching.progress import duration, say, short
+from xmodels.training.watching.progress import duration, print_status, short
 
 REPORT = "report.html"
 COURSE = {  # what a run does beside learning: names in log.jsonl and titles
@@ -48,7 +48,7 @@ def write_report(model_dir: str, output_file: str | None = None) -> str:
 def report(options) -> str:
     """Writes the report that the options of `xmodels report` ask for, says where it is, and returns its path."""
     path = write_report(options.model_dir, options.output_file)
-    say(f"Report: {path}")
+    print_status(f"Report: {path}")
     return path
 
 

@@ -1,4 +1,4 @@
-"""Some examples of a run, as `training.samples` has them: with what the network guesses, or without."""
+"""Some examples of a run, as `training.samples` has them: with what the network predicts, or without."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
     """
     objective, backbone = learner.objective, learner.backbone
     predict = tf.function(
-        lambda batch: objective.guesses(objective.forward(backbone, batch, training=False), batch, backbone)
+        lambda batch: objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone)
     )
     held: list[dict] = []
 
@@ -28,8 +28,8 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
         if not held:
             held.append(first_batch(batches))
         with learner.averaged():
-            guesses = {name: value.numpy() for name, value in predict(held[0]).items()}
-        return examples(held[0], guesses, tokenizer, classes_of(objective, labels))
+            predictions = {name: value.numpy() for name, value in predict(held[0]).items()}
+        return examples(held[0], predictions, tokenizer, classes_of(objective, labels))
 
     return sample
 
@@ -45,12 +45,12 @@ def classes_of(objective, labels: list[str] | None = None) -> dict[str, tuple[st
 
 
 def examples(
-    batch: dict, guesses: dict, tokenizer: Tokenizer, classes: Mapping[str, tuple[str, Sequence[str]]]
+    batch: dict, predictions: dict, tokenizer: Tokenizer, classes: Mapping[str, tuple[str, Sequence[str]]]
 ) -> list[dict]:
     """The examples of a batch, those left out that only fill it up.
 
     Args:
-        guesses: {name of a feature: what the network thinks it is}; may be empty.
+        predictions: {name of a feature: what the network thinks it is}; may be empty.
         classes: of `classes_of`.
     """
     values = {name: value.numpy() for name, value in batch.items()}
@@ -59,15 +59,15 @@ def examples(
         for row, weight in enumerate(values["example_weights"].reshape(len(values["token_ids"]), -1)[:, 0])
         if weight
     ]
-    return [_example({n: v[row] for n, v in values.items()}, {n: v[row] for n, v in guesses.items()},
+    return [_example({n: v[row] for n, v in values.items()}, {n: v[row] for n, v in predictions.items()},
                      tokenizer, classes) for row in rows]  # fmt: skip
 
 
-def _example(values: dict, guesses: dict, tokenizer: Tokenizer, classes) -> dict:
+def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> dict:
     ids = values["token_ids"][values["padding_mask"].astype(bool)]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
-    slots = _slots(values, guesses.get("labels"), tokenizer) if "label_weights" in values else {}
+    slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
     if "target_ids" in values:  # an answer of its own
         shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _guessed(slots))]
     elif "mask_positions" in values:
@@ -75,20 +75,20 @@ def _example(values: dict, guesses: dict, tokenizer: Tokenizer, classes) -> dict
     else:  # the labels are the tokens that follow
         shown = pieces(tokens, {slot + 1: pair for slot, pair in _guessed(slots).items() if slot + 1 < len(tokens)})
     answers = {
-        title: _pair(name, values, guesses, names)
+        title: _pair(name, values, predictions, names)
         for name, (title, names) in classes.items()
         if name in values and values[name].ndim == 0
     }
     return {"pieces": shown, "answers": answers}
 
 
-def _slots(values: dict, guesses, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
+def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
     """{slot of the labels: (truth, guess)}, for labels that have a weight."""
     used = [slot for slot, weight in enumerate(values["label_weights"]) if weight]
     return {
         slot: (
             _text(tokenizer, values["labels"][slot]),
-            None if guesses is None else _text(tokenizer, guesses[slot]),
+            None if predictions is None else _text(tokenizer, predictions[slot]),
         )
         for slot in used
     }
@@ -99,8 +99,8 @@ def _guessed(slots: dict) -> dict:
     return {slot: pair for slot, pair in slots.items() if pair[1] is not None}
 
 
-def _pair(name: str, values: dict, guesses: dict, names) -> list:
-    guess = guesses.get(name)
+def _pair(name: str, values: dict, predictions: dict, names) -> list:
+    guess = predictions.get(name)
     return [names[int(values[name])], None if guess is None else names[int(guess)]]
 
 

@@ -86,12 +86,12 @@ def ask(module: str, arguments: Sequence[str], environment: Mapping[str, str] | 
     if done.returncode or not lines:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise DoesNotCompile(f"The TPU compiler ended with code {done.returncode}: {last[:300]}")
-    told = json.loads(lines[-1])
-    if "reported" in told:
-        raise DoesNotCompile(told["reported"])
-    if "error" in told:
-        raise failure(told["error"])
-    return Cost(**told)
+    found = json.loads(lines[-1])
+    if "reported" in found:
+        raise DoesNotCompile(found["reported"])
+    if "error" in found:
+        raise failure(found["error"])
+    return Cost(**found)
 
 
 def failure(message: str) -> DoesNotCompile:
@@ -113,12 +113,12 @@ def _bytes(number: str, unit: str) -> int:
 def answer(work: Callable[[], Mapping]) -> None:
     """In the process that compiles: prints what `work` gives, or the compiler's words, as one line of JSON."""
     try:
-        told = work()
+        found = work()
     except ReportedError as error:
-        told = {"reported": str(error)}
+        found = {"reported": str(error)}
     except Exception as error:  # whatever it is, the parent says it
-        told = {"error": str(error) or repr(error)}
-    print(json.dumps(told))
+        found = {"error": str(error) or repr(error)}
+    print(json.dumps(found))
 
 
 def devices_of(topology: Topology) -> list:

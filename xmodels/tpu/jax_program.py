@@ -71,15 +71,15 @@ class Program:
         import jax
 
         weights, slots = state
-        (_, (told, held)), gradients = jax.value_and_grad(self._loss, has_aux=True)(
+        (_, (sums, held)), gradients = jax.value_and_grad(self._loss, has_aux=True)(
             weights, slots[self.count], batch | carried, batch
         )
         norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in gradients))
         if self.clip_norm:
             gradients = [g * (self.clip_norm / ops.maximum(norm, self.clip_norm)) for g in gradients]
-        finite = ops.isfinite(norm) & ops.all(ops.isfinite(told))
+        finite = ops.isfinite(norm) & ops.all(ops.isfinite(sums))
         update = jax.lax.cond(finite, self._updated, self._skipped, gradients, state)
-        return update, {name: ops.where(finite, held[name], carried[name]) for name in carried}, told
+        return update, {name: ops.where(finite, held[name], carried[name]) for name in carried}, sums
 
     def _loss(self, weights, step, features, batch):
         places = zip(self.variables, weights, strict=True)

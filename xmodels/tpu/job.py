@@ -57,14 +57,14 @@ class JobSupervisor:
         files: what every host needs: the packed project and the script.
         restarts: how often at most the TPU is asked for anew, or the job is started anew after an interruption.
         poll_seconds: between two looks.
-        run, say, sleep: what touches the world.
+        run, print_status, sleep: what touches the world.
     """
 
     job: Job
     files: tuple[str, ...]
     restarts: int = 10
     poll_seconds: float = 60.0
-    say: Callable[[str], None] = print
+    print_status: Callable[[str], None] = print
     run: Callable[[list[str]], str] = run
     sleep: Callable[[float], None] = time.sleep
 
@@ -88,12 +88,12 @@ class JobSupervisor:
             self._provide()
             end = self._attend()
             if end == "done":
-                self.say(f"{self.job.name}: done on all {self.job.rented.num_hosts} host(s).")
+                self.print_status(f"{self.job.name}: done on all {self.job.rented.num_hosts} host(s).")
                 return
             if left == 0:
                 raise CloudError(f"{self.job.name}: {end}, and all {self.restarts} restarts (--restarts) are used up.")
             left -= 1
-            self.say(
+            self.print_status(
                 f"{self.job.name}: {end}. Starting again ({left} restart(s) left); the job resumes from its last state."
             )
 
@@ -105,19 +105,19 @@ class JobSupervisor:
             state = ABSENT
         if state == ABSENT:
             self.run(gcloud.create(self.job))
-            self.say(f"{self.job.name}: asked for {self.job.rented.accelerator_type}.")
+            self.print_status(f"{self.job.name}: asked for {self.job.rented.accelerator_type}.")
             state = self.state()
         shown = ""
         while state in WAITING:
             if state != shown:
-                self.say(f"{self.job.name}: {state}.")
+                self.print_status(f"{self.job.name}: {state}.")
             shown = state
             self.sleep(self.poll_seconds)
             state = self.state()
         if state != ACTIVE:
             return  # lost before it was used; who attends will see it
         if self._answers() == ["running"] * self.job.rented.num_hosts:
-            self.say(f"{self.job.name}: the job is running already.")
+            self.print_status(f"{self.job.name}: the job is running already.")
             return
         try:
             for command in (gcloud.copy(self.job, *self.files), gcloud.install(self.job), gcloud.start(self.job)):
@@ -126,7 +126,7 @@ class JobSupervisor:
             if self.state() == ACTIVE:
                 raise
         else:
-            self.say(f"{self.job.name}: the job is running on {self.job.rented.num_hosts} host(s).")
+            self.print_status(f"{self.job.name}: the job is running on {self.job.rented.num_hosts} host(s).")
 
     def _attend(self) -> str:
         """Watches the job. Returns "done", or why it must be started again. Raises JobFailed."""
@@ -150,5 +150,5 @@ class JobSupervisor:
         try:
             return self.run(gcloud.ask(self.job)).split()
         except CloudError as error:
-            self.say(f"{self.job.name}: {error}")
+            self.print_status(f"{self.job.name}: {error}")
             return []

@@ -16,7 +16,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.states.checkpoints import Position, State
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.nonfinite import FOLDER, check_skipped
-from xmodels.training.watching.progress import line, say, scores
+from xmodels.training.watching.progress import line, print_status, scores
 from xmodels.training.watching.run_log import RunLog, memory_gib
 from xmodels.training.watching.watching import Watch
 
@@ -173,7 +173,9 @@ class Loop:
         position, hosts = state.at(name), self.workers.count
         if position.hosts != hosts:
             if position.consumed:
-                say(f"Read by {hosts} machine(s) instead of {position.hosts}: reading goes on with the next epoch.")
+                print_status(
+                    f"Read by {hosts} machine(s) instead of {position.hosts}: reading goes on with the next epoch."
+                )
             position = position.read_by(hosts, self.batches[name].source.num_examples)
         if position.lost:
             self.log.note("lost", state.step, {"shards": list(position.lost)})
@@ -207,14 +209,14 @@ class Loop:
             "memory_gib": memory_gib(),
             "eta_seconds": (self.num_steps - state.step) * window.seconds / max(window.timed, 1),
         }
-        say(line(state.step, self.num_steps, means, self.learner.loss_names, rates, next(iter(counted))))
+        print_status(line(state.step, self.num_steps, means, self.learner.loss_names, rates, next(iter(counted))))
         self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
 
     def _check(self, state: State, totals: np.ndarray) -> None:
         """Logs warnings about the last steps; raises a NonFiniteError where too many were skipped."""
         guard = self.learner.guard
         for warning in guard.warnings(self.folder):
-            say(warning)
+            print_status(warning)
             self.log.note("warning", state.step, {"text": warning})
         self.skipped += self.learner.skipped(totals)
         self.skipped_in_row = guard.skipped_in_row
@@ -227,7 +229,7 @@ class Loop:
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()
         shown = scores(means, self.learner.loss_names).items()
-        say(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
+        print_status(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
         self.log.write("evaluation", state.step, means)
         self.watch.evaluated(state.step)
         if self.select is None:

@@ -48,7 +48,7 @@ class AnswerStory(Task):
             metrics["steps"] = ops.sum(outputs["ponder_times"] * counted), count
         return losses, metrics
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(outputs["logits"], axis=-1)}
 
     def predict(self, outputs):

@@ -44,8 +44,8 @@ class WithLanguageModel(Objective):
     def forward(self, backbone, batch, training=None):
         return self._task.forward(backbone, batch, training=training)
 
-    def guesses(self, outputs, batch, backbone):
-        return self._task.guesses(outputs, batch, backbone)
+    def predictions(self, outputs, batch, backbone):
+        return self._task.predictions(outputs, batch, backbone)
 
     def score(self, outputs, batch, backbone):
         losses, metrics = self._task.score(outputs, batch, backbone)

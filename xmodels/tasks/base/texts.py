@@ -14,7 +14,7 @@ from xmodels import systems
 from xmodels.conversion.formats import Loaded
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
@@ -68,4 +68,4 @@ def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
         unknown_warning(path, unknown, len(real), tokenizer.do_lower_case),
     ):
         if warning:
-            say(warning)
+            print_status(warning)

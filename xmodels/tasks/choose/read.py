@@ -5,7 +5,7 @@ from data_pipelines.finetuning.row_checks import shared_warning
 from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.choose.packing import choice_source, read_questions
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 
 class Reader(TextReader):
@@ -33,5 +33,5 @@ class Reader(TextReader):
         for name, other in self.evaluation_files():
             found = evaluation_sets[name] = choice_source(other, tokenizer, length, self.reading)
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                say(warning)
+                print_status(warning)
         return Data(source, evaluation_sets, [], 0, f"{source.arrays['choice_weights'].shape[1]} choices")

@@ -10,7 +10,7 @@ from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # rows of a survey whose texts are kept
 
@@ -43,7 +43,7 @@ class Reader(TextReader):
             label_ids(other, rows, labels)
             check_texts(other, len(rows[0].texts), path, len(train[0].texts))
             if warning := shared_warning(other, [row.texts for row in rows], path, [row.texts for row in train]):
-                say(warning)
+                print_status(warning)
             summary.append(f"{len(rows):,} {titles[name]}")
         texts = [text for row in train[:SAMPLE] for text in row.texts]
         return Survey(", ".join(summary), labels, len(train), texts)
@@ -71,6 +71,6 @@ class Reader(TextReader):
             found, _, texts_there = labelled_source(other, self.columns, tokenizer, length, labels, **read_as)
             check_texts(other, texts_there, path, num_texts)
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                say(warning)
+                print_status(warning)
             evaluation_sets[name] = found
         return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")

@@ -41,7 +41,7 @@ class Classify(Task):
         answer = batch["labels"], outputs["logits"], batch["example_weights"]
         return {"classify": weighted_cross_entropy(*answer)}, {"accuracy": weighted_accuracy(*answer)}
 
-    def guesses(self, outputs, batch, backbone):
+    def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(outputs["logits"], axis=-1)}
 
     def predict(self, outputs):

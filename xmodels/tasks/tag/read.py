@@ -17,7 +17,7 @@ from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.tag.words import Words, encoded, pack_words
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # sentences of a survey whose texts are kept
 
@@ -96,7 +96,7 @@ class Reader(TextReader):
         for name, other in self.evaluation_files():
             found = evaluation_sets[name] = self._source(other, tokenizer, labels)[0]
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
-                say(warning)
+                print_status(warning)
         return Data(source, evaluation_sets, labels, 1, f"{len(labels)} tags")
 
     def _source(self, path: str, tokenizer, labels: list[str] | None) -> tuple[ArraySource, list[str]]:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from data_pipelines.errors import DeviceError
 from xmodels.training.devices import rendezvous, tf_config, tpu
 from xmodels.training.devices.tpu import Tpu
-from xmodels.training.watching.progress import only_errors, say
+from xmodels.training.watching.progress import only_errors, print_status
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -63,9 +63,9 @@ def _best(num_virtual_devices: int, tpu_flags: Tpu) -> str:
 def _multi_worker() -> tf.distribute.Strategy:
     """All devices of all machines that TF_CONFIG names; waits until they are there."""
     cluster = tf_config.read(os.environ.get("TF_CONFIG"))
-    rendezvous.meet(cluster)
+    rendezvous.wait_for_workers(cluster)
     if cluster.index:
-        say(
+        print_status(
             f"Worker {cluster.index} of {len(cluster.addresses)}: what happens is told by the chief, {cluster.addresses[0]}."
         )
         only_errors()

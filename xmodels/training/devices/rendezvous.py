@@ -12,13 +12,13 @@ import time
 
 from data_pipelines.errors import DeviceError, UsageError
 from xmodels.training.devices.tf_config import Cluster
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 PATIENCE = 600.0  # seconds; machines of one job may start minutes apart
 REMIND = 15.0  # seconds between two lines about who is missing
 
 
-def meet(cluster: Cluster, patience: float | None = None) -> None:
+def wait_for_workers(cluster: Cluster, patience: float | None = None) -> None:
     """Returns when all workers are there.
 
     Args:
@@ -56,7 +56,7 @@ def _gather(cluster: Cluster, deadline: float, patience: float) -> None:
                     "TF_CONFIG, each with its own index."
                 )
             if time.monotonic() > reminder:
-                say(f"Waiting for worker {names} ...")
+                print_status(f"Waiting for worker {names} ...")
                 reminder = time.monotonic() + REMIND
         _tell(here.values(), {})
 

@@ -18,7 +18,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.files import file_sha256, write_json
 from xmodels.models.folder import assign, read_json, read_weights, values_of
 from xmodels.training.step.streams import ONLY
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
 
@@ -201,7 +201,7 @@ def newest(folder: str) -> str | None:
         damaged = damaged_file(path)
         if damaged is None:
             for problem in problems:
-                say(f"Warning: {problem}. Going on from the state before it, {path}.")
+                print_status(f"Warning: {problem}. Going on from the state before it, {path}.")
             return path
         problems.append(f"{damaged}: damaged (its SHA-256 is not that of {STATE})")
     if problems:

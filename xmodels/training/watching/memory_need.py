@@ -12,7 +12,7 @@ import psutil
 
 from data_pipelines.errors import DeviceError
 from xmodels.models.backbone import ModelConfig
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 
 CONTROL_GROUP = "/sys/fs/cgroup"
 PROCESS_BYTES = 1_200_000_000  # Python with TensorFlow, before any network
@@ -102,5 +102,5 @@ def check_memory(num_parameters: int, activations: int, free: int | None, on_gpu
     room = f"{(free + taken) / 1e9:.1f} GB are free"
     if lasting > free + taken:
         raise DeviceError(f"A step needs {summary}, but {room}. Take a smaller --size, or a machine with more memory.")
-    say(f"Warning: a step needs {summary}, but {room}. Take a smaller --train_batch_size or shorter examples.")
+    print_status(f"Warning: a step needs {summary}, but {room}. Take a smaller --train_batch_size or shorter examples.")
     return summary

@@ -68,7 +68,7 @@ def read_log(path: str) -> list[dict]:
 _quiet = False  # whether this process is a worker whose chief tells how the job goes
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """Prints at once, so that logs of jobs can be followed."""
     if not _quiet:
         print(text, flush=True)

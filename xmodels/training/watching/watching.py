@@ -14,7 +14,7 @@ from data_pipelines.errors import UsageError
 from xmodels.training.watching.flops import flops_per_token
 from xmodels.training.watching.layer_norms import LayerNorms
 from xmodels.training.watching.peak import peak_flops
-from xmodels.training.watching.progress import say
+from xmodels.training.watching.progress import print_status
 from xmodels.training.watching.run_log import RunLog
 
 
@@ -85,7 +85,7 @@ class Watch:
         """Called when `step` is done."""
         if self.profiling and step >= self.profile[1]:
             self._end_profile()
-            say(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
+            print_status(f"Profile of steps {self.profile[0]} to {self.profile[1]}: {self.folder}/plugins/profile")
         if self.log_norms_steps and step % self.log_norms_steps == 0:
             report = self.norms.report()
             self.log.write("norms", step, report.norms)
