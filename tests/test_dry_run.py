@@ -68,7 +68,7 @@ def test_origins_put_flags_first_and_leave_out_what_nobody_set():
     options = Options(system="bert", model_dir="run", learning_rate=0.5)
     rows = dry_run.origins(options, {"learning_rate": (0.1, "recipe"), "optimizer": ("lamb", "recipe")})
     assert rows[:4] == [
-        ("system", "bert", "flag"), ("model_dir", "run", "flag"), ("learning_rate", 0.5, "flag"),
+        ("system", "bert", "flag"), ("learning_rate", 0.5, "flag"), ("model_dir", "run", "flag"),
         ("optimizer", "lamb", "recipe"),
     ]  # fmt: skip
     assert ("seed", 12345, "default") in rows and "init_checkpoint" not in [name for name, _, _ in rows]

@@ -1,6 +1,5 @@
 """What would be trained: the configuration and where it comes from, sizes, costs, and the first batch. Writes nothing."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -8,6 +7,7 @@ import keras
 import psutil
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.options.declaration import options_of
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.backbone import named_weights
 from xmodels.runs.samples import COUNT, classes_of, examples
@@ -56,7 +56,7 @@ def _table(rows) -> None:
 
 def origins(options, settings: Mapping[str, tuple[object, str]]) -> list[tuple[str, object, str]]:
     """(name, value, where it comes from) of all that is set: flags first, then what fills them in, then defaults."""
-    fields = {field.name: field.default for field in dataclasses.fields(options)}
+    fields = {each.name: each.default for each in options_of(type(options))}
     values = {name: getattr(options, name) for name in fields if name != "dry_run"}
     given = {name: value for name, value in values.items() if value is not None and value != fields[name]}
     filled = {name: pair for name, pair in settings.items() if values.get(name) is None}
