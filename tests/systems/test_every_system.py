@@ -1,5 +1,6 @@
 """Every published system builds, learns on one batch, compiles with XLA, is saved and comes back."""
 
+import contextlib
 import dataclasses
 
 import keras
@@ -25,9 +26,9 @@ from xmodels.training.step.streams import single
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 
 
-@pytest.fixture(params=systems.names())
-def learner_of(request, zh_vocabulary, records_of):
-    """A function that makes (learner, batch) of a small network of the system."""
+@pytest.fixture(scope="module", params=systems.names())
+def system_run(request, zh_vocabulary, records_of):
+    """A small network of the system and its learner, which all tests of a system share; each begins with `reset` if it trains."""
     system = systems.load(request.param)
     vocabulary = Vocabulary.read(zh_vocabulary)
     network_config = system.MODEL.config_class
@@ -38,21 +39,45 @@ def learner_of(request, zh_vocabulary, records_of):
     settings = Records(sequence_length=32, num_predictions=6)
     recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=8)
 
-    def make(jit_compile=False):
-        keras.utils.set_random_seed(1)
-        strategy = distribution.choose("one_device")
-        with strategy.scope():
-            backbone, objective = recipe.backbone().initialize(), recipe.objective()
-            source = RecordSource(records_of(recipe.packings[0]))
-            check(source.features, objective.reads, source.name)
-            transform = compose(recipe.frame, objective.transform())
-            batches = Batches(source, transform, 8, 0, objective.batch_features(backbone))
-            batch = next(iter(batches.once(1)))
-            numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
-            optimizer = numbers.make_optimizer()
-            return Learner(strategy, backbone, single(objective, batches), optimizer, jit_compile=jit_compile), batch
+    keras.utils.set_random_seed(1)
+    strategy = distribution.choose("one_device")
+    with strategy.scope():
+        backbone, objective = recipe.backbone().initialize(), recipe.objective()
+        source = RecordSource(records_of(recipe.packings[0]))
+        check(source.features, objective.reads, source.name)
+        transform = compose(recipe.frame, objective.transform())
+        batches = Batches(source, transform, 8, 0, objective.batch_features(backbone))
+        batch = next(iter(batches.once(1)))
+        numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
+        optimizer = numbers.make_optimizer()
+        learner = Learner(strategy, backbone, single(objective, batches), optimizer, jit_compile=True)
+    return SystemRun(learner, batch)
 
-    return make
+
+class SystemRun:
+    """A learner whose step is compiled by XLA, its batch, and the values with which it begins."""
+
+    def __init__(self, learner, batch):
+        self.learner, self.batch = learner, batch
+        self.variables = [*learner.variables, *learner.optimizer.variables, *learner.further_variables.values()]
+        self.start = [variable.numpy() for variable in self.variables]
+
+    def reset(self):
+        for variable, value in zip(self.variables, self.start, strict=True):
+            variable.assign(value)
+
+    def weights(self):
+        return {name: weight.numpy() for name, weight in named_weights(self.learner.backbone).items()}
+
+
+@contextlib.contextmanager
+def without_graphs():
+    """Here functions run operation by operation, without a trace and without XLA."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 def train(learner, batch, steps):
@@ -61,8 +86,9 @@ def train(learner, batch, steps):
     return learner.means(learner.train(iterator, tf.constant(steps))[0])
 
 
-def test_system_learns_one_batch_by_heart(learner_of):
-    learner, batch = learner_of()
+def test_system_learns_one_batch_by_heart(system_run):
+    learner, batch = system_run.learner, system_run.batch
+    system_run.reset()
     before = learner.evaluate([batch])
     for name, rate in before.items():
         if name.endswith("accuracy"):
@@ -78,29 +104,30 @@ def test_system_learns_one_batch_by_heart(learner_of):
         assert np.average(np.array(guess) == truth, weights=weights) > 0.8, f"predictions of {name}"
 
 
-def test_step_compiled_by_xla_equals_the_plain_one(learner_of):
+def test_step_compiled_by_xla_equals_the_plain_one(system_run):
     results = []
-    for jit_compile in (False, True):
-        learner, batch = learner_of(jit_compile)
-        train(learner, batch, 3)
-        results.append({n: v.numpy() for n, v in named_weights(learner.backbone).items()})
+    for compiled in (False, True):
+        system_run.reset()
+        with contextlib.nullcontext() if compiled else without_graphs():
+            train(system_run.learner, system_run.batch, 3)
+        results.append(system_run.weights())
     for name, value in results[0].items():
         np.testing.assert_allclose(value, results[1][name], atol=2e-4, err_msg=name)
 
 
-def test_rows_that_fill_up_a_batch_count_for_nothing(learner_of):
-    learner, batch = learner_of()
+def test_rows_that_fill_up_a_batch_count_for_nothing(system_run):
+    learner, batch = system_run.learner, system_run.batch
     whole = learner.evaluate([batch])
     filled = {name: tf.concat([value, tf.zeros_like(value)], axis=0) for name, value in batch.items()}
-    with_filling = learner.evaluate([filled])
+    with without_graphs():
+        with_filling = learner.evaluate([filled])
     for name, value in whole.items():
         if not name.startswith("real_"):
             assert with_filling[name] == pytest.approx(value, rel=1e-5), name
 
 
-def test_model_folder_brings_back_network_and_heads(learner_of, tmp_path):
-    learner, batch = learner_of()
-    train(learner, batch, 2)
+def test_model_folder_brings_back_network_and_heads(system_run, tmp_path):
+    learner, batch = system_run.learner, system_run.batch
     write_model(str(tmp_path), learner.backbone, learner.objective)
     backbone, heads = read_model(str(tmp_path))
     expected, found = learner.backbone(batch), backbone(batch)
@@ -110,8 +137,8 @@ def test_model_folder_brings_back_network_and_heads(learner_of, tmp_path):
     assert convert.load(str(tmp_path)).config == learner.backbone.config
 
 
-def test_backbone_is_rebuilt_by_keras(learner_of, tmp_path):
-    learner, batch = learner_of()
+def test_backbone_is_rebuilt_by_keras(system_run, tmp_path):
+    learner, batch = system_run.learner, system_run.batch
     path = str(tmp_path / "network.keras")
     learner.backbone.save(path)
     again = keras.saving.load_model(path)
