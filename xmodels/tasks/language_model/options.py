@@ -71,6 +71,10 @@ class Options:
                 f"--stride={self.stride}: a {network.__name__} reads its text once, segment by segment; choose what it sees of the "
                 "past with --mem_length."
             )
+        if self.of_memory and not config.states_carried:
+            raise UsageError(
+                f"{self.of_memory[0]}: a {network.__name__} carries one state, which knows no length. Leave the flag out."
+            )
         changes = {} if self.same_length == "auto" else {"same_length": self.same_length == "true"}
         if self.clamp_length is not None:
             changes["clamp_length"] = self.clamp_length or None

@@ -41,6 +41,8 @@ def evaluate_text(scorer: Scorer, options: Options) -> dict:
         )
     if text.ideographs > text.characters / 2:
         words = 0  # blanks part no words here
+    if scorer.backbone.carries_memory and not scorer.backbone.config.states_carried:
+        return scores | _with_state(scorer, options, text, words)
     if scorer.backbone.carries_memory:
         return scores | _with_memory(scorer, options, text, words)
     return scores | _by_windows(scorer, options, text, words)
@@ -91,6 +93,16 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
     )
     _print_table("mem_length", rows)
     return said | (rows[0] if len(rows) == 1 else {"results": rows})
+
+
+def _with_state(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+    """The measures under a recurrent network, whose state is of one size however much it has read."""
+    length = options.max_seq_length or trained_length(options.model_dir) or SEGMENT
+    num_streams = options.batch_size or 1
+    found = of_text(streams.score(scorer, text.ids, length, 0, num_streams), text, words)
+    print(f"  segments of {length:,} tokens, {num_streams:,} stream(s), with the state carried on")
+    _print_table("segment", [{"segment": length} | found])
+    return {"max_seq_length": length, "num_streams": num_streams, **found}
 
 
 def _print_table(name: str, rows: list[dict]) -> None:
