@@ -489,7 +489,7 @@ def test_other_backends_compute_the_same_without_tensorflow(tmp_path, backend):
     with np.load(tmp_path / "outputs.npz") as found:
         assert set(found) == set(expected)
         for name, value in expected.items():
-            np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.extra("torch", "transformers")

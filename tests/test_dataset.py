@@ -354,3 +354,8 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path):
 def test_files_without_records_are_refused(tmp_path):
     empty = write_google(tmp_path / "empty.tfrecord", [])
     assert f"{empty}: no records" in refusal([empty])
+
+
+def test_reading_from_a_place_goes_round(source):
+    found = [int(index) for index, _ in source.read_from(tf.constant(TOTAL - 2, tf.int64)).take(4)]
+    assert found == [TOTAL - 2, TOTAL - 1, 0, 1]

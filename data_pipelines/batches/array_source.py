@@ -54,6 +54,10 @@ class ArraySource:
         places = tf.range(self.num_examples, dtype=tf.int64)
         return tf.data.Dataset.from_tensor_slices((tf.constant(self.indices, tf.int64), places))
 
+    def read_from(self, first: tf.Tensor) -> tf.data.Dataset:
+        """(index, place in the arrays) of all examples from the place `first` on, in order, and round for ever."""
+        return self.in_order().repeat().skip(first)
+
     def lengths(self, places: tf.Tensor) -> tf.Tensor:
         """The real tokens of each example, int64 (N,)."""
         return tf.gather(tf.constant(self.arrays["padding_mask"].sum(axis=1)), places)
