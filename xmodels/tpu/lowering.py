@@ -19,6 +19,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops.gen_xla_ops import xla_all_reduce  # tf.raw_ops leaves it out
 
 from xmodels.tpu.compiler import DoesNotCompile
+from xmodels.training.step.carried import Carried
 from xmodels.training.step.learner import Learner
 
 COPY = re.compile(r"mhlo\.copy (%\S+) : ")
@@ -43,6 +44,11 @@ class Replica(tf.distribute.ReplicaContext):
             return value
         everyone = [list(range(self.num_devices))]
         return tf.nest.map_structure(lambda x: xla_all_reduce(x, everyone, "Add", "CrossReplica"), value)
+
+    def all_gather(self, value, axis, options=None):
+        """The values of all devices one behind the other: a sum in which each has zeros in the places of the others."""
+        others = (self.num_devices - 1) * value.shape[axis]
+        return self.all_reduce(None, tf.pad(value, [[0, others if i == axis else 0] for i in range(value.shape.rank)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +75,9 @@ def program(learner: Learner) -> Callable:
     @tf.function(jit_compile=True, autograph=False)
     def step(batch):
         run = learner.strategy.run
-        gradients, sums, norms, finite, _ = run(learner._replica_gradients, (stream, batch))
+        gradients, sums, norms, finite, carried = run(learner._replica_gradients, (stream, batch))
+        if stream.carried:
+            stream.carried.assign(carried)
         tf.cond(finite, lambda: run(learner._update, (stream, gradients)), lambda: run(learner._skip))
         return sums, norms, finite
 
@@ -82,6 +90,10 @@ def stablehlo(learner: Learner, batch: dict[str, tf.Tensor]) -> str:
     Raises:
         DoesNotCompile: XLA has no form of an operation; the message names it.
     """
+    (stream,) = learner.passes.values()
+    if stream.carried:  # each device has the memory of all rows
+        rows = len(next(iter(batch.values()))) * learner.strategy.num_replicas_in_sync
+        stream.carried = Carried(learner.backbone, rows, learner.memory.micro_batches)
     step = program(learner)
     try:
         with tf.device("CPU"):  # or it would be lowered for a GPU, where there is one
