@@ -16,6 +16,7 @@ from data_pipelines.options.declaration import structural
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
+from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
@@ -62,7 +63,67 @@ def pretrain(options: Options) -> dict[str, float]:
         return _pretrain(options, system, strategy, workers)
 
 
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a pretraining consists of; all of it fits together."""
+
+    options: Options
+    source: RecordSource
+    tokenizer: Tokenizer
+    records: Records
+    recipe: Recipe
+    learner: Learner
+    batches: Batches
+
+    @property
+    def size(self) -> str:
+        """The name of the size, or of the file that gives the numbers of the network."""
+        file = self.options.model_config_file
+        return os.path.basename(file) if file else self.options.size
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights of the network and its heads."""
+        return self.learner.backbone.count_params() + self.learner.objective.count_params()
+
+
 def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
+    made = _prepare(options, system, strategy)
+    learner, tokenizer = made.learner, made.tokenizer
+    evaluated = _evaluated_on(options, made.batches)
+    evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
+    _print_plan(made, strategy.num_replicas_in_sync)
+    positions = pretraining_network.scored_positions(made.recipe, made.records)
+    check_resources(options, learner, made.recipe.batch_size, made.records.sequence_length, positions)
+    if options.dry_run:
+        _show_dry_run(made)
+        return {}
+    state, results = devices.start(workers, learner, lambda: _start(made))
+    if results is not None:
+        run_folder.print_finished(options.model_dir, "--num_train_steps")
+        return results
+    watcher, baseline = Watch(), None
+    folder = workers.folder(options.model_dir)
+    if workers.is_chief:
+        run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
+        baseline = _write_baseline(made)
+        samples = sampler(learner, evaluated, tokenizer)
+        watcher = watch(learner, made.batches.zeros(), folder, options.log_norms_steps, options.profile_steps, samples)
+    loop = Loop(
+        learner, folder, made.recipe.num_steps, options.seed,
+        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
+        evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
+        select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
+        on_data_loss=_leaving_out(options, made.batches), watch=watcher, max_skipped=options.max_skipped_steps,
+        keep=max(options.keep_checkpoint_max, options.average_checkpoints),
+    )  # fmt: skip
+    with _naming_damage(options, made.source):
+        state = loop.run(state)
+    return _finish(made, loop, state, evaluate, baseline) if workers.is_chief else {}
+
+
+def _prepare(options: Options, system, strategy) -> Prepared:
+    """Opens the records and builds the network; raises what does not fit."""
     source, tokenizer = pretraining_records.open_records(options)
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source)
@@ -73,85 +134,74 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config, replicas)
     pretraining_network.check_sizes(options, recipe, replicas)
     learner, batches = _learner(options, strategy, recipe, source, records)
-    backbone, objective = learner.backbone, learner.objective
-    pretraining_network.warn_of_order(backbone.config, source)
-    evaluated = _evaluated_on(options, batches)
-    evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
-    count = backbone.count_params() + objective.count_params()
-    size = os.path.basename(options.model_config_file) if options.model_config_file else options.size
+    pretraining_network.warn_of_order(learner.backbone.config, source)
+    return Prepared(options, source, tokenizer, records, recipe, learner, batches)
+
+
+def _print_plan(made: Prepared, num_devices: int) -> None:
+    """Prints what is trained, on what, and by which numbers."""
+    recipe = made.recipe
     print_status(
-        f"{options.system} ({size}): {count:,} parameters; {source.num_examples:,} examples of length "
-        f"{records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
-        f"{strategy.num_replicas_in_sync} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
-        f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). {recipe.layerwise.describe(backbone)}".rstrip()
+        f"{made.options.system} ({made.size}): {made.num_parameters:,} parameters; {made.source.num_examples:,} examples of "
+        f"length {made.records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
+        f"{num_devices} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
+        f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). "
+        f"{recipe.layerwise.describe(made.learner.backbone)}".rstrip()
     )
-    check_resources(
-        options,
-        learner,
-        recipe.batch_size,
-        records.sequence_length,
-        pretraining_network.scored_positions(recipe, records),
+
+
+def _show_dry_run(made: Prepared) -> None:
+    """Prints what would be trained. Raises a ReportedError where the first weights do not fit."""
+    options, recipe = made.options, made.recipe
+    _initial(options, made.learner.backbone, made.tokenizer)
+    filled = dry_run.from_recipe(_settings(recipe, made.records), options, f"recipe of {options.system}")
+    dry_run.show(options, filled, made.learner, made.batches, made.tokenizer, recipe.num_steps)
+
+
+def _write_baseline(made: Prepared) -> float:
+    """Writes and prints how often the commonest hidden token is right."""
+    with _naming_damage(made.options, made.source):
+        baseline = unigram_baseline(made.batches)
+    write_json(os.path.join(made.options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
+    print_status(
+        f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline)."
     )
-    if options.dry_run:
-        _initial(options, backbone, tokenizer)  # raises what is wrong with it
-        filled = dry_run.from_recipe(_settings(recipe, records), options, f"recipe of {options.system}")
-        dry_run.show(options, filled, learner, batches, tokenizer, recipe.num_steps)
-        return {}
-    state, results = devices.start(
-        workers, learner, lambda: _start(options, learner, source, recipe, records, tokenizer)
-    )
-    if results is not None:
-        run_folder.print_finished(options.model_dir, "--num_train_steps")
-        return results
-    if workers.is_chief:
-        run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
-        with _naming_damage(options, source):
-            baseline = unigram_baseline(batches)
-        write_json(os.path.join(options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
-        print_status(
-            f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline)."
-        )
-    folder = workers.folder(options.model_dir)
-    watcher = Watch()
-    if workers.is_chief:
-        watcher = watch(
-            learner, batches.zeros(), folder, options.log_norms_steps, options.profile_steps,
-            sampler(learner, evaluated, tokenizer),
-        )  # fmt: skip
-    loop = Loop(
-        learner, folder, recipe.num_steps, options.seed,
-        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
-        evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
-        select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
-        on_data_loss=_leaving_out(options, batches), watch=watcher, max_skipped=options.max_skipped_steps,
-        keep=max(options.keep_checkpoint_max, options.average_checkpoints),
-    )  # fmt: skip
-    with _naming_damage(options, source):
-        state = loop.run(state)
-    if not workers.is_chief:
-        return {}
+    return baseline
+
+
+def _finish(made: Prepared, loop: Loop, state, evaluate: Callable[[], dict[str, float]], baseline: float) -> dict:
+    """Hands the network over and writes card, results and report. Returns the last evaluation's means."""
+    options, learner = made.options, made.learner
     handed_over = average.hand_over_weights(options.model_dir, learner, options.average_checkpoints)
-    source = loop.batches[ONLY].source
-    if loop.means is None or options.average_checkpoints:  # these weights were not looked at
-        watcher.evaluated(state.step)
+    if loop.means is None or options.average_checkpoints:  # nothing has evaluated these weights
+        loop.watch.evaluated(state.step)
     means = scores(evaluate() if options.average_checkpoints else loop.means or evaluate(), learner.loss_names)
-    path = run_folder.write_backbone(options.model_dir, backbone, objective, tokenizer, options.system)
-    facts = {
-        "system": options.system, "size": size, "parameters": f"{count:,}", "steps": f"{state.step:,}",
-        "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
-        "schedule": recipe.schedule, **pretraining_records.size_facts(options, recipe.batch_size, state.consumed),
-        "sequence length": records.sequence_length, "vocabulary": f"{len(vocabulary):,} pieces", "weights": handed_over,
-        "evaluated on": "held-out records" if options.eval_data_dir else "training records",
-    }  # fmt: skip
+    path = run_folder.write_backbone(
+        options.model_dir, learner.backbone, learner.objective, made.tokenizer, options.system
+    )
+    facts = _facts(made, state, handed_over)
+    source = loop.batches[ONLY].source
     if source.lost:
         facts["damaged shards"] = pretraining_records.lost_text(source)
         print_status(f"Damaged shards: {facts['damaged shards']}.")
-    results = {**means, "unigram_baseline": baseline}
-    run_folder.write_model_card(options.model_dir, f"{options.system} ({size})", facts, results)
-    run_folder.write_results(options.model_dir, recipe.num_steps, state.step, means)
+    title = f"{options.system} ({made.size})"
+    run_folder.write_model_card(options.model_dir, title, facts, {**means, "unigram_baseline": baseline})
+    run_folder.write_results(options.model_dir, made.recipe.num_steps, state.step, means)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Network, heads and vocabulary: {path}")
     return means
+
+
+def _facts(made: Prepared, state, handed_over: str) -> dict:
+    """What the model card lists."""
+    options, recipe = made.options, made.recipe
+    return {
+        "system": options.system, "size": made.size, "parameters": f"{made.num_parameters:,}", "steps": f"{state.step:,}",
+        "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
+        "schedule": recipe.schedule, **pretraining_records.size_facts(options, recipe.batch_size, state.consumed),
+        "sequence length": made.records.sequence_length, "vocabulary": f"{len(made.tokenizer.vocabulary):,} pieces",
+        "weights": handed_over, "evaluated on": "held-out records" if options.eval_data_dir else "training records",
+    }  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -199,18 +249,19 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
     return learner, batches
 
 
-def _start(options: Options, learner: Learner, source, recipe: Recipe, records: Records, tokenizer):
+def _start(made: Prepared):
     """Claims the run folder and gives the learner its first weights: of a state, of a checkpoint, or random.
 
     Returns:
         The state from which training goes on, and the results of a run that is finished already, or None.
     """
-    backbone, objective = learner.backbone, learner.objective
-    initial = _initial(options, backbone, tokenizer)  # before anything is written
-    claim = run_folder.claim(*_run(options, type(backbone), backbone.config, source, recipe, records))
+    options, learner, source, recipe = made.options, made.learner, made.source, made.recipe
+    backbone = learner.backbone
+    initial = _initial(options, backbone, made.tokenizer)  # before anything is written
+    claim = run_folder.claim(*_run(options, type(backbone), backbone.config, source, recipe, made.records))
     if not claim.state or claim.results is not None:
         if initial and not claim.state:
-            pretraining_network.initialize(initial, options.init_checkpoint, backbone, objective)
+            pretraining_network.initialize(initial, options.init_checkpoint, backbone, learner.objective)
         position = checkpoints.Position(lost=tuple(sorted(source.lost)))
         return checkpoints.State(0, options.seed, {ONLY: position}), claim.results
     state = checkpoints.restore(claim.state, learner)
