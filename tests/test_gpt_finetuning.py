@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-import types
 
 import keras
 import numpy as np
@@ -28,6 +27,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
 from xmodels.interfaces.reading import Reading
+from xmodels.jobs.options.finetune import Options
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig
@@ -381,7 +381,7 @@ def test_from_a_language_model_to_a_served_classifier(task, kind, network, confi
 
 def test_a_network_that_has_the_tokens_already_gets_no_others(gpt):
     loaded = convert.load(str(gpt))
-    options = types.SimpleNamespace(init_checkpoint=str(gpt), task="classify", seed=1)
+    options = Options(init_checkpoint=str(gpt), model_dir="nowhere", task="classify", seed=1)
     first = TextReader("classify", options).prepare(loaded, loaded.tokenizer.open())
     again = TextReader("classify", options).prepare(*first)
     assert again[0] is first[0] and again[1] is first[1]
