@@ -86,7 +86,7 @@ def test_the_same_settings_give_the_same_records_from_a_file_as_from_a_folder(ma
     if name is None:
         assert open_tokenizer(os.path.join(records, "vocab.txt"), "words").segmenter == "none"  # only folders know
         return
-    stored = Manifest.read(records).settings
+    stored = Manifest.read(records).settings.to_json()
     fields = {f: stored[f] for f in Settings.__dataclass_fields__ if f in stored}
     fields |= {"vocab_file": os.path.join(records, name), "tokenizer": tokenizer.kind, "do_lower_case": None}
     create(Settings(**fields), str(tmp_path / "again"))
