@@ -61,7 +61,7 @@ def read(generator, ids, past=None):
     for token in ids:
         outputs = backbone({"token_ids": np.array([[token]]), **past})
         past = {name: outputs[name] for name in past}
-    logs = np.array(generator.objective.logits(outputs["sequence_output"], backbone))[0, -1]
+    logs = np.array(generator.logits(outputs["sequence_output"]))[0, -1]
     logs[list(generator.forbidden)] = -1e9
     return logs - np.log(np.exp(logs).sum()), past
 
