@@ -29,8 +29,10 @@ def check_local(**values: str | None) -> None:
                 raise UsageError(f"--{name}={path.strip()}: remote paths are not supported. {how}")
 
 
-def check_output(path: str | None, flag: str = "output_file") -> None:
-    """Refuses a file that could not be written, before the work."""
+def check_output(path: str | None, flag: str = "output_file", overwrite: bool = True) -> None:
+    """Refuses a file that could not be written, or that exists and may not be replaced, before the work."""
+    if path and os.path.exists(path) and not overwrite:
+        raise UsageError(f"--{flag}={path}: exists. Choose another name or add --overwrite.")
     folder = os.path.dirname(os.path.abspath(path)) if path else "."
     if not os.path.isdir(folder):
         raise UsageError(f"--{flag}={path}: there is no folder {folder}. Make it, or choose another name.")

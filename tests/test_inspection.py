@@ -12,9 +12,9 @@ from data_pipelines.inspect.inspection import inspect_records, setting_of
 from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES, ORDER, SIDES
 from data_pipelines.inspect.showcase import GREEN, RED, SHOW, prepare
 from data_pipelines.options.inspect_data import Options
+from data_pipelines.pretraining.vocabulary import sample
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from data_pipelines.text.vocabulary_job import sample
 from tests.invocation import invoke
 
 UNITS = ("phrases", "entities")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import UsageError
 from data_pipelines.options.train_vocabulary import Options
+from data_pipelines.pretraining.vocabulary import train_vocabulary
 from data_pipelines.text import words
 from data_pipelines.text.kinds import KINDS, open_tokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer
@@ -19,7 +20,6 @@ from data_pipelines.text.report import vocabulary_report
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
-from data_pipelines.text.vocabulary_job import train_vocabulary
 
 ROOT = pathlib.Path(__file__).parent.parent
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")

@@ -6,7 +6,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.options.create_finetuning_data import Options
-from data_pipelines.pretraining.command import bar
+from data_pipelines.progress import reporting
 from data_pipelines.records.manifest import Manifest
 
 RARE = 0.1  # of the share that a label had if all were equally frequent
@@ -23,21 +23,12 @@ def create_finetuning_data(options: Options) -> Manifest | None:
     shared = task_index is not None or num_tasks is not None
     if shared and overwrite:
         raise UsageError("--overwrite: a task would delete what others make. Empty --output_dir before they start.")
-    progress, chosen = None, Settings.of(vars(options))
-
-    def report(done: int, total: int) -> None:
-        nonlocal progress
-        progress = progress if progress is not None else bar(total, "records")
-        progress.update(done - progress.n)
-
-    try:
+    chosen = Settings.of(vars(options))
+    with reporting("records") as report:
         if shared:
             manifest = finetuning_data.create_share(chosen, output_dir, task_index, num_tasks, num_workers, report)
         else:
             manifest = finetuning_data.create(chosen, output_dir, num_workers, resume, overwrite, report)
-    finally:
-        if progress is not None:
-            progress.close()
     if isinstance(manifest, str):
         print(manifest)
         return None

@@ -13,7 +13,7 @@ def inspect_data(options: Options) -> None:
 
         check_contamination(options)
     elif options.vocab_file:
-        from data_pipelines.text.vocabulary_job import report_vocabulary
+        from data_pipelines.pretraining.vocabulary import report_vocabulary
 
         report_vocabulary(options)
     elif options.data_dir:

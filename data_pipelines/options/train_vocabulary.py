@@ -12,7 +12,7 @@ from data_pipelines.text.tokenizer_settings import CHOICES, TOKENIZERS
 class Options(InputOptions):
     """What to read, which kind of vocabulary to train on it, and where to write it."""
 
-    JOB: ClassVar = "data_pipelines.text.vocabulary_job:train_vocabulary"
+    JOB: ClassVar = "data_pipelines.pretraining.vocabulary:train_vocabulary"
 
     tokenizer: str = option("wordpiece", "Kind of vocabulary: word pieces (BERT), byte-level BPE (GPT-2, RoBERTa), BPE with an end of word (GPT-1), SentencePiece unigram (ALBERT, XLNet, T5), single characters, or whole words.", section="Vocabulary", choices=TOKENIZERS)  # fmt: skip
     vocab_size: int = option(30_000, "Number of entries, the five special tokens included.", minimum=1)

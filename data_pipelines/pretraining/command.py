@@ -2,8 +2,6 @@
 
 import sys
 
-from tqdm import tqdm
-
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.corpora.language import language_warning
 from data_pipelines.corpora.reading import report as reading_report
@@ -16,13 +14,8 @@ from data_pipelines.pretraining import beam_runner, contamination, duplicates, t
 from data_pipelines.pretraining import job as pretraining_data
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
+from data_pipelines.progress import bar, reporting
 from data_pipelines.records.manifest import Manifest
-
-
-def bar(total: int, title: str) -> tqdm:
-    """A progress bar over bytes; in a log file, a line every half minute."""
-    seconds = 0.5 if sys.stderr.isatty() else 30
-    return tqdm(total=total, desc=title, unit="B", unit_scale=True, dynamic_ncols=True, mininterval=seconds)
 
 
 def checked_language(corpus: Corpus) -> Corpus:
@@ -57,23 +50,13 @@ def create_pretraining_data(options: Options) -> Manifest | None:
     chosen = Settings.of({**vars(options), "dupe_factor": passes})
     chosen.check()
     corpus = checked_language(chosen.open_corpus())
-    progress = None
-
-    def report(done: int, total: int) -> None:
-        nonlocal progress
-        progress = progress if progress is not None else bar(total, "records")
-        progress.update(done - progress.n)
-
-    try:
+    with reporting("records") as report:
         if shared:
             made = tasks_split.create_share(chosen, output_dir, task, num_tasks, num_workers, report, corpus)
         elif runner == "beam":
             made = beam_runner.create(chosen, output_dir, resume, overwrite, beam_options, corpus)
         else:
             made = pretraining_data.create(chosen, output_dir, num_workers, resume, overwrite, report, corpus)
-    finally:
-        if progress is not None:
-            progress.close()
     if isinstance(made, str):
         print(made)
         return None

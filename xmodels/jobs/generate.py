@@ -7,6 +7,7 @@ import os
 from tqdm import tqdm
 
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.options.generate import Options
 from xmodels.tasks.base.generation import generator_class, load_generator
@@ -19,8 +20,7 @@ def generate(options: Options) -> list[str]:
     prompt, input_file, output_file = options.prompt, options.input_file, options.output_file
     if (prompt is None) == (input_file is None):
         raise UsageError("Give either --prompt or --input_file.")
-    if output_file and os.path.exists(output_file) and not options.overwrite:
-        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
+    check_output(output_file, overwrite=options.overwrite)
     settings = {name: getattr(options, name) for name in SETTINGS}
     decoding = decoding_of(settings, generator_class(options.model_dir).defaults)
     if options.num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):

@@ -42,9 +42,7 @@ def predict(options: Options) -> list[dict | None]:
     text, input_file, output_file = options.text, options.input_file, options.output_file
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
-    if output_file and os.path.exists(output_file) and not options.overwrite:
-        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    check_output(output_file)
+    check_output(output_file, overwrite=options.overwrite)
     predictor = load_predictor(options.model_dir)
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)

@@ -1,7 +1,5 @@
 """Writes the targets of texts with the network of a run: translations, where it learnt to translate."""
 
-import os
-
 from data_pipelines.errors import UsageError
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
@@ -16,9 +14,7 @@ def translate(options: Options) -> list[str]:
     text, input_file, output_file = options.text, options.input_file, options.output_file
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
-    if output_file and os.path.exists(output_file) and not options.overwrite:
-        raise UsageError(f"--output_file={output_file}: exists. Choose another name or add --overwrite.")
-    check_output(output_file)
+    check_output(output_file, overwrite=options.overwrite)
     answer, read = part(TASK, "answer"), part(TASK, "read")
     texts = [text] if input_file is None else read.lines_of(input_file)
     generator = answer.load(options.model_dir)

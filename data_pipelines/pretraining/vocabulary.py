@@ -9,8 +9,9 @@ from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
-from data_pipelines.pretraining.command import bar, checked_language
+from data_pipelines.pretraining.command import checked_language
 from data_pipelines.pretraining.settings import Settings
+from data_pipelines.progress import bar
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.byte_pairs import merges_beside
 from data_pipelines.text.kinds import check_form, open_tokenizer
