@@ -150,7 +150,7 @@ class QuickstartRun:
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def print_status(self, title: str, detail: str) -> None:
+    def print_title(self, title: str, detail: str) -> None:
         self.number += 1
         elapsed = duration(time.monotonic() - self.started)
         print(f"\n[{self.number}] {title}   ({elapsed} so far)\n    {detail}", flush=True)
