@@ -107,4 +107,4 @@ def test_the_running_mean_of_the_loss_is_exponential():
         spikes.observe(loss, count)
         share = 1 / min(count + 1, 100)
         mean, variance = mean + share * (loss - mean), (1 - share) * (variance + share * (loss - mean) ** 2)
-    np.testing.assert_allclose(spikes.usual.numpy(), [150, mean, variance], rtol=1e-4)
+    np.testing.assert_allclose(spikes.running.numpy(), [150, mean, variance], rtol=1e-4)

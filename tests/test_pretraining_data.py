@@ -166,7 +166,7 @@ def small(tmp_path, zh_vocabulary):
 def test_resuming_with_other_settings_names_what_changed(small, zh_vocabulary, unfinished):
     folder, _ = small
     if unfinished:
-        (folder / PLAN).write_text(json.dumps(Manifest.read(str(folder)).settings))
+        (folder / PLAN).write_text(json.dumps(Manifest.read(str(folder)).settings.to_json()))
         (folder / MANIFEST).unlink()
     before = hashes(folder)
     other = chinese(

@@ -251,4 +251,5 @@ def test_runs_that_do_not_translate_say_so(run, tmp_path, capsys):
     assert "xmodels average_checkpoints" in capsys.readouterr().err
     assert invoke("translate", model_dir=run) == 2
     assert invoke("translate", model_dir=run, input_file=tmp_path / "none.txt") == 3
-    assert invoke("export_model", model_dir=bert, export_dir=tmp_path / "served", num_beams=4) == 2
+    assert invoke("export_model", model_dir=bert, export_dir=tmp_path / "served", num_beams=4) == 4
+    assert "has no task.json" in capsys.readouterr().err
