@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 
 from xmodels.training.optimizers.optimization import Optimization
-from xmodels.training.schedules.schedules import SCHEDULES
+from xmodels.training.schedules.kinds import SCHEDULES
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

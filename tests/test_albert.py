@@ -257,7 +257,7 @@ def checkpoint(heads=HEADS, **changes):
     }
     text = "".join(f"{token}\n" for token in TOKENS)
     tokenizer = TokenizerFiles({"vocab.txt": text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True})
-    return convert.Loaded("albert", config, values, tokenizer, frozenset(heads))
+    return convert.Checkpoint("albert", config, values, tokenizer, frozenset(heads))
 
 
 @pytest.mark.parametrize("kind", ["hf:", "tf1:"])

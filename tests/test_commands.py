@@ -219,7 +219,7 @@ def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocab
     assert (tmp_path / "run" / weights).read_bytes() == (street / "classifier" / weights).read_bytes()
     capsys.readouterr()
     for flags, code, message in [
-        ({}, 2, "--train_file=TABLE or --data_dir=RECORDS"),
+        ({}, 2, "--train_file=FILE or --data_dir=RECORDS"),
         ({"data_dir": train, "train_file": SAMPLES / "train.tsv"}, 2, "give one of them"),
         ({"data_dir": street / "run"}, 3, "is the folder of a run, not of records"),
         ({"data_dir": tmp_path / "none"}, 3, "no such folder of records"),

@@ -42,7 +42,7 @@ def random_checkpoint(heads=HEADS, **changes):
     }
     text = "".join(f"{token}\n" for token in TOKENS)
     tokenizer = TokenizerFiles({"vocab.txt": text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True})
-    return convert.Loaded("bert", config, values, tokenizer, frozenset(heads))
+    return convert.Checkpoint("bert", config, values, tokenizer, frozenset(heads))
 
 
 def assert_same(found, expected):

@@ -13,9 +13,9 @@ from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.models.bert import BertConfig
 from xmodels.tasks.classify.task import Classify
 from xmodels.training.devices import distribution
+from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.layerwise import Layerwise, depths
 from xmodels.training.optimizers.optimization import Optimization
-from xmodels.training.optimizers.optimizers import OPTIMIZERS
 from xmodels.training.optimizers.synced import Rate
 from xmodels.training.recipe import Records
 from xmodels.training.states import checkpoints

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from xmodels.training.optimizers.optimization import Optimization
-from xmodels.training.schedules.schedules import SCHEDULES, noam_peak
+from xmodels.training.schedules.kinds import SCHEDULES
+from xmodels.training.schedules.schedules import noam_peak
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies, word_vectors
-from xmodels.conversion.formats import Loaded
+from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
 
@@ -19,7 +19,7 @@ MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
 
-def load(source: str, allow_pickle: bool = False) -> Loaded:
+def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
@@ -35,7 +35,7 @@ def load(source: str, allow_pickle: bool = False) -> Loaded:
     return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
 
 
-def save(loaded: Loaded, target: str) -> None:
+def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
@@ -77,7 +77,7 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
     return {name: float(np.max(np.abs(both[0][name] - both[1][name]))) for name in both[0]}
 
 
-def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
+def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     """The outputs of the network and its heads for a fixed batch that has padding and two segments."""
     backbone = folder.model_class(loaded.model)(loaded.config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
@@ -92,7 +92,7 @@ def outputs(loaded: Loaded) -> dict[str, np.ndarray]:
     return {name: keras.ops.convert_to_numpy(value) for name, value in (found | logits).items()}
 
 
-def _logits(head: formats.Head, found, batch, backbone, loaded: Loaded):
+def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
     """What a head says of the outputs of the network, with its weights of the checkpoint."""
     num_classes = tensors.num_classes(loaded.values, formats.table_of(loaded.model))
     objective = head.make(loaded.config, num_classes)
@@ -137,7 +137,7 @@ def model_of(name: str) -> str:
     return tensorflow1.model_of(path)
 
 
-def _read_ours(path: str) -> Loaded:
+def _read_ours(path: str) -> Checkpoint:
     run_model = os.path.join(path, RUN_MODEL)
     if os.path.isfile(os.path.join(run_model, folder.CONFIG)):
         path = run_model
@@ -157,7 +157,7 @@ def _read_ours(path: str) -> Loaded:
         values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)
-        return Loaded(model, config, values, files, heads, labels, system=folder.read_system(path))
+        return Checkpoint(model, config, values, files, heads, labels, system=folder.read_system(path))
     table, values = formats.table_of(model), folder.read_weights(source)
     known = {head.label for head in table.heads}
     further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
@@ -184,7 +184,7 @@ def _task_of(name: str) -> str | None:
     return task if prefix == "objective" and task_class(task) is not None else None
 
 
-def _write_ours(path: str, loaded: Loaded) -> None:
+def _write_ours(path: str, loaded: Checkpoint) -> None:
     tokenizer = loaded.tokenizer
     files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
     folder.write_values(path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system)

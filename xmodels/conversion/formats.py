@@ -136,7 +136,7 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loaded:
+class Checkpoint:
     """A checkpoint in memory.
 
     Attributes:

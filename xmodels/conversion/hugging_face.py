@@ -18,7 +18,7 @@ from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfit
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 
 
-def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
+def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     """Reads a folder that `save_pretrained` wrote, of the present or of older versions.
 
     Raises:
@@ -41,7 +41,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Loaded:
     )
 
 
-def write(path: str, loaded: formats.Loaded) -> None:
+def write(path: str, loaded: formats.Checkpoint) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
     table = formats.table_of(loaded.model)
     form = table.hugging_face

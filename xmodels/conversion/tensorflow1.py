@@ -14,7 +14,7 @@ from xmodels.models.folder import TOKENIZER, read_json
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
-def read(path: str) -> formats.Loaded:
+def read(path: str) -> formats.Checkpoint:
     """Reads a checkpoint by its prefix, or by the folder that holds it.
 
     Raises:
@@ -30,7 +30,7 @@ def read(path: str) -> formats.Loaded:
     return tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
 
 
-def write(path: str, loaded: formats.Loaded) -> None:
+def write(path: str, loaded: formats.Checkpoint) -> None:
     """Fills the existing folder `path` with what the original code reads.
 
     Raises:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion.formats import Loaded, Table, Variables, table_of
+from xmodels.conversion.formats import Checkpoint, Table, Variables, table_of
 from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
 
@@ -107,7 +107,7 @@ def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def loaded_from(
     tensors: Mapping[str, np.ndarray], variables: Variables, model: str, config: ModelConfig, source: str,
     labels=None, tokenizer=None,
-) -> Loaded:  # fmt: skip
+) -> Checkpoint:  # fmt: skip
     """Joins what a reader has found. Missing optional parts get initial values; missing heads stay absent."""
     table = table_of(model)
     values, absent = values_from(tensors, variables, table, config, source)
@@ -126,7 +126,7 @@ def loaded_from(
         if classes:
             warnings.append(f"{source} has {classes} classes but names {len(labels)} labels; the names are left out.")
         labels = None
-    return Loaded(model, config, values, tokenizer, heads, labels, tuple(warnings))
+    return Checkpoint(model, config, values, tokenizer, heads, labels, tuple(warnings))
 
 
 def num_classes(values: Mapping[str, np.ndarray], table: Table) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion.formats import Loaded
+from xmodels.conversion.formats import Checkpoint
 
 TABLE = "backbone.words.embeddings"
 
@@ -64,7 +64,7 @@ def _check_count(path: str, count: int, words: list[str]) -> None:
         raise CheckpointError(f"{path}: {len(words)} words, but its first line says {count}. Copy the file again.")
 
 
-def write(path: str, loaded: Loaded) -> None:
+def write(path: str, loaded: Checkpoint) -> None:
     """Writes the vectors of a checkpoint's words; binary where the name ends in `.bin`.
 
     Raises:

@@ -9,7 +9,7 @@ import keras
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.conversion.formats import Loaded as Checkpoint
+from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.decisive import Evaluation
 from xmodels.jobs.finetuning_batches import choose_batches

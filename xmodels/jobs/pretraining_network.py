@@ -14,7 +14,7 @@ from data_pipelines.records.checks import count_ids
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
-from xmodels.conversion.formats import Loaded, config_from, has_table, table_of
+from xmodels.conversion.formats import Checkpoint, config_from, has_table, table_of
 from xmodels.jobs import system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
@@ -143,7 +143,7 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
         )
 
 
-def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
+def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
     """Checks that the weights of a checkpoint are those of this network and of the records' vocabulary.
 
     Args:
@@ -179,7 +179,7 @@ def check_start(loaded: Loaded, source: str, model: type, config: ModelConfig, t
         )
 
 
-def _check_vocabulary(loaded: Loaded, source: str, size: int, tokens: list[str] | None) -> None:
+def _check_vocabulary(loaded: Checkpoint, source: str, size: int, tokens: list[str] | None) -> None:
     if loaded.config.vocabulary_size != size:
         raise UsageError(
             f"--init_checkpoint={source}: its vocabulary has {loaded.config.vocabulary_size} pieces, that of the "
@@ -195,12 +195,12 @@ def _check_vocabulary(loaded: Loaded, source: str, size: int, tokens: list[str] 
     )
 
 
-def tokens_of(loaded: Loaded) -> list[str] | None:
+def tokens_of(loaded: Checkpoint) -> list[str] | None:
     """The tokens of a checkpoint's vocabulary, in order of their ids; None where it has none."""
     return loaded.tokenizer.open().vocabulary.tokens if loaded.tokenizer else None
 
 
-def initialize(loaded: Loaded, source: str, backbone, objective) -> None:
+def initialize(loaded: Checkpoint, source: str, backbone, objective) -> None:
     """Starts from the weights of a checkpoint that `check_start` accepts; heads that it lacks keep random values.
 
     A stage may have other objectives than the one before: heads of the same name and shapes are taken over, the others are

@@ -3,23 +3,16 @@
 import dataclasses
 
 from data_pipelines.options.declaration import REQUIRED, SWITCH, option
-
-OPTIMIZERS = (
-    "bert_adamw", "adamw", "adam", "lamb", "lamb_corrected", "adamax", "mt_dnn_adamax", "adafactor", "sgd", "sgd_nesterov",
-    "adagrad",
-)  # fmt: skip
-SCHEDULES = (
-    "bert_linear", "linear", "polynomial", "cosine", "constant", "noam", "inverse_sqrt", "t5_inverse_sqrt",
-    "slanted_triangular", "gpt_linear",
-)  # fmt: skip
+from xmodels.training.optimizers.kinds import OPTIMIZERS
+from xmodels.training.schedules.kinds import SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizationOptions:
     """Optimizer and schedule, which docs/optimizers.md explains; None keeps the number of the system or of the network."""
 
-    optimizer: str | None = option(None, "bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands. Default: the system's; fine-tuning bert_adamw, for GPT adamw.", section="Training", choices=OPTIMIZERS, structural=True)  # fmt: skip
-    lr_schedule: str | None = option(None, "How the learning rate rises and falls. Default: the system's; fine-tuning bert_linear, for GPT gpt_linear.", choices=SCHEDULES)  # fmt: skip
+    optimizer: str | None = option(None, "bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands. Default: the system's; fine-tuning bert_adamw, for GPT adamw.", section="Training", choices=tuple(OPTIMIZERS), structural=True)  # fmt: skip
+    lr_schedule: str | None = option(None, "How the learning rate rises and falls. Default: the system's; fine-tuning bert_linear, for GPT gpt_linear.", choices=tuple(SCHEDULES))  # fmt: skip
     weight_decay: float | None = option(None, "Default: 0.01 for the relatives of AdamW and for LAMB, else 0. Biases and normalisations do not decay.")  # fmt: skip
     adam_beta1: float | None = option(None, "Of Adam and its relatives. Default: 0.9.", maximum=1.0)
     adam_beta2: float | None = option(None, "Likewise. Default: 0.999; adam: 0.98.", maximum=1.0)

@@ -10,7 +10,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
-from xmodels.conversion.formats import Loaded
+from xmodels.conversion.formats import Checkpoint
 from xmodels.models.folder import model_class, read_json
 from xmodels.models.story_transformer import STORY
 from xmodels.tasks.base import read
@@ -46,7 +46,7 @@ class Reader(read.Reader):
             return None
         questions = [asked for each in self.training.values() for asked in each]
         tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
-        return Loaded(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
+        return Checkpoint(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
 
     def prepare(self, loaded, tokenizer):
         if model_class(loaded.model).reads is not STORY:

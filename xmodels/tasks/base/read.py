@@ -9,7 +9,7 @@ from typing import ClassVar
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.conversion.formats import Loaded
+from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
@@ -96,11 +96,11 @@ class Reader:
     def task_class(self) -> type[Task]:
         return task_class(self.name)
 
-    def begin(self) -> tuple[Loaded, Tokenizer] | None:
+    def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""
         return None
 
-    def prepare(self, loaded: Loaded, tokenizer: Tokenizer) -> tuple[Loaded, Tokenizer]:
+    def prepare(self, loaded: Checkpoint, tokenizer: Tokenizer) -> tuple[Checkpoint, Tokenizer]:
         """The checkpoint and its tokenizer as this task needs them.
 
         Raises:

@@ -11,7 +11,7 @@ from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
-from xmodels.conversion.formats import Loaded
+from xmodels.conversion.formats import Checkpoint
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.training.watching.progress import print_status
@@ -21,6 +21,12 @@ TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 class TextReader(Reader):
     """Reads texts in the way that the system names, its `READING`."""
+
+    def training_files(self) -> str:
+        """The file or the folder of records to learn from."""
+        if (self.options.train_file is None) == (self.options.data_dir is None):
+            raise UsageError("--train_file=FILE or --data_dir=RECORDS: give one of them to learn from.")
+        return self.options.train_file or self.options.data_dir
 
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
@@ -42,7 +48,7 @@ class TextReader(Reader):
         return WithLanguageModel(task, weight) if weight else task
 
 
-def with_rows(loaded: Loaded, vocabulary_size: int, seed: int) -> Loaded:
+def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:
     """A checkpoint with rows for new tokens, drawn from a normal distribution as the others once were."""
     config, table = loaded.config, loaded.values[TOKEN_TABLE]
     shape = (vocabulary_size - len(table), table.shape[1])

@@ -3,7 +3,6 @@
 import os
 
 from data_pipelines.corpora.tables import Columns, read_table
-from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from data_pipelines.records.manifest import Manifest
 from xmodels.tasks.base.read import Data, Survey
@@ -22,12 +21,6 @@ class Reader(TextReader):
     def columns(self) -> Columns:
         options = self.options
         return Columns(options.text_column, options.text_pair_column, options.label_column)
-
-    def training_files(self) -> str:
-        """The table or the folder of records to learn from."""
-        if (self.options.train_file is None) == (self.options.data_dir is None):
-            raise UsageError("--train_file=TABLE or --data_dir=RECORDS: give one of them to learn from.")
-        return self.options.train_file or self.options.data_dir
 
     def survey(self):
         path = self.training_files()

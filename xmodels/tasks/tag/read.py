@@ -60,12 +60,6 @@ class Reader(TextReader):
     def sentences(self, path: str) -> list[TaggedSentence]:
         return read_sentences(path, self.options.text_column, self.options.label_column)
 
-    def training_files(self) -> str:
-        """The file or the folder of records to learn from."""
-        if (self.options.train_file is None) == (self.options.data_dir is None):
-            raise UsageError("--train_file=CONLL or --data_dir=RECORDS: give one of them to learn from.")
-        return self.options.train_file or self.options.data_dir
-
     def survey(self):
         path = self.training_files()
         train = self.sentences(path)

@@ -6,9 +6,11 @@ from typing import Any
 from keras.optimizers import Optimizer
 
 from data_pipelines.errors import UsageError
+from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.layerwise import Layerwise
-from xmodels.training.optimizers.optimizers import OPTIMIZERS
-from xmodels.training.schedules.schedules import SCHEDULES
+from xmodels.training.optimizers.optimizers import make_optimizer
+from xmodels.training.schedules.kinds import SCHEDULES
+from xmodels.training.schedules.schedules import make_schedule
 
 NUMBERS = (
     "weight_decay",
@@ -85,12 +87,12 @@ class Optimization:
         """The schedule. Raises a UsageError where there is none of that name."""
         if self.schedule not in SCHEDULES:
             raise UsageError(f"--lr_schedule={self.schedule}: unknown. Known: {', '.join(SCHEDULES)}.")
-        make = SCHEDULES[self.schedule]
-        return make(self.learning_rate, self.num_warmup_steps, self.num_steps, self.min_lr_ratio, self.lr_power)
+        peak, floor, power = self.learning_rate, self.min_lr_ratio, self.lr_power
+        return make_schedule(self.schedule, peak, self.num_warmup_steps, self.num_steps, floor, power)
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer, for a `Learner`; call it inside the scope of the strategy."""
         numbers = {KERAS_NAMES.get(name, name): value for name, value in self.numbers.items()}
-        optimizer = OPTIMIZERS[self.optimizer].make(learning_rate=self.make_schedule(), **numbers)
+        optimizer = make_optimizer(self.optimizer, learning_rate=self.make_schedule(), **numbers)
         optimizer.layerwise = self.layerwise
         return optimizer

@@ -1,14 +1,12 @@
 """Optimizers by name, as the papers used them; all run under any `tf.distribute` strategy. Table: docs/optimizers.md."""
 
-import dataclasses
-from collections.abc import Callable
-
 import keras
 import tensorflow as tf
 from keras.optimizers import Optimizer
 
 from xmodels.models.backbone import named_weights
 from xmodels.training.optimizers import adafactor, adam, lamb
+from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
 from xmodels.training.step.sparse import of_values
@@ -82,36 +80,10 @@ class Adafactor(Synced, adafactor.Adafactor):
     """T5's."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """A named optimizer: its class, and its numbers with their defaults, under the names of `Optimization`."""
-
-    make: Callable[..., Optimizer]
-    numbers: dict[str, float]
-
-
-def _adam_like(weight_decay=0.0, beta1=0.9, beta2=0.999, epsilon=1e-8):
-    return {"weight_decay": weight_decay, "adam_beta1": beta1, "adam_beta2": beta2, "adam_epsilon": epsilon}
-
-
-BERT = _adam_like(weight_decay=0.01, epsilon=1e-6)
-
-OPTIMIZERS = {
-    "bert_adamw": Kind(BertAdamW, BERT),
-    "adamw": Kind(AdamW, BERT),
-    "adam": Kind(Adam, _adam_like(beta2=0.98, epsilon=1e-9)),
-    "lamb": Kind(BertLamb, BERT),
-    "lamb_corrected": Kind(Lamb, BERT),
-    "adamax": Kind(Adamax, _adam_like()),
-    "mt_dnn_adamax": Kind(MtDnnAdamax, BERT),
-    "adafactor": Kind(Adafactor, {"weight_decay": 0.0}),
-    "sgd": Kind(Sgd, {"weight_decay": 0.0, "momentum": 0.0}),
-    "sgd_nesterov": Kind(lambda **values: Sgd(nesterov=True, **values), {"weight_decay": 0.0, "momentum": 0.9}),
-    # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
-    "adagrad": Kind(
-        lambda **values: Adagrad(initial_accumulator_value=1.0, epsilon=0.0, **values), {"weight_decay": 0.0}
-    ),
-}
+def make_optimizer(name: str, **values) -> Optimizer:
+    """The optimizer of a name in `OPTIMIZERS`, with the arguments of its class."""
+    kind = OPTIMIZERS[name]
+    return globals()[kind.class_name](**kind.fixed, **values)
 
 
 def prepare(optimizer: Optimizer, backbone, objective) -> None:

@@ -4,11 +4,12 @@
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import keras
 from keras import ops
 from keras.optimizers.schedules import CosineDecay, LearningRateSchedule, PolynomialDecay
+
+from xmodels.training.schedules.kinds import SCHEDULES
 
 
 def _float(step):
@@ -154,6 +155,10 @@ def _polynomial(peak, warmup, num_steps, floor, power):
     return Warmup(peak, warmup, PolynomialDecay(peak, max(1, num_steps - warmup), floor * peak, power))
 
 
+def _linear(peak, warmup, num_steps, floor, _):
+    return _polynomial(peak, warmup, num_steps, floor, 1.0)
+
+
 def _cosine(peak, warmup, num_steps, floor, _):
     return Warmup(peak, warmup, CosineDecay(peak, max(1, num_steps - warmup), alpha=floor))
 
@@ -162,16 +167,20 @@ def _constant(peak, warmup, *_):
     return Warmup(peak, warmup, PolynomialDecay(peak, 1, peak))
 
 
-# Each takes (peak, warmup, num_steps, floor, power); `floor`, a share of the peak, and `power` concern those that name it.
-SCHEDULES: dict[str, Callable[..., LearningRateSchedule]] = {
-    "bert_linear": lambda peak, warmup, num_steps, *_: WarmupLinearDecay(peak, warmup, num_steps),
-    "linear": lambda peak, warmup, num_steps, floor, _: _polynomial(peak, warmup, num_steps, floor, 1.0),
-    "polynomial": _polynomial,
-    "cosine": _cosine,
-    "constant": _constant,
-    "noam": lambda peak, warmup, *_: Noam(peak, warmup),
-    "inverse_sqrt": lambda peak, warmup, *_: InverseSquareRoot(peak, warmup),
-    "t5_inverse_sqrt": lambda peak, warmup, *_: Plateau(peak, warmup),
-    "slanted_triangular": lambda peak, warmup, num_steps, *_: SlantedTriangular(peak, warmup, num_steps),
-    "gpt_linear": lambda peak, warmup, num_steps, *_: ProductDecay(peak, warmup, num_steps),
-}
+def make_schedule(
+    name: str, peak: float, warmup: int, num_steps: int, floor: float = 0.0, power: float = 1.0
+) -> LearningRateSchedule:
+    """The schedule of a name in `SCHEDULES`.
+
+    Args:
+        peak: the highest rate.
+        warmup: number of steps in which the rate rises.
+        num_steps: of the training; some schedules have no end and do not ask for it.
+        floor: share of the peak at which the linear, polynomial and cosine schedules end.
+        power: exponent of the polynomial schedule.
+    """
+    make = globals()[SCHEDULES[name]]
+    if not isinstance(make, type):
+        return make(peak, warmup, num_steps, floor, power)
+    ends = "num_steps" in {field.name for field in dataclasses.fields(make)}
+    return make(peak, warmup, num_steps) if ends else make(peak, warmup)

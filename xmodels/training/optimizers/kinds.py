@@ -1,0 +1,40 @@
+"""The optimizers that a command knows by name. Light to import, so `--help` lists them without TensorFlow."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A named optimizer.
+
+    Attributes:
+        class_name: its class in `optimizers`.
+        numbers: its numbers with their defaults, under the names of `Optimization`.
+        fixed: further arguments of its class.
+    """
+
+    class_name: str
+    numbers: dict[str, float]
+    fixed: dict[str, float | bool] = dataclasses.field(default_factory=dict)
+
+
+def _adam_like(weight_decay=0.0, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    return {"weight_decay": weight_decay, "adam_beta1": beta1, "adam_beta2": beta2, "adam_epsilon": epsilon}
+
+
+BERT = _adam_like(weight_decay=0.01, epsilon=1e-6)
+
+OPTIMIZERS = {
+    "bert_adamw": Kind("BertAdamW", BERT),
+    "adamw": Kind("AdamW", BERT),
+    "adam": Kind("Adam", _adam_like(beta2=0.98, epsilon=1e-9)),
+    "lamb": Kind("BertLamb", BERT),
+    "lamb_corrected": Kind("Lamb", BERT),
+    "adamax": Kind("Adamax", _adam_like()),
+    "mt_dnn_adamax": Kind("MtDnnAdamax", BERT),
+    "adafactor": Kind("Adafactor", {"weight_decay": 0.0}),
+    "sgd": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.0}),
+    "sgd_nesterov": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.9}, {"nesterov": True}),
+    # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
+    "adagrad": Kind("Adagrad", {"weight_decay": 0.0}, {"initial_accumulator_value": 1.0, "epsilon": 0.0}),
+}

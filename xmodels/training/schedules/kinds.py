@@ -1,0 +1,15 @@
+"""The schedules that a command knows by name. Light to import, so `--help` lists them without Keras."""
+
+# {name: its class or function in `schedules`}
+SCHEDULES = {
+    "bert_linear": "WarmupLinearDecay",
+    "linear": "_linear",
+    "polynomial": "_polynomial",
+    "cosine": "_cosine",
+    "constant": "_constant",
+    "noam": "Noam",
+    "inverse_sqrt": "InverseSquareRoot",
+    "t5_inverse_sqrt": "Plateau",
+    "slanted_triangular": "SlantedTriangular",
+    "gpt_linear": "ProductDecay",
+}
