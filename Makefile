@@ -35,7 +35,7 @@ quickstart: $(STAMP)  ## From raw text to a served model in a few minutes (LANGU
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
 
 $(STAMP)-extras: $(STAMP)-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,tpu-preflight]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[beam,notebook,tpu-preflight]"
 	@# PyPI's torch for Linux brings some 3 GB of CUDA, so only a wheel for CPUs that pip finds in folders of its own is taken.
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null; then \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -46,7 +46,7 @@ $(STAMP)-extras: $(STAMP)-test
 test: $(STAMP)-test  ## Installs what the tests need and runs them
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not extra"
 
-test-extras: $(STAMP)-extras  ## Installs Beam and the TPU compiler too and runs the tests that need them
+test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter and the TPU compiler too and runs the tests that need them
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m extra
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.

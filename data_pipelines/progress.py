@@ -1,16 +1,24 @@
-"""Progress bars of the data commands."""
+"""Progress bars: on a terminal, in a notebook, in a log file."""
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
+
+# `tqdm.auto` is a widget where there is one to show it.
+IN_NOTEBOOK = "ipykernel" in sys.modules
 
 
 def bar(total: int, title: str) -> tqdm:
     """A progress bar over bytes; in a log file, a line every half minute."""
-    seconds = 0.5 if sys.stderr.isatty() else 30
+    seconds = 0.5 if IN_NOTEBOOK or sys.stderr.isatty() else 30
     return tqdm(total=total, desc=title, unit="B", unit_scale=True, dynamic_ncols=True, mininterval=seconds)
+
+
+def steps_bar(done: int, total: int) -> tqdm:
+    """A bar over the steps of a training in a notebook; elsewhere the lines of its log say how far it is."""
+    return tqdm(total=total, initial=done, desc="training", unit="step", disable=not IN_NOTEBOOK)
 
 
 @contextlib.contextmanager

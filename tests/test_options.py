@@ -4,10 +4,7 @@ import ast
 import dataclasses
 import inspect
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -124,27 +121,3 @@ def test_the_notebook_names_what_there_is():
     for call in verbs:
         names = inspect.signature(getattr(xmodels, call.func.attr)).parameters
         assert {keyword.arg for keyword in call.keywords} - {None} <= set(names), ast.unparse(call)
-
-
-def test_a_run_made_from_python_answers_also_on_jax(tmp_path, monkeypatch):
-    samples, chosen = ROOT / "samples/zh", {"language": "zh", "input_file": ROOT / "samples/zh/corpus.txt"}
-    vocabulary = xmodels.train_vocabulary(**chosen, vocab_size=1500, output_file=tmp_path / "vocab.txt")
-    records = {"vocab_file": tmp_path / "vocab.txt", "max_seq_length": 32, "num_shards": 1}
-    made = xmodels.create_pretraining_data(**chosen, **records, output_dir=tmp_path / "records")
-    assert made.num_examples and len(vocabulary.vocabulary) > 1000
-    small = {"num_train_steps": 2, "num_warmup_steps": 0, "train_batch_size": 8, "eval_steps": 1, "size": "tiny"}
-    scores = xmodels.pretrain(system="bert", data_dir=tmp_path / "records", model_dir=tmp_path / "run", **small)
-    assert scores["masked_lm_accuracy"] >= 0
-    tuned = {"num_train_epochs": 0.2, "max_seq_length": 32, "train_file": samples / "train.tsv"}
-    xmodels.finetune(init_checkpoint=tmp_path / "run", model_dir=tmp_path / "classifier", **tuned)
-    expected = xmodels.load(tmp_path / "classifier").predict(["好吃"])[0].probabilities
-    (answer,) = xmodels.predict(model_dir=tmp_path / "classifier", text="好吃")
-    assert answer["probabilities"] == pytest.approx(expected)
-    pytest.importorskip("jax")
-    program = (
-        f"import xmodels\nprint(xmodels.load({str(tmp_path / 'classifier')!r}).predict(['好吃'])[0].probabilities)"
-    )
-    surroundings = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=surroundings)
-    assert done.returncode == 0, done.stderr
-    assert eval(done.stdout.splitlines()[-1]) == pytest.approx(expected, abs=1e-4)  # noqa: S307

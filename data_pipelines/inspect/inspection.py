@@ -3,7 +3,7 @@
 import sys
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.inspect.labelled import inspect_labelled

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.paths import check_output

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import ReportedError
+from data_pipelines.progress import steps_bar
 from xmodels.training.devices.workers import Workers
 from xmodels.training.states import checkpoints
 from xmodels.training.states.checkpoints import Position, State
@@ -83,7 +84,8 @@ class Loop:
         self.means: dict[str, float] | None = None  # of the last evaluation
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            with self.watch.watching(self.learner, self.log, self.folder):
+            with self.watch.watching(self.learner, self.log, self.folder), steps_bar(state.step, self.num_steps) as bar:
+                self.bar = bar
                 return self._run(state)
         finally:
             for number, handler in previous.items():
@@ -125,6 +127,7 @@ class Loop:
             window.add(totals.numpy(), float(waited), seconds, count)
             self._check(state, totals.numpy())
             self.watch.after(state.step)
+            self.bar.update(count)
             last = state.step == self.num_steps
             if _due(state.step, self.log_every) or last:
                 self._report(state, window)

@@ -3,7 +3,7 @@
 `evaluate` names the flags that the task takes, as its arguments; the job gives it `predictor`, or `model_dir` where it names that.
 """
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from xmodels.tasks.base.find import part
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from data_pipelines.batches.running_text import end_of_documents
 from data_pipelines.corpora.cloze import Question

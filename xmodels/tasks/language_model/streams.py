@@ -5,7 +5,7 @@ of the text, and each begins without a past.
 """
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from xmodels.tasks.language_model.scorer import Scorer
 

@@ -8,7 +8,7 @@ length cuts the text into blocks; a stride of 1 gives every token all the contex
 import dataclasses
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from xmodels.tasks.language_model.scorer import Scorer
 

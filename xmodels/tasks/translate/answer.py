@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from keras import ops
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import PAD
