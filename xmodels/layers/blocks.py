@@ -3,10 +3,11 @@
 import keras
 
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.layer import Layer
 from xmodels.layers.rematerialization import is_wanted, recompute
 
 
-class Block(keras.layers.Layer):
+class Block(Layer):
     """What networks are stacked of. Inside `rematerialized()` it keeps nothing but its input for the gradient.
 
     Call arguments:

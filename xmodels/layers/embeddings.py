@@ -5,9 +5,10 @@ from keras import ops
 
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.layer import Layer
 
 
-class SumEmbedding(keras.layers.Layer):
+class SumEmbedding(Layer):
     """LayerNorm(token + segment + position), then dropout (Devlin et al., 2018, figure 2). No sqrt(D) scaling.
 
     D is `embedding_dim` of the configuration, by default the width of the network.
@@ -46,7 +47,7 @@ class SumEmbedding(keras.layers.Layer):
         return self.dropout(self.norm(x), training=training)
 
 
-class TokenPositionEmbedding(keras.layers.Layer):
+class TokenPositionEmbedding(Layer):
     """token + learned position, then dropout (Radford et al., 2018, equation 2). No norm, no sqrt(D) scaling.
 
     Call arguments:

@@ -6,9 +6,10 @@ from keras import ops
 from xmodels.layers.activations import activation
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.layer import Layer
 
 
-class FeedForward(keras.layers.Layer):
+class FeedForward(Layer):
     """(B, L, D) -> (B, L, F) -> activation -> (B, L, D). `dropout` is that of the inner layer; BERT has none."""
 
     def __init__(

@@ -5,9 +5,10 @@ from keras import ops
 
 from xmodels.layers.activations import activation
 from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.layer import Layer
 
 
-class MaskedLMHead(keras.layers.Layer):
+class MaskedLMHead(Layer):
     """Names the tokens at given positions: Dense, activation, LayerNorm, then the transposed token table plus a bias.
 
     The Dense layer gives rows of the width of the table.

@@ -8,18 +8,17 @@ import importlib
 import pkgutil
 from typing import ClassVar
 
-import keras
-
 from xmodels.layers import attention
 from xmodels.layers.attention.core import head_dim_of, merge_heads, split_heads
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.layer import Layer
 
 DEFAULT = "multi_head"
 
 
-class Mixer(keras.layers.Layer):
+class Mixer(Layer):
     """Projections to queries, keys and values of H heads, and `merge` behind them. What lies between is the mixer's own: `mix`.
 
     All have these weights, so that one can go on from the weights of another.

@@ -11,6 +11,7 @@ from xmodels.layers.blocks import PreNormBlock
 from xmodels.layers.decoder_blocks import PreNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.layer import Layer
 
 
 class SeparableConvolution(keras.layers.Layer):
@@ -48,7 +49,7 @@ class SeparableConvolution(keras.layers.Layer):
         return self.inside(around), past
 
 
-class ConvolutionTransition(keras.layers.Layer):
+class ConvolutionTransition(Layer):
     """Two separable convolutions, of widths 3 and 5, with an activation and dropout in between.
 
     Call arguments:

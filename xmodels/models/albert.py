@@ -12,6 +12,7 @@ from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.layer import Layer
 from xmodels.layers.mixers import mixer_for
 from xmodels.models.backbone import Backbone
 from xmodels.models.mixing import MixerConfig
@@ -116,7 +117,7 @@ class Albert(Backbone):
         return states
 
 
-class Group(keras.layers.Layer):
+class Group(Layer):
     """Blocks with weights of their own, applied one after another; arguments and result are those of a block."""
 
     def __init__(self, config: AlbertConfig, **kwargs):

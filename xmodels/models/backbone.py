@@ -120,6 +120,9 @@ class Backbone(keras.Model):
     def from_config(cls, config):
         return cls(cls.config_class.from_json(config["config"]))
 
+    def build(self, input_shape):
+        """Creates nothing: layers create their weights when they are first called (`xmodels.layers.layer`)."""
+
     def build_from_config(self, config):
         """Creates all weights before Keras loads them; the shapes that it kept do not matter."""
         self.initialize()

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.layer import Layer
 from xmodels.models.backbone import Backbone, ModelConfig
 
 
@@ -50,7 +51,7 @@ class LstmCell(keras.layers.Layer):
         return h, [h, c]
 
 
-class Lstm(keras.layers.Layer):
+class Lstm(Layer):
     """A layer over all steps. What the inputs add to the gates is one product for all of them, outside of the loop.
 
     Call arguments:

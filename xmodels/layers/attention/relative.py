@@ -6,9 +6,10 @@ from keras import ops
 from xmodels.layers.attention.core import HIDDEN, merge_heads, split_heads
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.initialization import Initialization
+from xmodels.layers.layer import Layer
 
 
-class RelativeAttention(keras.layers.Layer):
+class RelativeAttention(Layer):
     """Attention of N queries to K = M + N states: those of the memory and their own.
 
     The score of query i and key j, at the distance i + M - j, is ((q_i + u) k_j + (q_i + v) W_r r_distance) / sqrt(width of
