@@ -93,11 +93,16 @@ def test_system_learns_one_batch_by_heart(system_run):
     for name, rate in before.items():
         if name.endswith("accuracy"):
             assert rate < 0.9, f"{name} is {rate} before training"
-    train(learner, batch, 300)
-    # A memory changes what a network sees of the batch, so such a one is judged by its last steps.
-    after = learner.evaluate([batch]) if learner.passes["training"].carried is None else train(learner, batch, 5)
+    for _ in range(6):
+        after = train(learner, batch, 50)
+        # A memory changes what a network sees of the batch, so such a one is judged by these steps, not by an evaluation.
+        if learner.passes["training"].carried is None:
+            after = learner.evaluate([batch])
+        accuracies = {name: after[name] for name in after if name.endswith("accuracy")}
+        if after["loss"] < 0.3 * before["loss"] and min(accuracies.values(), default=1.0) > 0.9:
+            break
     assert after["loss"] < 0.3 * before["loss"]
-    assert all(after[name] > 0.8 for name in after if name.endswith("accuracy")), after
+    assert all(rate > 0.8 for rate in accuracies.values()), after
     outputs = learner.objective.forward(learner.backbone, batch)
     for name, guess in learner.objective.predictions(outputs, batch, learner.backbone).items():
         truth, weights = batch[name].numpy(), batch["label_weights"].numpy() if batch[name].ndim > 1 else None
