@@ -16,6 +16,8 @@ from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.progress import bar, reporting
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.letter_case import case_warning
 
 
 def checked_language(corpus: Corpus) -> Corpus:
@@ -49,6 +51,9 @@ def create_pretraining_data(options: Options) -> Manifest | None:
     passes = options.dupe_factor if options.dupe_factor is not None else 10 if options.masking == "static" else 1
     chosen = Settings.of({**vars(options), "dupe_factor": passes})
     chosen.check()
+    tokenizer = open_tokenizer(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
+    if warning := case_warning(tokenizer, chosen.vocab_file):
+        print(warning, file=sys.stderr)
     corpus = checked_language(chosen.open_corpus())
     with reporting("records") as report:
         if shared:
