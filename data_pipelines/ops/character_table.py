@@ -7,6 +7,8 @@ One thing is not: NFD also sorts the marks that follow a letter. Marks are strip
 where two marks that survive (some Indic, Glagolitic and musical signs, when lower-casing) stand in unsorted order.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -26,7 +28,7 @@ class CharacterTable(tf.Module):
 
     def __init__(self, backend):
         super().__init__()
-        page_of, pages, replacements = compact(backend)
+        page_of, pages, replacements = compact(_Cleaning(backend))
         self.page_of = tf.constant(page_of)  # (CODE_POINTS / PAGE,): row of `pages`
         self.pages = tf.constant(pages)  # (rows * PAGE,): row of `replacements`
         self.replacements = tf.constant(replacements)  # (replacements, R): code points, ITSELF or NOTHING
@@ -47,7 +49,22 @@ class CharacterTable(tf.Module):
         return tf.strings.split(tf.strings.unicode_encode(clean, "UTF-8"))
 
 
-def compact(backend) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class _Cleaning:
+    """Normalizer and pre-tokenizer of a backend; equal where these do the same."""
+
+    def __init__(self, backend):
+        self.normalizer, self.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+        self.states = self.normalizer.__getstate__(), self.pre_tokenizer.__getstate__()
+
+    def __eq__(self, other):
+        return self.states == other.states
+
+    def __hash__(self):
+        return hash(self.states)
+
+
+@functools.lru_cache(maxsize=8)  # it takes a second or more
+def compact(backend: _Cleaning) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A two-level table: `replacements[pages[page_of[code // PAGE], code % PAGE]]`."""
     rows, replacements = {}, {}
     page_of = [
