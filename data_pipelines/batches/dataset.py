@@ -18,6 +18,8 @@ from data_pipelines.ops.seeds import example_seeds, permutation
 from data_pipelines.records.source import RecordSource
 
 FOREVER = 1 << 40  # epochs
+# Ops use TensorFlow's own loops and conditions; to look for Python's took longer than all else before the first batch.
+WITHOUT_AUTOGRAPH = tf.autograph.experimental.do_not_convert
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,13 +46,14 @@ class Batches:
 
     def __post_init__(self):
         if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
-            object.__setattr__(self, "transform", tf.function(self.transform))
+            object.__setattr__(self, "transform", tf.function(self.transform, autograph=False))
 
     @property
     def continues(self) -> bool:
         """Whether the rows of a batch go on where those of the batch before ended."""
         return self.grouping is None and self.source.is_stream
 
+    @WITHOUT_AUTOGRAPH
     def training(
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
         cursor: tuple[int, int, int] | None = None,
@@ -137,6 +140,7 @@ class Batches:
         stream = rest(tf.constant(epoch, tf.int64), window).skip(skipped)
         return stream.concatenate(tf.data.Dataset.range(epoch + 1, FOREVER).flat_map(rest))
 
+    @WITHOUT_AUTOGRAPH
     def once(self, max_batches: int | None = None) -> tf.data.Dataset:
         """All examples once, in order and one in a row; the last batch is filled up with rows of zero weight.
 

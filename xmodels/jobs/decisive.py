@@ -28,7 +28,7 @@ class Evaluation:
 
     def __post_init__(self):
         self.score = part(self.task_name, "score")
-        self._predict = tf.function(self._outputs, reduce_retracing=True)
+        self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
 
     @property
     def decisive(self) -> str:

@@ -20,7 +20,8 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
     """
     objective, backbone = learner.objective, learner.backbone
     predict = tf.function(
-        lambda batch: objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone)
+        lambda batch: objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone),
+        autograph=False,
     )
     held: list[dict] = []
 

@@ -188,7 +188,7 @@ def compiled(answer: Callable) -> Callable:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        graph = tf.function(answer, reduce_retracing=True)
+        graph = tf.function(answer, reduce_retracing=True, autograph=False)
 
         def function(features):
             return graph({name: tf.constant(value) for name, value in features.items()})

@@ -97,7 +97,9 @@ class Server(serve.Server):
 
     def readme(self):
         """With the model's own answers as examples."""
-        found = {name: value.tolist() for name, value in ask(tf.function(self.answer), EXAMPLES).items()}
+        found = {
+            name: value.tolist() for name, value in ask(tf.function(self.answer, autograph=False), EXAMPLES).items()
+        }
         found["text"] = [text.decode() for text in found["text"]]
         columns = columns_of(EXAMPLES)
         instances, predictions = (

@@ -161,7 +161,9 @@ class Server(serve.Server):
 
     def readme(self):
         """With the model's own answers as examples."""
-        found = {name: value.tolist() for name, value in ask(tf.function(self.entities), EXAMPLES).items()}
+        found = {
+            name: value.tolist() for name, value in ask(tf.function(self.entities, autograph=False), EXAMPLES).items()
+        }
         found = {n: [[x.decode() if isinstance(x, bytes) else x for x in row] for row in v] for n, v in found.items()}
         rows = [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
         requests = serve.requests(
