@@ -306,7 +306,6 @@ def size_of(layer):
         (SIZES["base"], CHINESE, 102_267_648, 102_882_442),  # also BERT-wwm
         (SIZES["base"], MULTILINGUAL, 177_853_440, 178_566_653),
         (SIZES["large"], UNCASED, 335_141_888, 336_226_108),
-        (SIZES["large"], CASED, 333_579_264, 334_661_958),
         (SIZES["large"], CHINESE, 325_522_432, None),  # RoBERTa-wwm-ext-large
         (RBT3, CHINESE, 38_476_800, None),
         (RBTL3, CHINESE, 61_001_728, None),

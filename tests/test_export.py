@@ -29,6 +29,7 @@ GOLDEN = pathlib.Path(__file__).parent / "golden" / "tokenizers"
 LABELS = ("bad", "so so", "好")
 SERVING_OPS = ["text", "core"]
 NUM_TEXTS = [1, 2]
+CASES = [(1, "core"), (2, "core"), (2, "text")]  # each takes seconds; texts and ops do not know of each other
 MAX_SEQUENCE_LENGTH = 40  # some golden strings are longer
 
 
@@ -78,15 +79,14 @@ def expected(predictors):
 def exports(runs, tmp_path_factory):
     """Exports of copies of the runs; the copies are deleted."""
     found = {}
-    for num_texts, run in runs.items():
-        for serving_ops in SERVING_OPS:
-            path = tmp_path_factory.mktemp("exports")
-            copy = shutil.copytree(run, path / "run")
-            made = export(str(copy), str(path / "model"), serving_ops)
-            assert made.path == str(path / "model")
-            assert made.largest_difference < 1e-6
-            shutil.rmtree(copy)
-            found[num_texts, serving_ops] = path / "model"
+    for num_texts, serving_ops in CASES:
+        path = tmp_path_factory.mktemp("exports")
+        copy = shutil.copytree(runs[num_texts], path / "run")
+        made = export(str(copy), str(path / "model"), serving_ops)
+        assert made.path == str(path / "model")
+        assert made.largest_difference < 1e-6
+        shutil.rmtree(copy)
+        found[num_texts, serving_ops] = path / "model"
     return found
 
 
@@ -113,8 +113,7 @@ def assert_answers(labels, found, expected):
     assert list(labels) == [LABELS[row.argmax()] for row in expected]
 
 
-@pytest.mark.parametrize("serving_ops", SERVING_OPS)
-@pytest.mark.parametrize("num_texts", NUM_TEXTS)
+@pytest.mark.parametrize(("num_texts", "serving_ops"), CASES)
 def test_an_export_answers_every_golden_string_as_the_run_does(models, expected, num_texts, serving_ops):
     model = models[num_texts, serving_ops]
     answer = ask(model, golden_rows(num_texts))
@@ -126,8 +125,7 @@ def test_an_export_answers_every_golden_string_as_the_run_does(models, expected,
     np.testing.assert_allclose(alone, expected[num_texts][some], atol=1e-6)
 
 
-@pytest.mark.parametrize("serving_ops", SERVING_OPS)
-@pytest.mark.parametrize("num_texts", NUM_TEXTS)
+@pytest.mark.parametrize(("num_texts", "serving_ops"), CASES)
 def test_an_empty_batch_has_no_answers_and_an_empty_string_has_one(predictors, models, num_texts, serving_ops):
     model = models[num_texts, serving_ops]
     nothing = {name: tf.constant([], tf.string) for name in INPUTS[:num_texts]}
@@ -158,40 +156,24 @@ def test_an_export_holds_a_network_and_no_training_state(exports):
 ELSEWHERE = """
 import json, sys
 import tensorflow as tf
-for module in sys.argv[1:]:
-    __import__(module)
-answers = []
-for path, columns in json.load(sys.stdin):
-    model = tf.saved_model.load(path)
-    answer = model.signatures["serving_default"](**{name: tf.constant(column) for name, column in columns.items()})
-    labels = [label.decode() for label in answer["label"].numpy()]
-    answers.append([labels, answer["probabilities"].numpy().tolist()])
-assert not ({"xmodels", "data_pipelines", "tensorflow_text"} - set(sys.argv[1:])) & set(sys.modules)
-print(json.dumps(answers))
-"""
-
-
-def run_elsewhere(program, tmp_path, stdin, *arguments):
-    """Runs Python in an empty folder, where this project cannot be imported; returns what it prints as JSON."""
-    command = [sys.executable, "-I", "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@pytest.mark.parametrize(("serving_ops", "modules"), [("core", []), ("text", ["tensorflow_text"])])
-def test_an_export_needs_tensorflow_only(exports, expected, tmp_path, serving_ops, modules):
-    questions = [(f"{exports[n, serving_ops]}/1", columns_of(golden_rows(n))) for n in NUM_TEXTS]
-    answers = run_elsewhere(ELSEWHERE, tmp_path, json.dumps(questions), *modules)
-    for num_texts, answer in zip(NUM_TEXTS, answers, strict=True):
-        assert_answers(*answer, expected[num_texts])
-
-
-UNKNOWN_OPS = """
-import json, sys
-import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
-print(json.dumps([name for name in json.load(sys.stdin) if op_def_registry.get(name) is None]))
+
+def ask(questions):
+    answers = []
+    for path, columns in questions:
+        model = tf.saved_model.load(path)
+        answer = model.signatures["serving_default"](**{name: tf.constant(column) for name, column in columns.items()})
+        labels = [label.decode() for label in answer["label"].numpy()]
+        answers.append([labels, answer["probabilities"].numpy().tolist()])
+    return answers
+
+given = json.load(sys.stdin)
+found = {"unknown": [name for name in given["ops"] if op_def_registry.get(name) is None], "core": ask(given["core"])}
+assert not {"xmodels", "data_pipelines", "tensorflow_text"} & set(sys.modules)
+import tensorflow_text
+found["text"] = ask(given["text"])
+assert not {"xmodels", "data_pipelines"} & set(sys.modules)
+print(json.dumps(found))
 """
 
 
@@ -203,10 +185,29 @@ def ops_of(path):
     return sorted({node.op for node in nodes} - functions)
 
 
-def test_only_the_text_variant_has_ops_that_tensorflow_lacks(exports, tmp_path):
+@pytest.fixture(scope="module")
+def elsewhere(exports, tmp_path_factory):
+    """What a process says that starts in an empty folder, where this project cannot be imported."""
+    given = {"ops": ops_of(exports[2, "core"]) + ops_of(exports[2, "text"])}
+    for (num_texts, serving_ops), path in exports.items():
+        given.setdefault(serving_ops, []).append((f"{path}/1", columns_of(golden_rows(num_texts))))
+    command, folder = [sys.executable, "-I", "-c", ELSEWHERE], tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("serving_ops", SERVING_OPS)
+def test_an_export_needs_tensorflow_only(elsewhere, exports, expected, serving_ops):
+    cases = [num_texts for num_texts, ops in exports if ops == serving_ops]
+    for num_texts, answer in zip(cases, elsewhere[serving_ops], strict=True):
+        assert_answers(*answer, expected[num_texts])
+
+
+def test_only_the_text_variant_has_ops_that_tensorflow_lacks(elsewhere, exports):
     core, text = (ops_of(exports[2, serving_ops]) for serving_ops in ("core", "text"))
     assert {"LookupTableFindV2", "Softmax"} <= set(core)  # the list does reach into functions
-    unknown = run_elsewhere(UNKNOWN_OPS, tmp_path, json.dumps(core + text))
+    unknown = elsewhere["unknown"]
     assert unknown
     assert set(unknown) <= set(text) - set(core)
     assert all(op_def_registry.get(name) for name in unknown)  # here tensorflow_text is there
