@@ -411,19 +411,19 @@ def test_made_up_stories_follow_from_what_is_told_and_come_again():
     asked = moved_things.stories(60, seed=3)
     assert asked == moved_things.stories(60, seed=3) != moved_things.stories(60, seed=4)
     for each in asked:
-        room, holder, rooms = {}, {}, {}
+        capacity, holder, rooms = {}, {}, {}
         for words in (sentence.rstrip(".").removesuffix(" there").split() for sentence in each.sentences):
             who, last = words[0], words[-1]
             if last in moved_things.ROOMS:
-                room[who] = last
+                capacity[who] = last
             elif words[1] in ("got", "grabbed", "picked", "took"):
                 assert last not in holder
                 holder[last] = who
             else:
                 assert holder.pop(last) == who
             for thing, person in holder.items():
-                if person in room and rooms.setdefault(thing, ["nowhere"])[-1] != room[person]:
-                    rooms[thing].append(room[person])
+                if person in capacity and rooms.setdefault(thing, ["nowhere"])[-1] != capacity[person]:
+                    rooms[thing].append(capacity[person])
         *_, thing, _, _, place = each.question.rstrip("?").split()
         before = len(rooms[thing]) - 1 - rooms[thing][::-1].index(place)
         assert each.answer == rooms[thing][before - 1], each

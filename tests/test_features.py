@@ -21,7 +21,7 @@ OPS = sorted(
     path for path in (ROOT / "data_pipelines/ops").glob("*.py") if not path.stem.startswith(("serving", "character"))
 )
 NETWORKS = sorted(
-    path for room in ("models", "objectives", "tasks") for path in (ROOT / "xmodels" / room).rglob("*.py")
+    path for capacity in ("models", "objectives", "tasks") for path in (ROOT / "xmodels" / capacity).rglob("*.py")
 )
 HOLDERS = {"batch", "features", "sequences", "packed", "renamed", "parsed"}  # variables that hold features
 

@@ -132,15 +132,15 @@ def test_pairs_are_cut_at_the_longer_text_and_the_share_is_said(make):
 
 
 def test_shorten_takes_from_the_longer_text_one_piece_at_a_time():
-    def one_at_a_time(a, b, room):
-        while a + b > room:
+    def one_at_a_time(a, b, capacity):
+        while a + b > capacity:
             a, b = (a - 1, b) if a > b else (a, b - 1)
         return a, b
 
     for a in range(14):
         for b in range(14):
-            for room in range(12):
-                assert shorten(a, b, room) == one_at_a_time(a, b, room)
+            for capacity in range(12):
+                assert shorten(a, b, capacity) == one_at_a_time(a, b, capacity)
 
 
 def test_scores_are_floats(make):
@@ -275,13 +275,13 @@ def test_bad_tags_are_named(make, text, message):
 # Answers in a text
 
 
-@pytest.mark.parametrize(("room", "stride"), [(1, 1), (4, 1), (4, 2), (4, 4), (7, 3), (50, 20)])
-def test_windows_cover_every_token_and_each_token_has_most_context_once(room, stride):
+@pytest.mark.parametrize(("capacity", "stride"), [(1, 1), (4, 1), (4, 2), (4, 4), (7, 3), (50, 20)])
+def test_windows_cover_every_token_and_each_token_has_most_context_once(capacity, stride):
     for length in range(1, 60):
-        places = windows(length, room, stride)
+        places = windows(length, capacity, stride)
         covered = np.zeros(length, int)
         for start, size in places:
-            assert 0 < size <= room and start + size <= length
+            assert 0 < size <= capacity and start + size <= length
             covered[start : start + size] += 1
         assert covered.min() >= 1
         assert all(b[0] - a[0] == stride for a, b in zip(places, places[1:], strict=False))

@@ -235,9 +235,9 @@ def test_pack_shortens_the_longer_text_and_the_second_of_equals():
 def test_kept_lengths_in_closed_form_equal_those_of_pack():
     vocabulary = read_vocabulary("uncased")
     pairs = [(first, second) for first in range(13) for second in range(13)]
-    for room in range(14):
-        kept = kept_lengths(list(tf.unstack(tf.constant(pairs), axis=1)), room)
-        segments = [pack([9] * first, [9] * second, vocabulary, room + 3)[1] for first, second in pairs]
+    for capacity in range(14):
+        kept = kept_lengths(list(tf.unstack(tf.constant(pairs), axis=1)), capacity)
+        segments = [pack([9] * first, [9] * second, vocabulary, capacity + 3)[1] for first, second in pairs]
         assert kept[0].numpy().tolist() == [row.count(0) - 2 for row in segments]
         assert kept[1].numpy().tolist() == [row.count(1) - 1 for row in segments]
 

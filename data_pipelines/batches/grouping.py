@@ -128,15 +128,15 @@ def pack(lengths: np.ndarray, row_length: int, most: int) -> np.ndarray:
         length = int(lengths[place])
         fitting = rooms >> length
         if fitting:
-            room = length + (fitting & -fitting).bit_length() - 1
-            row = open_rows[room].pop()
-            if not open_rows[room]:
-                rooms &= ~(1 << room)
+            capacity = length + (fitting & -fitting).bit_length() - 1
+            row = open_rows[capacity].pop()
+            if not open_rows[capacity]:
+                rooms &= ~(1 << capacity)
         else:
-            room, row = row_length, len(rows)
+            capacity, row = row_length, len(rows)
             rows.append([])
         rows[row].append(place)
-        left = room - length
+        left = capacity - length
         if left and len(rows[row]) < most:
             open_rows[left].append(row)
             rooms |= 1 << left

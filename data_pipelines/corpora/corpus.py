@@ -47,7 +47,7 @@ class Share:
 
     Attributes:
         begin: where the first of `paths` begins in the source.
-        room: size of a part; files below it that cannot be cut belong to one part as a whole.
+        capacity: size of a part; files below it that cannot be cut belong to one part as a whole.
     """
 
     paths: list[str]
@@ -57,7 +57,7 @@ class Share:
     begin: int
     low: int
     high: int
-    room: int
+    capacity: int
 
     def pieces(self) -> Iterator[Piece]:
         begin = self.begin
@@ -65,7 +65,7 @@ class Share:
             kind = format_of(path, self.format)
             start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
             target = self.targets[index] if self.targets else None
-            if size <= self.room and not can_cut(path, kind, target):
+            if size <= self.capacity and not can_cut(path, kind, target):
                 here = self.low <= begin + size // 2 < self.high
                 start, end = (0, size) if here else (0, 0)
             if start < end:
@@ -97,8 +97,8 @@ class Source:
         last = bisect.bisect_left(self.offsets, high)
         targets = self.targets[first:last] if self.targets else None
         begin = self.offsets[first]
-        room = total // num_parts
-        return Share(self.paths[first:last], targets, self.sizes[first:last], self.format, begin, low, high, room)
+        capacity = total // num_parts
+        return Share(self.paths[first:last], targets, self.sizes[first:last], self.format, begin, low, high, capacity)
 
 
 @dataclasses.dataclass(frozen=True)

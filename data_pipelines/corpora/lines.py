@@ -66,11 +66,11 @@ class _Cursor:
         self.peeked: tuple[bytes, int] | None = None
         self.waiting: list[bytes] = []  # lines that `block` gave and that were put back, the next one last
 
-    def block(self, room: int) -> bytes:
-        """Some of the next lines: those that begin within `room` bytes, as long as they are few. Does not move."""
-        if self.peeked or self.waiting or room <= 0:
+    def block(self, capacity: int) -> bytes:
+        """Some of the next lines: those that begin within `capacity` bytes, as long as they are few. Does not move."""
+        if self.peeked or self.waiting or capacity <= 0:
             return b""
-        data = self.stream.read(min(room, _BLOCK))
+        data = self.stream.read(min(capacity, _BLOCK))
         return data if data.endswith(b"\n") else data + self.stream.readline(self.longest + 1)
 
     def put_back(self, data: bytes) -> None:

@@ -63,15 +63,15 @@ class AnswerSpan(Task):
 
     def check(self):
         settings = self.settings
-        room = max_text_tokens(2, settings.max_seq_length) - settings.max_query_length
-        if room < 1:
+        capacity = max_text_tokens(2, settings.max_seq_length) - settings.max_query_length
+        if capacity < 1:
             raise UsageError(
                 f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
                 f"{settings.max_seq_length}. Raise the one or lower the other."
             )
-        if settings.doc_stride > room:
+        if settings.doc_stride > capacity:
             raise UsageError(
-                f"--doc_stride={settings.doc_stride}: windows of {room} tokens (--max_seq_length less the question and 3) "
+                f"--doc_stride={settings.doc_stride}: windows of {capacity} tokens (--max_seq_length less the question and 3) "
                 "would lie apart, and answers between them be lost. Lower it; half a window is usual."
             )
 
@@ -137,8 +137,8 @@ class AnswerSpan(Task):
                 counts["answers_without_tokens"] += 1
             elif (spans[found[0], 0], spans[found[1], 1]) != (first, end):
                 counts["answers_inside_tokens"] += 1
-        room = max_text_tokens(2, self.settings.max_seq_length) - len(question)
-        places = windows(len(spans), room, self.settings.doc_stride)
+        capacity = max_text_tokens(2, self.settings.max_seq_length) - len(question)
+        places = windows(len(spans), capacity, self.settings.doc_stride)
         seen = False
         for (start, length), most in zip(places, most_context(places, len(spans)), strict=True):
             holds = found is not None and start <= found[0] and found[1] < start + length

@@ -107,13 +107,13 @@ class Tag(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = max_text_tokens(1, self.settings.max_seq_length)
+        capacity = max_text_tokens(1, self.settings.max_seq_length)
         ids_of = {name: i for i, name in enumerate(self.labels)}
         joined = [join_words(value["words"]) for value in values]
         for index, value, (_, starts), pieces in zip(
             indices, values, joined, tokenizer.encode_batch([text for text, _ in joined]), strict=True
         ):
-            is_cut = len(pieces.ids) > room
+            is_cut = len(pieces.ids) > capacity
             counts["cut"] += is_cut
             if is_cut and self.leaves_out_long:
                 counts["left_out_long"] += 1
@@ -122,10 +122,10 @@ class Tag(Task):
             counts["words"] += len(starts)
             counts["changed_tags"] += value["changed"]
             counts["words_without_piece"] += len(starts) - int(opens.sum())
-            counts["cut_words"] += int(opens[room:].sum())
-            counts["cut_tokens"] += max(0, len(words) - room)
+            counts["cut_words"] += int(opens[capacity:].sum())
+            counts["cut_tokens"] += max(0, len(words) - capacity)
             tags = np.array([ids_of[tag] for tag in value["tags"]])
-            ids, words, opens = pieces.ids[:room], words[:room], opens[:room]
+            ids, words, opens = pieces.ids[:capacity], words[:capacity], opens[:capacity]
             count_tokens(ids, tokenizer, counts)
             counts["example_tokens"] += len(ids) + 2
             yield {

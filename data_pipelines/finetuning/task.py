@@ -101,10 +101,10 @@ class Task:
         return (self.settings.on_long_text or self.long_text) == "drop"
 
 
-def cut(first: Pieces, second: Pieces | None, room: int, counts: Counter) -> tuple[list[int], list[int], bool]:
-    """The ids of one or two texts, shortened to `room` pieces in all, and whether anything was cut."""
+def cut(first: Pieces, second: Pieces | None, capacity: int, counts: Counter) -> tuple[list[int], list[int], bool]:
+    """The ids of one or two texts, shortened to `capacity` pieces in all, and whether anything was cut."""
     a, b = first.ids, [] if second is None else second.ids
-    keep = shorten(len(a), len(b), room)
+    keep = shorten(len(a), len(b), capacity)
     is_cut = keep != (len(a), len(b))
     counts["cut"] += is_cut
     counts["cut_tokens"] += len(a) + len(b) - sum(keep)

@@ -60,10 +60,10 @@ class Classify(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = max_text_tokens(size, self.settings.max_seq_length)
+        capacity = max_text_tokens(size, self.settings.max_seq_length)
         columns = [tokenizer.encode_batch(column) for column in zip(*(v["texts"] for v in values), strict=True)]
         for index, value, *pieces in zip(indices, values, *columns, strict=True):
-            first, second, is_cut = cut(pieces[0], pieces[1] if size > 1 else None, room, counts)
+            first, second, is_cut = cut(pieces[0], pieces[1] if size > 1 else None, capacity, counts)
             if is_cut and self.leaves_out_long:
                 counts["left_out_long"] += 1
                 continue

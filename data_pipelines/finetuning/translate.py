@@ -29,15 +29,15 @@ class Translate(Task):
         }
 
     def encode(self, indices, values, tokenizer, size, counts):
-        room = max_text_tokens(1, self.settings.max_seq_length)
+        capacity = max_text_tokens(1, self.settings.max_seq_length)
         sources, targets = (tokenizer.encode_batch([value[name] for value in values]) for name in ("source", "target"))
         for index, source, target in zip(indices, sources, targets, strict=True):
             longest = max(len(source.ids), len(target.ids))
-            counts["cut"] += longest > room
-            if longest > room and self.leaves_out_long:
+            counts["cut"] += longest > capacity
+            if longest > capacity and self.leaves_out_long:
                 counts["left_out_long"] += 1
                 continue
-            ids, target_ids = source.ids[:room], target.ids[:room]
+            ids, target_ids = source.ids[:capacity], target.ids[:capacity]
             counts["cut_tokens"] += len(source.ids) + len(target.ids) - len(ids) - len(target_ids)
             count_tokens(ids + target_ids, tokenizer, counts)
             counts["example_tokens"] += len(ids) + len(target_ids) + 4

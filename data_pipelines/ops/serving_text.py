@@ -77,9 +77,9 @@ class GraphTokenizer(tf.Module):
 
     def framed(self, texts: list[tf.RaggedTensor], max_sequence_length: int) -> dict:
         """As `features`, of texts that are ids already, int32 (B, None) each."""
-        room = max_text_tokens(len(texts), max_sequence_length, self.frame)
-        ids = [text[:, :room] for text in texts]
-        lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], room)
+        capacity = max_text_tokens(len(texts), max_sequence_length, self.frame)
+        ids = [text[:, :capacity] for text in texts]
+        lengths = kept_lengths([tf.cast(x.row_lengths(), tf.int32) for x in ids], capacity)
         ids = [tf.RaggedTensor.from_tensor(x.to_tensor(), lengths=kept) for x, kept in zip(ids, lengths, strict=True)]
         parts, segments = [], []
         for part in self.frame.of_texts(len(texts)):
@@ -99,14 +99,14 @@ class GraphTokenizer(tf.Module):
         return {name: tf.gather(value, turned, batch_dims=1) for name, value in features.items()}
 
 
-def kept_lengths(lengths: list[tf.Tensor], room: int) -> list[tf.Tensor]:
+def kept_lengths(lengths: list[tf.Tensor], capacity: int) -> list[tf.Tensor]:
     """What each text keeps, int32 (B,), when the longer one, or else the second, is shortened piece by piece."""
     if len(lengths) == 1:
-        return [tf.minimum(lengths[0], room)]
+        return [tf.minimum(lengths[0], capacity)]
     first, second = lengths
     # A text that fits in its half is kept; the other gets the rest. The odd piece goes to the first.
-    kept_first = tf.minimum(first, tf.maximum(room - second, room - room // 2))
-    return [kept_first, tf.minimum(second, room - kept_first)]
+    kept_first = tf.minimum(first, tf.maximum(capacity - second, capacity - capacity // 2))
+    return [kept_first, tf.minimum(second, capacity - kept_first)]
 
 
 class TextWordPieces(tf.Module):

@@ -98,7 +98,7 @@ class RecordSource:
 
     def in_order(self) -> tf.data.Dataset:
         """(index, serialized example) of all records, as they stand."""
-        every = tf.range(len(self._chunks()[0]), dtype=tf.int64)
+        every = tf.range(sum(map(len, self.offsets)), dtype=tf.int64)
         return tf.data.Dataset.from_tensor_slices(self._places(every)).flat_map(_read_chunk)
 
     @property

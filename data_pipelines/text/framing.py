@@ -30,8 +30,8 @@ def pack(
         token_ids, and segment_ids, for `BERT` 0 for `[CLS] A [SEP]`, 1 for `B [SEP]`.
     """
     num_texts = 2 if second is not None else 1
-    room = max_text_tokens(num_texts, max_sequence_length, frame)
-    lengths = shorten(len(first), len(second or []), room)
+    capacity = max_text_tokens(num_texts, max_sequence_length, frame)
+    lengths = shorten(len(first), len(second or []), capacity)
     kept = [text[:length] for text, length in zip((first, second or []), lengths, strict=True)]
     token_ids, segment_ids = [], []
     for part in frame.of_texts(num_texts):
@@ -50,16 +50,16 @@ def _check_once(token: str, identity: int, packed: list[tuple[list[int], list[in
             )
 
 
-def shorten(first: int, second: int, room: int) -> tuple[int, int]:
+def shorten(first: int, second: int, capacity: int) -> tuple[int, int]:
     """The lengths of two texts after pieces went from the longer, and from the second where both are equally long."""
-    if first + second <= room:
+    if first + second <= capacity:
         return first, second
-    half = room // 2
+    half = capacity // 2
     if second <= half:
-        return room - second, second
-    if first <= room - half:
-        return first, room - first
-    return room - half, half
+        return capacity - second, second
+    if first <= capacity - half:
+        return first, capacity - first
+    return capacity - half, half
 
 
 def max_text_tokens(num_texts: int, max_sequence_length: int, frame: Frame = BERT) -> int:

@@ -87,8 +87,8 @@ def train_bpe(
 
 def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progress) -> tuple[list[str], Merges]:
     normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
-    room = vocabulary_size - len(scheme.special)
-    if room < 50:
+    capacity = vocabulary_size - len(scheme.special)
+    if capacity < 50:
         raise UsageError(f"--vocab_size={vocabulary_size}: too small; choose at least {50 + len(scheme.special)}.")
     counts: collections.Counter = collections.Counter()
     for text in texts_of(corpus, progress):
@@ -99,7 +99,7 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
     while True:
         alphabet = _alphabet(scheme, corpus, normalizer, kept, progress)
         unused = set() if scheme.needs_bare else {c for c in alphabet if len(c) == 1 and stands_alone(c)}
-        excess = len(alphabet) - len(unused) - room
+        excess = len(alphabet) - len(unused) - capacity
         if excess <= 0:
             break
         # Marked forms (`##a`, `a</w>`) take places too; leave out the rarest characters until all fit.

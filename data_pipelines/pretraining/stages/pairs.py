@@ -102,11 +102,11 @@ def chunks_of(
         lone_sentences: what becomes of a chunk of one sentence, which has no second segment: "random" as above, in
             both originals; "skip" leaves it out.
     """
-    room = max_sequence_length - 3
+    capacity = max_sequence_length - 3
     lanes = np.arange(len(documents))
-    targets = np.full(len(documents), room)
+    targets = np.full(len(documents), capacity)
     short = np.flatnonzero(draws.chance(lanes, short_rate))
-    targets[short] = draws.between(short, 2, room)
+    targets[short] = draws.between(short, 2, capacity)
     opened, last = sentences.first[documents], sentences.last[documents]
     while len(lanes):
         stop = sentences.reach(opened, targets, last)
@@ -147,14 +147,14 @@ def _random_segments(sentences: Sentences, documents, wanted, lanes, draws: Draw
     return sentences.bounds[np.stack([start, sentences.reach(start, wanted, last)], axis=1)]
 
 
-def _truncate(spans: np.ndarray, room: int, lanes: np.ndarray, draws: Draws) -> np.ndarray:
+def _truncate(spans: np.ndarray, capacity: int, lanes: np.ndarray, draws: Draws) -> np.ndarray:
     """Drops tokens of the longer segment, from the front or the back with equal chance, until both fit.
 
     A coin a token, as in the original: the longer segment's until both are equally long, then the second's and the
     first's in turn.
     """
     lengths = spans[..., 1] - spans[..., 0]
-    excess = np.maximum(lengths.sum(axis=1) - room, 0)
+    excess = np.maximum(lengths.sum(axis=1) - capacity, 0)
     from_longer = np.minimum(excess, np.abs(lengths[:, 0] - lengths[:, 1]))
     drop, front = np.zeros_like(lengths), np.zeros_like(lengths)
     rows = np.flatnonzero(from_longer)

@@ -18,11 +18,11 @@ def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: i
 
     The end of a document gives a shorter example. A sentence that is too long for any example is cut.
     """
-    room = max_sequence_length - 2
+    capacity = max_sequence_length - 2
 
     def stage(documents):
         for block in blocks(documents, block_tokens):
-            runs = [run for bounds in block.documents for run in num_passes * list(_gather(bounds, room))]
+            runs = [run for bounds in block.documents for run in num_passes * list(_gather(bounds, capacity))]
             yield Examples.of(block.marked, runs, {}, 1)
 
     return stage
@@ -36,7 +36,7 @@ def full_sentences(
     Args:
         separator: the marked piece `[SEP]`. It is neither hidden nor drawn, and no example begins or ends with it.
     """
-    room = max_sequence_length - 2
+    capacity = max_sequence_length - 2
 
     def parted(documents: Iterator[Tokens]) -> Iterator[Tokens]:
         for document in documents:
@@ -47,25 +47,25 @@ def full_sentences(
         for block in blocks(parted(documents), block_tokens):
             runs: list[tuple[int, int]] = []
             for bounds in block.documents:
-                for begin, end in _gather(bounds, room, runs.pop() if runs else None):
+                for begin, end in _gather(bounds, capacity, runs.pop() if runs else None):
                     runs.append((begin, end))
             yield Examples.of(block.marked, runs, {}, 1)
 
     return stage
 
 
-def _gather(bounds: list[int], room: int, open_run: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
-    """Runs of whole sentences of at most `room` pieces; the first goes on with `open_run`, if they fit together."""
+def _gather(bounds: list[int], capacity: int, open_run: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
+    """Runs of whole sentences of at most `capacity` pieces; the first goes on with `open_run`, if they fit together."""
     begin, end = open_run or (bounds[0], bounds[0])
     for start, stop in zip(bounds, bounds[1:], strict=False):
-        if stop - begin <= room:
+        if stop - begin <= capacity:
             end = stop
             continue
         if begin < end:
             yield begin, end
-        while stop - start > room:  # too long for any example
-            yield start, start + room
-            start += room
+        while stop - start > capacity:  # too long for any example
+            yield start, start + capacity
+            start += capacity
         begin, end = start, stop
     if begin < end:
         yield begin, end

@@ -55,14 +55,14 @@ def stream_bidirectional(
         reuse_length: pieces of the run, half of the length in the paper.
         end: the marked piece that follows every document.
     """
-    room = max_sequence_length - reuse_length - 3
+    capacity = max_sequence_length - reuse_length - 3
 
     def stage(documents):
         for block in blocks(_closed(documents, end), block_tokens):
             found, labels = [], []
             sentences = np.unique(list(itertools.chain.from_iterable(block.documents)))
             for start in range(0, len(block.marked) - reuse_length, reuse_length):
-                pair = _two_segments(start + reuse_length, sentences, room, rng)
+                pair = _two_segments(start + reuse_length, sentences, capacity, rng)
                 if pair is None:
                     break  # too little is left of the block
                 first, second, follows = pair
@@ -73,23 +73,23 @@ def stream_bidirectional(
     return stage
 
 
-def _two_segments(begin: int, sentences: np.ndarray, room: int, rng: random.Random):
-    """Runs A and B of together exactly `room` pieces, and whether B follows A; None where the text ends before."""
+def _two_segments(begin: int, sentences: np.ndarray, capacity: int, rng: random.Random):
+    """Runs A and B of together exactly `capacity` pieces, and whether B follows A; None where the text ends before."""
     last = int(sentences[-1])
-    if begin + room >= last:
+    if begin + capacity >= last:
         return None
-    until = int(sentences[np.searchsorted(sentences, begin + room)])  # the end of the sentence that fills the room
-    cuts = sentences[(sentences > begin) & (sentences < begin + room)].tolist()
+    until = int(sentences[np.searchsorted(sentences, begin + capacity)])  # the end of the sentence that fills the room
+    cuts = sentences[(sentences > begin) & (sentences < begin + capacity)].tolist()
     follows = bool(cuts) and rng.random() >= 0.5
     cut = rng.choice(cuts) if cuts else until
     if follows:
         start, end = cut, until
     else:
-        size = max(1, room - (cut - begin))
+        size = max(1, capacity - (cut - begin))
         drawn = rng.randint(0, last - 1 - size)
         start = int(sentences[np.searchsorted(sentences, drawn, "right") - 1])  # back to the start of a sentence,
         end = int(sentences[np.searchsorted(sentences, drawn + size)])  # and on to the end of one
-    excess = (cut - begin) + (end - start) - room
+    excess = (cut - begin) + (end - start) - capacity
     first, second = cut - begin, end - start
     while excess > 0:  # the longer side loses its last piece
         if first > second:

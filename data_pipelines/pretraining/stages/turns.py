@@ -49,9 +49,9 @@ def _other_dialogue(dialogues: list[list[int]], index: int, rng: random.Random) 
     return dialogues[other]
 
 
-def _fitted(turns: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
+def _fitted(turns: list[tuple[int, int]], capacity: int) -> list[tuple[int, int]]:
     sizes = [end - begin for begin, end in turns]
-    while sum(sizes) > room:
+    while sum(sizes) > capacity:
         longest = sizes.index(max(sizes))
         sizes[longest] -= 1
     fitted = [(begin, begin + size) for (begin, _), size in zip(turns, sizes, strict=True)]

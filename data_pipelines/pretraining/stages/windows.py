@@ -3,11 +3,11 @@
 import numpy as np
 
 
-def windows(num_tokens: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """(first token, number of tokens) of windows of at most `room` tokens that begin `stride` apart and cover all."""
+def windows(num_tokens: int, capacity: int, stride: int) -> list[tuple[int, int]]:
+    """(first token, number of tokens) of windows of at most `capacity` tokens that begin `stride` apart and cover all."""
     made, start = [], 0
     while True:
-        length = min(num_tokens - start, room)
+        length = min(num_tokens - start, capacity)
         made.append((start, length))
         if start + length >= num_tokens:
             return made

@@ -63,8 +63,8 @@ def pack_choices(
     count = max(len(asked.choices) for asked in questions)
     triples = [parts for asked in questions for parts in parts_of(asked)]
     columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*triples, strict=True)]
-    room = max_text_tokens(2, max_sequence_length, reading.frame)
-    pairs = [joined(*ids, room, reading.asks_first) for ids in zip(*columns, strict=True)]
+    capacity = max_text_tokens(2, max_sequence_length, reading.frame)
+    pairs = [joined(*ids, capacity, reading.asks_first) for ids in zip(*columns, strict=True)]
     flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
     weights = np.array([[place < len(asked.choices) for place in range(count)] for asked in questions], np.float32)
     arrays = {name: spread(values, weights > 0) for name, values in flat.items()}
@@ -82,9 +82,9 @@ def parts_of(asked: ChoiceQuestion):
         yield asked.context, after + question, gap(question, choice) + choice
 
 
-def joined(context: list[int], question: list[int], choice: list[int], room: int, asks_first: bool):
+def joined(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
     """The two texts of a sequence; the context gives way to question and choice."""
-    context = context[: max(0, room - len(question) - len(choice))]
+    context = context[: max(0, capacity - len(question) - len(choice))]
     return (context + question, choice) if asks_first else (context, question + choice)
 
 

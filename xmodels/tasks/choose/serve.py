@@ -41,8 +41,8 @@ class Server(serve.Server):
         before = tf.where(context == "", "", self.between(context, question))
         parts = context, before + question, self.between(question, choice) + choice
         context, question, choice = (self.tokenizer.tokenize(part) for part in parts)  # ids (N, None)
-        room = max_text_tokens(2, self.max_sequence_length, self.reading.frame)
-        kept = tf.cast(tf.maximum(room - question.row_lengths() - choice.row_lengths(), 0), tf.int64)
+        capacity = max_text_tokens(2, self.max_sequence_length, self.reading.frame)
+        kept = tf.cast(tf.maximum(capacity - question.row_lengths() - choice.row_lengths(), 0), tf.int64)
         kept = tf.minimum(kept, context.row_lengths())
         context = tf.RaggedTensor.from_tensor(context.to_tensor(), lengths=kept)
         if self.reading.asks_first:

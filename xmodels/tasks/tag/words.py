@@ -69,13 +69,15 @@ def pack_words(
     Returns:
         token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32, all (N, L).
     """
-    room, offset = max_text_tokens(1, max_sequence_length, frame), text_offset(frame)
-    packed = pack_ids([list(ids[:room]) for ids, _, _ in rows], None, tokenizer.vocabulary, max_sequence_length, frame)
+    capacity, offset = max_text_tokens(1, max_sequence_length, frame), text_offset(frame)
+    packed = pack_ids(
+        [list(ids[:capacity]) for ids, _, _ in rows], None, tokenizer.vocabulary, max_sequence_length, frame
+    )
     shape = packed["token_ids"].shape
     word_ids, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     for row, (_, words, opens) in enumerate(rows):
-        place = slice(offset, offset + len(words[:room]))
-        word_ids[row, place], weights[row, place] = words[:room], opens[:room]
+        place = slice(offset, offset + len(words[:capacity]))
+        word_ids[row, place], weights[row, place] = words[:capacity], opens[:capacity]
     return {**packed, "word_ids": word_ids, "label_weights": weights}
 
 

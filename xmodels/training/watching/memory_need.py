@@ -99,8 +99,12 @@ def check_memory(num_parameters: int, activations: int, free: int | None, on_gpu
     summary = f"about {need / 1e9:.1f} GB {where} ({num_parameters / 1e6:.1f} million weights, activations {activations / 1e9:.1f} GB)"
     if free is None or need <= free + taken:
         return summary
-    room = f"{(free + taken) / 1e9:.1f} GB are free"
+    available = f"{(free + taken) / 1e9:.1f} GB are free"
     if lasting > free + taken:
-        raise DeviceError(f"A step needs {summary}, but {room}. Take a smaller --size, or a machine with more memory.")
-    print_status(f"Warning: a step needs {summary}, but {room}. Take a smaller --train_batch_size or shorter examples.")
+        raise DeviceError(
+            f"A step needs {summary}, but {available}. Take a smaller --size, or a machine with more memory."
+        )
+    print_status(
+        f"Warning: a step needs {summary}, but {available}. Take a smaller --train_batch_size or shorter examples."
+    )
     return summary
