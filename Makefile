@@ -50,7 +50,7 @@ test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter and the TPU compiler too
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m extra
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
-ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_cluster.py tests/test_strategies.py \
+ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_training_killed.py tests/test_cluster.py tests/test_strategies.py \
   tests/test_optimizers.py tests/test_grouping.py
 $(VENV)-tf220/.installed: setup.py
 	$(PYTHON) -m venv $(VENV)-tf220

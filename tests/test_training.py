@@ -4,12 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
-import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import keras
 import numpy as np
@@ -119,35 +114,6 @@ def test_resumed_run_equals_an_uninterrupted_one_bitwise(trained, tmp_path):
     assert steps == [2, 4, 6, 8]  # lines after the restored state were written again, not doubled
 
 
-def command(options, **changes):
-    values = dataclasses.asdict(dataclasses.replace(options, **changes))
-    flags = [f"--{name}={value}" for name, value in values.items() if value is not None]
-    return [sys.executable, "-m", "launch", "pretrain", *flags]
-
-
-def test_run_killed_at_random_steps_ends_with_equal_weights(options, tmp_path):
-    steps = {"num_train_steps": 120, "save_checkpoints_steps": 5, "log_steps": 1}
-    whole, killed = str(tmp_path / "whole"), str(tmp_path / "killed")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command(options, model_dir=whole, **steps), check=True, env=environment, capture_output=True)
-    log = pathlib.Path(killed, "log.jsonl")
-    targets = sorted(random.Random(time.time_ns()).sample(range(6, 100), 3))
-    for target in targets:
-        process = subprocess.Popen(
-            command(options, model_dir=killed, **steps), env=environment, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        while process.poll() is None and (not log.is_file() or log.read_text().count("\n") < target):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        done = [checkpoints.step_of(path) for path in checkpoints.complete(os.path.join(killed, "checkpoints"))]
-        assert done, "no whole state after the kill"
-        assert max(done) < 120, "killed too late to test anything"
-    subprocess.run(command(options, model_dir=killed, **steps), check=True, env=environment, capture_output=True)
-    assert largest_difference(weights(whole), weights(killed)) == 0.0, f"killed near steps {targets}"
-
-
 def test_the_best_state_is_kept_beside_the_newest(options, records):
     still = {"learning_rate": 0.0, "num_train_steps": 6, "eval_every": 2, "save_checkpoints_steps": 3}
     pretrain(dataclasses.replace(options, eval_data_dir=records, keep_checkpoint_max=1, **still))
@@ -169,23 +135,6 @@ def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights
     for origin in (options.model_dir, os.path.join(options.model_dir, "backbone")):
         with pytest.raises(UsageError, match="is the run of --model_dir itself. To resume it"):
             pretrain(dataclasses.replace(options, init_checkpoint=origin))
-
-
-def test_sigterm_saves_the_state_and_ends_with_its_own_exit_code(options):
-    process = subprocess.Popen(
-        command(options, num_train_steps=100_000, save_checkpoints_steps=50_000), stdout=subprocess.PIPE, text=True,
-        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    for line in process.stdout:
-        if line.startswith("step 4/"):
-            break
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate()
-    assert process.returncode == 128 + signal.SIGTERM, errors
-    assert "The same command resumes" in errors
-    assert len(checkpoints.complete(os.path.join(options.model_dir, "checkpoints"))) == 1
-    with pytest.raises(CheckpointError, match="not finished"):
-        convert.load(options.model_dir)
 
 
 def test_unfinished_states_are_not_read_and_the_last_good_one_stays(trained):
