@@ -121,7 +121,9 @@ def new_folder(path: str) -> Iterator[str]:
 def save(server: Server, path: str) -> None:
     """Writes the SavedModel, without gradients."""
     methods = server.signatures().items()
-    signatures = {name: tf.function(method).get_concrete_function(*specs) for name, (method, specs) in methods}
+    signatures = {
+        name: tf.function(method, autograph=False).get_concrete_function(*specs) for name, (method, specs) in methods
+    }
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(server, path, signatures=signatures, options=options)
 

@@ -57,7 +57,7 @@ class Generator:
             if keras.backend.backend() == "tensorflow":
                 import tensorflow as tf
 
-                self._functions[key] = tf.function(self._functions[key], input_signature=signature)
+                self._functions[key] = tf.function(self._functions[key], input_signature=signature, autograph=False)
         return self._functions[key]
 
 
