@@ -3,8 +3,11 @@
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# What XLA compiles runs a few times here, so most of what it costs is LLVM's search for faster code.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# What XLA compiles runs a few times here, so most of what it costs is the search for faster code, by LLVM and in fusions.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false",
+)
 
 import functools
 import importlib.util

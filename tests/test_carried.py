@@ -1,8 +1,10 @@
 """The memory of a Transformer-XL goes from step to step, with its rows, into states and back."""
 
 import dataclasses
+import json
 import math
 import os
+import shutil
 
 import keras
 import numpy as np
@@ -100,21 +102,18 @@ def test_micro_batches_are_refused(stream_records):
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one(stream_records, tmp_path):
+    numbers = dataclasses.asdict(config_of(RecordSource(stream_records)))
+    (tmp_path / "sizes.json").write_text(json.dumps({"model": "transformer_xl", "config": numbers}))
     options = Options(
-        system="transformer_xl", model_dir=str(tmp_path / "whole"), size="tiny", data_dir=stream_records, num_train_steps=6,
-        train_batch_size=4, eval_steps=2, save_checkpoints_steps=3,
+        system="transformer_xl", model_dir=str(tmp_path / "whole"), data_dir=stream_records, num_train_steps=6,
+        model_config_file=str(tmp_path / "sizes.json"), train_batch_size=4, eval_steps=2, save_checkpoints_steps=3,
     )  # fmt: skip
     means = pretrain(options)
     assert means["token_perplexity"] == pytest.approx(math.exp(means["loss"]))
-    parted = dataclasses.replace(options, model_dir=str(tmp_path / "parted"))
-    # The schedule is of the whole run, so the first part ends by a removed state and not by its number of steps.
-    pretrain(parted)
-    for name in ("results.json", "backbone"):
-        path = os.path.join(parted.model_dir, name)
-        os.rename(path, f"{path}.old")
-    newest = sorted(os.listdir(os.path.join(parted.model_dir, "checkpoints")))[-1]
-    assert newest == "step_00000006"
-    os.rename(os.path.join(parted.model_dir, "checkpoints", newest), os.path.join(tmp_path, newest))
+    parted = dataclasses.replace(options, model_dir=str(tmp_path / "parted"), resume="must")
+    shutil.copytree(options.model_dir, parted.model_dir)
+    for gone in ("checkpoints/step_00000006", "backbone"):
+        shutil.rmtree(os.path.join(parted.model_dir, gone))
     pretrain(parted)
     first, second = (read_weights(os.path.join(o.model_dir, "backbone/weights.safetensors")) for o in (options, parted))
     assert all(np.array_equal(first[name], second[name]) for name in first)

@@ -19,7 +19,6 @@ from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard, ShardWriter, chunk_offsets
 from data_pipelines.records.source import RecordSource
 from xmodels.jobs.pretrain import Options, pretrain
-from xmodels.models.folder import read_weights
 from xmodels.training.watching.progress import read_log
 
 SHARDS = [300, 7, 0, 512, 181]  # 1,000 examples
@@ -188,11 +187,7 @@ def flip(options, name, eighths=(4,)):
             file.write(bytes([byte ^ 1]))
 
 
-def weights(run):
-    return read_weights(os.path.join(run, "backbone", "weights.safetensors"))
-
-
-def test_training_leaves_a_damaged_shard_out_and_says_what_is_lost(options, tmp_path, capfd):
+def test_training_leaves_a_damaged_shard_out_and_says_what_is_lost(options, capfd):
     name = shard_of(options, 1)
     flip(options, name)
     skip = dataclasses.replace(options, on_corrupt_shard="skip")
@@ -203,10 +198,6 @@ def test_training_leaves_a_damaged_shard_out_and_says_what_is_lost(options, tmp_
     assert "Damaged shards: 1 of 2 shards left out" in output and name in "".join(
         line for line in output.splitlines() if line.startswith("Damaged shards: ")
     )
-    again = dataclasses.replace(skip, model_dir=str(tmp_path / "again"))
-    pretrain(again)
-    first, second = weights(skip.model_dir), weights(again.model_dir)
-    assert all(np.array_equal(first[n], second[n]) for n in first)
 
 
 def test_a_shard_that_breaks_while_reading_is_left_out_from_the_next_epoch_on(

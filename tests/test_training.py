@@ -70,17 +70,18 @@ def largest_difference(first, second):
 
 
 def test_two_replicas_equal_one_device_on_the_same_global_batch(options, quiet_config, tmp_path):
-    """Of the optimizers `test_layerwise` shows the same."""
+    """Of the optimizers `test_layerwise` shows the same, of steps that are not compiled `test_learner`."""
     rates = {
         "learning_rate": 1e-3,
         "adam_epsilon": 1e-4,
     }  # a small epsilon makes much of the rounding of small gradients
     options = dataclasses.replace(options, model_config_file=quiet_config, optimizer="bert_adamw", **rates)
     pretrain(options)
-    for name, jit_compile in (("mirrored", False), ("compiled", True)):
-        run = str(tmp_path / name)
-        pretrain(dataclasses.replace(options, model_dir=run, distribution_strategy="mirrored", jit_compile=jit_compile))
-        assert largest_difference(weights(options.model_dir), weights(run)) < 1e-6
+    two = dataclasses.replace(
+        options, model_dir=str(tmp_path / "two"), distribution_strategy="mirrored", jit_compile=True
+    )
+    pretrain(two)
+    assert largest_difference(weights(options.model_dir), weights(two.model_dir)) < 1e-6
 
 
 def test_replicas_draw_different_dropout():

@@ -5,6 +5,7 @@ uninterrupted one would have seen, whatever the number of threads.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -157,7 +158,11 @@ class Batches:
 
     def zeros(self) -> dict[str, tf.Tensor]:
         """A batch of zeros with the shapes and types of the real ones, to build layers with."""
-        return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self.once(1).element_spec.items()}
+        return {name: tf.zeros(spec.shape, spec.dtype) for name, spec in self._element_spec.items()}
+
+    @functools.cached_property
+    def _element_spec(self) -> dict[str, tf.TensorSpec]:
+        return self.once(1).element_spec
 
     def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
         prepare = self._prepare(source)

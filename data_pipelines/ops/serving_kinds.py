@@ -4,6 +4,8 @@ BPE over bytes and over characters, characters and words are built of core ops, 
 SentencePiece needs the op of `tensorflow_text`. What has no equal in the graph is refused, not approximated.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 import tokenizers
@@ -159,6 +161,7 @@ def is_any(code: tf.Tensor, letters: str) -> tf.Tensor:
     return tf.reduce_any(code[:, None] == tf.constant([ord(c) for c in letters]), axis=1)
 
 
+@functools.cache
 def character_classes() -> np.ndarray:
     """OTHER, LETTER, NUMBER or BLANK of every code point, by the regular expressions of `tokenizers` itself."""
     points = [code for code in range(CODE_POINTS) if code not in SURROGATES]

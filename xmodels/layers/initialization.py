@@ -55,10 +55,16 @@ def glorot() -> Initialization:
 
 
 class GlorotUniform(keras.initializers.Initializer):
-    """uniform(-a, a), a = sqrt(6 / (inputs + outputs)), of kernels D H K, H K D and plain ones."""
+    """uniform(-a, a), a = sqrt(6 / (inputs + outputs)), of kernels D H K, H K D and plain ones.
+
+    As in Keras, the seed is drawn once, when the initializer is made, so weights do not depend on how often it is called.
+    """
+
+    def __init__(self):
+        self.seed = keras.initializers.RandomUniform().seed
 
     def __call__(self, shape, dtype=None):
         outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is no less than K
         inside = math.prod(shape) // outside
         limit = math.sqrt(6.0 / (inside + outside))
-        return keras.initializers.RandomUniform(-limit, limit)(shape, dtype)
+        return keras.initializers.RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)
