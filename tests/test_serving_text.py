@@ -4,8 +4,6 @@ import functools
 import json
 import pathlib
 import random
-import subprocess
-import sys
 import unicodedata
 
 import pytest
@@ -281,36 +279,13 @@ class Served(tf.Module):
         return self.tokenizer.features([first, second], max_sequence_length=32)
 
 
-LOAD = """
-import json, sys
-import tensorflow as tf
-path, texts = sys.argv[1], json.load(sys.stdin)
-outputs = tf.saved_model.load(path).signatures["text"](first=tf.constant(texts[0]), second=tf.constant(texts[1]))
-assert "tensorflow_text" not in sys.modules and "data_pipelines" not in sys.modules
-print(json.dumps({name: value.numpy().tolist() for name, value in outputs.items()}))
-"""
-
-
-def test_a_saved_model_with_core_ops_needs_tensorflow_only(tmp_path):
-    tokenizer = make_tokenizer("uncased")
-    served = Served(tokenizer, "core")
+@pytest.mark.parametrize(("name", "serving_ops"), [("uncased", "core"), ("cased", "text")])
+def test_a_saved_model_gives_the_same_ids(name, serving_ops, tmp_path):
+    """In a process of its own: `test_export`."""
+    tokenizer = make_tokenizer(name)
+    served = Served(tokenizer, serving_ops)
     tf.saved_model.save(served, str(tmp_path / "model"), signatures={"text": served.text})
-    texts = golden_texts("uncased")
-    columns = [texts, texts[::-1]]
-    command = [sys.executable, "-c", LOAD, str(tmp_path / "model")]
-    done = subprocess.run(command, input=json.dumps(columns), capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    outputs = json.loads(done.stdout.splitlines()[-1])
-    dtypes = {"token_ids": tf.int32, "segment_ids": tf.int32, "padding_mask": tf.bool}
-    features = {name: tf.constant(outputs[name], dtype) for name, dtype in dtypes.items()}
-    assert_features(features, tokenizer, columns, max_sequence_length=32)
-
-
-def test_a_saved_model_with_text_ops_gives_the_same_ids(tmp_path):
-    tokenizer = make_tokenizer("cased")
-    served = Served(tokenizer, "text")
-    tf.saved_model.save(served, str(tmp_path / "model"), signatures={"text": served.text})
-    texts = golden_texts("cased")
+    texts = golden_texts(name)
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     features = loaded.signatures["text"](first=tf.constant(texts), second=tf.constant(texts[::-1]))
     assert_features(features, tokenizer, [texts, texts[::-1]], max_sequence_length=32)

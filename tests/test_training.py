@@ -122,20 +122,14 @@ def test_the_best_state_is_kept_beside_the_newest(options, records):
     assert [checkpoints.step_of(path) for path in kept] == [2, 6]  # no later evaluation was better
 
 
-def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights(options, capsys):
-    os.makedirs(options.model_dir)
-    leftover = pathlib.Path(options.model_dir, "config.json.0123456789ab.partial")
-    leftover.write_text("{")  # of a run that was killed before it had a configuration
-    pretrain(options)
-    assert not leftover.exists()
-    capsys.readouterr()
-    pretrain(dataclasses.replace(options, num_train_steps=9, log_steps=3))
+def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights(trained, capsys):
+    pretrain(dataclasses.replace(trained, num_train_steps=9, log_steps=3))
     said = capsys.readouterr().out
     assert "num_train_steps: 8 then, 9 now" in said
     assert "num_train_steps: the schedule is that of the new number" in said and "log_steps: holds from now on" in said
-    for origin in (options.model_dir, os.path.join(options.model_dir, "backbone")):
+    for origin in (trained.model_dir, os.path.join(trained.model_dir, "backbone")):
         with pytest.raises(UsageError, match="is the run of --model_dir itself. To resume it"):
-            pretrain(dataclasses.replace(options, init_checkpoint=origin))
+            pretrain(dataclasses.replace(trained, init_checkpoint=origin))
 
 
 def test_unfinished_states_are_not_read_and_the_last_good_one_stays(trained):
@@ -228,17 +222,15 @@ def test_resume_flags(options, finished):
     assert largest_difference(before, weights(options.model_dir)) == 0.0
 
 
-def test_static_records_and_mixed_precision_train(options, static_records, tmp_path):
-    means = pretrain(dataclasses.replace(options, data_dir=static_records, mixed_precision="bfloat16"))
+def test_records_of_google_need_no_manifest_and_mixed_precision_trains(options, static_records, zh_vocabulary):
+    os.makedirs(options.model_dir)
+    leftover = pathlib.Path(options.model_dir, "config.json.0123456789ab.partial")
+    leftover.write_text("{")  # of a run that was killed before it had a configuration
+    source = {"data_dir": None, "input_file": os.path.join(static_records, "*.tfrecord"), "vocab_file": zh_vocabulary}
+    means = pretrain(dataclasses.replace(options, **source, mixed_precision="bfloat16"))
     keras.config.set_dtype_policy("float32")
-    assert np.isfinite(means["loss"])
+    assert np.isfinite(means["loss"]) and not leftover.exists()
     assert {v.dtype for v in weights(options.model_dir).values()} == {np.dtype("float32")}
-
-
-def test_records_of_google_need_no_manifest(options, static_records, zh_vocabulary):
-    pattern = os.path.join(static_records, "*.tfrecord")
-    means = pretrain(dataclasses.replace(options, data_dir=None, input_file=pattern, vocab_file=zh_vocabulary))
-    assert np.isfinite(means["loss"])
 
 
 def test_pretraining_starts_from_a_checkpoint(trained, tmp_path):
@@ -258,12 +250,11 @@ def test_run_folder_explains_itself(trained):
     assert "--system=bert_wwm\n" in pathlib.Path(trained.model_dir, "flags.txt").read_text()
 
 
-def test_numbers_that_are_not_finite_end_the_run(options):
-    pretrain(dataclasses.replace(options, num_train_steps=4))
-    changes = {"learning_rate": 1e38, "num_warmup_steps": 0, "num_train_steps": 20, "max_skipped_steps": 3}
-    with pytest.raises(NonFiniteError, match="steps in a row .*Last good state: .*run/checkpoints/step_00000004"):
-        pretrain(dataclasses.replace(options, **changes))
-    assert len(os.listdir(os.path.join(options.model_dir, "nonfinite"))) >= 6  # batch and norms of each
+def test_numbers_that_are_not_finite_end_the_run(trained):
+    changes = {"learning_rate": 1e38, "num_warmup_steps": 0, "num_train_steps": 24, "max_skipped_steps": 3}
+    with pytest.raises(NonFiniteError, match="steps in a row .*Last good state: .*run/checkpoints/step_00000008"):
+        pretrain(dataclasses.replace(trained, **changes))
+    assert len(os.listdir(os.path.join(trained.model_dir, "nonfinite"))) >= 6  # batch and norms of each
 
 
 def test_wrong_combinations_are_refused_before_anything_is_written(options, tmp_path, zh_vocabulary, small_config):

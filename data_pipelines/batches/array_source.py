@@ -14,6 +14,7 @@ class ArraySource:
     """Examples held in memory: arrays with a common first axis."""
 
     is_stream = False  # no example continues another
+    item_dtype = tf.int64  # of what `in_order` gives and `parse` takes
 
     def __init__(self, arrays: Mapping[str, np.ndarray], name: str):
         self.arrays = dict(arrays)
@@ -63,4 +64,4 @@ class ArraySource:
         return tf.gather(tf.constant(self.arrays["padding_mask"].sum(axis=1)), places)
 
     def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {name: tf.gather(tf.constant(array), places) for name, array in self.arrays.items()}
+        return {name: tf.gather(tensor, places) for name, tensor in self.tensors.items()}

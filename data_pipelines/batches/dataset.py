@@ -36,6 +36,8 @@ class Batches:
         keep: names of the features that the network may need; others are dropped. None keeps all.
         grouping: which examples form a batch in training: buckets by length, or rows of several examples. None takes
             them as they come.
+        prepare: (epoch, index, item), each (N,) -> what the network reads of these examples. Made of the others, and traced
+            once for all batches that differ in size and grouping only.
     """
 
     source: RecordSource | ArraySource
@@ -44,10 +46,14 @@ class Batches:
     seed: int = 0
     keep: tuple[str, ...] | None = None
     grouping: Grouping | None = None
+    prepare: "_Prepare | None" = dataclasses.field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
         if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
             object.__setattr__(self, "transform", tf.function(self.transform, autograph=False))
+        prepare = _Prepare(self.source, self.transform, self.seed, self.keep)
+        if self.prepare != prepare:
+            object.__setattr__(self, "prepare", prepare)
 
     @property
     def continues(self) -> bool:
@@ -75,13 +81,13 @@ class Batches:
             return part.training(consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor)
         source, per_batch = self.source, per_batch or self.batch_size
         if self.continues:
-            return self._batched(self._rows(source, consumed), source, per_batch)
+            return self._batched(self._rows(source, consumed), per_batch)
         if self.grouping is None:
             epochs, offset = divmod(consumed, source.num_examples)
             before = np.cumsum([0, *source.window_sizes(first_epoch + epochs, self.seed)])
             window = int(np.searchsorted(before, offset, side="right")) - 1
             stream = self._from(source, first_epoch + epochs, window, offset - int(before[window]), _singly)
-            return self._batched(stream, source, per_batch)
+            return self._batched(stream, per_batch)
         if consumed and cursor is None:
             raise DataError(f"{self.source.name}: batches were grouped otherwise when this run began; begin another.")
 
@@ -97,7 +103,7 @@ class Batches:
             return tf.data.Dataset.from_tensor_slices((where, tf.where(real, tf.gather(index, places), groups), item))
 
         stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
-        return self.grouping.batches(stream, self._prepare(source), self.batch_size, per_batch)
+        return self.grouping.batches(stream, self.prepare, self.batch_size, per_batch)
 
     def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
         """The examples of a stream, so that every row of a batch goes on where it ended in the batch before.
@@ -154,7 +160,7 @@ class Batches:
             stream = source.in_order().map(lambda index, item: (tf.constant(0, tf.int64), index, item))
         if max_batches is not None:
             stream = stream.take(max_batches * self.batch_size)
-        return self._batched(stream, self.source, self.batch_size, fill=True)
+        return self._batched(stream, self.batch_size, fill=True)
 
     def zeros(self) -> dict[str, tf.Tensor]:
         """A batch of zeros with the shapes and types of the real ones, to build layers with."""
@@ -164,10 +170,8 @@ class Batches:
     def _element_spec(self) -> dict[str, tf.TensorSpec]:
         return self.once(1).element_spec
 
-    def _batched(self, stream, source, batch_size: int, fill: bool = False) -> tf.data.Dataset:
-        prepare = self._prepare(source)
-        if fill:  # where indices may be -1
-            prepare = _zero_missing(prepare)
+    def _batched(self, stream, batch_size: int, fill: bool = False) -> tf.data.Dataset:
+        prepare = _zero_missing(self.prepare) if fill else self.prepare  # where indices may be -1
         stream = stream.batch(batch_size, drop_remainder=not fill)
         stream = stream.map(
             lambda *examples: fixed(prepare(*examples), batch_size),
@@ -176,18 +180,32 @@ class Batches:
         )
         return stream.prefetch(tf.data.AUTOTUNE)
 
-    def _prepare(self, source) -> Callable:
-        """(epoch, index, item), each (N,) -> what the network reads of these examples."""
 
-        def prepare(epoch, index, item):
-            features = {**source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
-            features["example_weights"] = tf.ones_like(index, tf.float32)
-            features = self.transform(features)
-            if self.keep is not None:
-                features = {name: features[name] for name in self.keep if name in features}
-            return features
+@dataclasses.dataclass(frozen=True)
+class _Prepare:
+    """Parses, numbers and transforms examples, in a graph of its own."""
 
-        return prepare
+    source: RecordSource | ArraySource
+    transform: Op
+    seed: int
+    keep: tuple[str, ...] | None
+
+    @functools.cached_property
+    def traced(self) -> Callable:
+        places = tf.TensorSpec([None], tf.int64)
+        signature = [places, places, tf.TensorSpec([None], self.source.item_dtype)]
+        return tf.function(self._features, input_signature=signature, autograph=False)
+
+    def __call__(self, epoch, index, item) -> dict[str, tf.Tensor]:
+        return self.traced(epoch, index, item)
+
+    def _features(self, epoch, index, item):
+        features = {**self.source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
+        features["example_weights"] = tf.ones_like(index, tf.float32)
+        features = self.transform(features)
+        if self.keep is not None:
+            features = {name: features[name] for name in self.keep if name in features}
+        return features
 
 
 def _zero_missing(prepare: Callable) -> Callable:

@@ -29,6 +29,8 @@ class RecordSource:
         DataError: a shard is missing or has another size than the manifest says, or all of them are damaged.
     """
 
+    item_dtype = tf.string  # of what `in_order` gives and `parse` takes
+
     def __init__(self, folder: str, manifest: Manifest | None = None, leave_out_damaged: bool = False):
         self.manifest = manifest or Manifest.read(folder)
         self.lost = damage(folder, self.manifest, deep=True) if leave_out_damaged else {}
