@@ -5,12 +5,14 @@ LANGUAGE = en
 VENV ?= .venv
 # Processes that share the tests; each takes about 1 GB of memory.
 JOBS ?= 2
+# A file's tests share what they have made, so they stay together; the order is that of names, in which small files come last.
+BY_FILE = --dist loadfile --no-loadscope-reorder
 OUTPUT ?= quickstart-$(LANGUAGE)
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-extras test-tf220 lint format clean
+.PHONY: help quickstart test test-long test-extras test-tf220 lint format clean
 
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -44,10 +46,13 @@ $(STAMP)-extras: $(STAMP)-test
 	@touch $@
 
 test: $(STAMP)-test  ## Installs what the tests need and runs them
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not extra"
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "not extra and not long"
+
+test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: more whole runs, clusters, kills
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "long and not extra"
 
 test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter and the TPU compiler too and runs the tests that need them
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m extra
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m extra
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
 ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_training_killed.py tests/test_cluster.py tests/test_strategies.py \
@@ -59,7 +64,7 @@ $(VENV)-tf220/.installed: setup.py
 	@touch $@
 
 test-tf220: $(VENV)-tf220/.installed  ## Runs the tests of the engine on TensorFlow 2.20, the newest for TPUs
-	@$(VENV)-tf220/bin/python -m pytest -q -n $(JOBS) --dist loadfile $(ENGINE_TESTS)
+	@$(VENV)-tf220/bin/python -m pytest -q -n $(JOBS) $(BY_FILE) $(ENGINE_TESTS)
 
 lint: $(STAMP)-test  ## Checks style and formatting
 	@$(BIN)/ruff check .

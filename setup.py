@@ -46,7 +46,7 @@ setup(
         "ltp": ["ltp>=4.2.14"],
         "notebook": ["ipykernel>=6.29", "nbclient>=0.10"],
         "tpu-preflight": ["jax>=0.10.2,<0.11", "libtpu>=0.0.51,<0.1"],  # the compiler for TPUs, without a TPU
-        "test": ["pyarrow>=15", "pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "pyyaml>=6"],
+        "test": ["pyarrow>=15", "pytest>=8", "pytest-xdist>=3.8", "hypothesis>=6.100", "pyyaml>=6"],
         "lint": ["ruff==0.17.5"],
     },
     entry_points={"console_scripts": ["xmodels=launch.__main__:main"]},

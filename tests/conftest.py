@@ -10,7 +10,6 @@ os.environ.setdefault(
 )
 
 import functools
-import gc
 import importlib.util
 import json
 import pathlib
@@ -22,7 +21,6 @@ from xmodels.jobs.quiet import quiet_start
 with quiet_start():
     from xmodels.training.devices import distribution
 
-gc.set_threshold(20_000, 20, 50)  # graphs are millions of objects; to look for cycles among them took 5 % of the time
 distribution.split_cpu(2)  # before anything uses TensorFlow; `one_device` takes the first
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -324,6 +324,7 @@ def test_stories_that_people_write_are_answered_alike_however_they_are_given(str
     assert [row[1] for row in rows[1:]] == [line.split()[0] for line in told[0]]
 
 
+@pytest.mark.long
 def test_training_resumes_to_the_same_weights(street, tmp_path):
     folder, flags = street
     cut = tmp_path / "cut"

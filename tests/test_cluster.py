@@ -95,6 +95,7 @@ def test_two_workers_equal_one_device_and_agree(tmp_path):
     assert checkpoints.step_of(state) == chief["step"]
 
 
+@pytest.mark.long
 def test_a_dead_worker_ends_the_others_and_the_same_command_resumes(records, small_config, tmp_path, monkeypatch):
     config = tmp_path / "no_dropout.json"
     quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -128,6 +129,7 @@ def test_a_dead_worker_ends_the_others_and_the_same_command_resumes(records, sma
     assert largest_difference(*weights) < 1e-6
 
 
+@pytest.mark.long
 def test_two_workers_fine_tune_evaluate_and_hand_over_the_best_epoch_of_one_device(
     zh_vocabulary, tmp_path, monkeypatch
 ):

@@ -347,7 +347,10 @@ def answers(run, rows):
 
 @pytest.mark.parametrize(
     ("task", "kind", "network", "config"),
-    [("classify", "bpe", Gpt, GptConfig), ("similarity", "byte_bpe", Gpt2, Gpt2Config)],
+    [
+        pytest.param("classify", "bpe", Gpt, GptConfig, marks=pytest.mark.long),
+        ("similarity", "byte_bpe", Gpt2, Gpt2Config),
+    ],
 )
 def test_from_a_language_model_to_a_served_classifier(task, kind, network, config, pairs, tmp_path, capsys):
     model, run = pretrained(tmp_path, kind, network, config), tmp_path / "run"

@@ -364,6 +364,7 @@ def no_dropout(options, tmp_path):
     return dataclasses.replace(options, model_config_file=str(path))
 
 
+@pytest.mark.long
 def test_training_on_packed_rows_resumes_bitwise(options, tmp_path, capfd):
     resumes_bitwise(dataclasses.replace(options, pack_rows=True, pack_row_length=64), tmp_path)
     assert "padding" in capfd.readouterr().out

@@ -21,6 +21,7 @@ from tests import small_runs
 GOLDEN = pathlib.Path(__file__).parent / "golden/unchanged"
 OLD_RUNS = {"classifier": small_runs.use_classifier, "gpt2": small_runs.use_generator}
 SERVED = ["classifier", "gpt2", "transformer"]
+long = functools.partial(pytest.param, marks=pytest.mark.long)
 LEFT_OUT = shutil.ignore_patterns("tensorboard", "report.html", "environment.json", "peak.json")
 
 
@@ -73,7 +74,7 @@ def test_records(name):
     assert_kept(small_runs.make_records(name), golden()["records"][name], name)
 
 
-@pytest.mark.parametrize("system", small_runs.SYSTEMS)
+@pytest.mark.parametrize("system", [name if name == "bert" else long(name) for name in small_runs.SYSTEMS])
 def test_pretraining(system):
     assert_kept(small_runs.pretrain(system), golden()["pretraining"][system], system)
 
@@ -82,7 +83,7 @@ def test_fine_tuning():
     assert_kept(small_runs.finetune(), golden()["fine_tuning"], "fine_tuning")
 
 
-@pytest.mark.parametrize("run", SERVED)
+@pytest.mark.parametrize("run", [name if name == "classifier" else long(name) for name in SERVED])
 def test_what_is_served(run):
     small_runs.finetune() if run == "classifier" else small_runs.pretrain(run)
     assert_kept(small_runs.export(run), golden()["served"][run], run)

@@ -178,6 +178,7 @@ def test_report_is_written_when_a_run_ends(watched):
     assert "step 6</h3>" in text and "<ins class=truth" in text
 
 
+@pytest.mark.long
 def test_norms_and_share_of_the_peak_are_those_of_all_replicas(watched, records, small_config, tmp_path):
     folder = str(tmp_path / "mirrored")
     pretrain(
