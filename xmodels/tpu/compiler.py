@@ -79,7 +79,9 @@ def ask(module: str, arguments: Sequence[str], environment: Mapping[str, str] | 
         As `compile_step`.
     """
     check_installed()
-    settings = {**os.environ, **ENVIRONMENT, **(environment or {})}
+    # Flags of the compiler for CPUs end libtpu, which does not know them.
+    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith("--xla_cpu_")]
+    settings = {**os.environ, "XLA_FLAGS": " ".join(flags), **ENVIRONMENT, **(environment or {})}
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=settings, check=False)
     lines = done.stdout.strip().splitlines()

@@ -43,19 +43,16 @@ def values_of(gradient) -> tf.Tensor:
 
 
 def merge_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same gradient with the sum of equal rows in one place; the places left over hold zeros.
+    """The same gradient with the sum of equal rows in the place of the last of them; the other places hold zeros.
 
-    (N, D) values stay (N, D). A place left over names a row that another place names too.
+    (N, D) values stay (N, D). Nothing is sorted: a number for each row of the table says where its sum stands.
     """
-    indices, count = gradient.indices, tf.shape(gradient.indices)[0]
-    order = tf.argsort(indices, stable=True)  # (N,)
-    ordered = tf.gather(indices, order)
-    opens = tf.concat([tf.zeros_like(ordered[:1]), tf.cast(ordered[1:] != ordered[:-1], ordered.dtype)], axis=0)
-    group = tf.cumsum(opens)  # (N,) 0, 0, 1, 2, 2, ...
-    values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), group, count)  # (N, D)
-    rows = tf.math.unsorted_segment_max(ordered, group, count)
-    rows = tf.maximum(rows, tf.reduce_min(indices))  # of places left over
-    return tf.IndexedSlices(tf.ensure_shape(values, gradient.values.shape), rows, gradient.dense_shape)
+    indices = gradient.indices
+    count = tf.shape(indices)[0]
+    last = tf.zeros([gradient.dense_shape[0]], tf.int32)
+    last = tf.tensor_scatter_nd_max(last, indices[:, None], tf.range(count))  # (V,)
+    values = tf.math.unsorted_segment_sum(gradient.values, tf.gather(last, indices), count)  # (N, D)
+    return tf.IndexedSlices(tf.ensure_shape(values, gradient.values.shape), indices, gradient.dense_shape)
 
 
 def sum_over_replicas(context, gradients: list, sums: tf.Tensor) -> tuple[list, tf.Tensor]:
