@@ -5,9 +5,6 @@ then cut into pieces by one of two ops. `text` is fast and needs the library `te
 served; `core` runs in any TensorFlow, so also in a stock TensorFlow Serving.
 """
 
-import functools
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
@@ -55,12 +52,9 @@ class GraphTokenizer(tf.Module):
             self.characters = CharacterTable(tokenizer.backend)
             self.wordpieces = WORDPIECES[serving_ops](tokenizer.vocabulary)
 
-    @functools.cached_property
-    def tokenize(self) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The ids, int32 (B, None), of `text`, string (B,), without special tokens; traced once for all graphs."""
-        return tf.function(self._tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-
-    def _tokenize(self, text):
         with tf.device("CPU:0"):
             if self.graph is not None:
                 return self.graph(text)
