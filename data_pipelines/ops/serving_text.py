@@ -52,9 +52,13 @@ class GraphTokenizer(tf.Module):
             self.characters = CharacterTable(tokenizer.backend)
             self.wordpieces = WORDPIECES[serving_ops](tokenizer.vocabulary)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The ids, int32 (B, None), of `text`, string (B,), without special tokens; traced once for all graphs."""
+        # `tf.function` keeps a weak reference to the object of its method; this frame keeps the object while it runs.
+        return self._tokenize(text)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         with tf.device("CPU:0"):
             if self.graph is not None:
                 return self.graph(text)
