@@ -38,6 +38,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=f"`make test-extras` installs {', '.join(missing)}"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def undrawn_charts():
+    """Runs write reports without charts, which take longer to draw than a small run; `test_run_report` draws them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("xmodels.runs.report.grid", lambda charts: "".join(f"<p>{c.title}</p>" for c in charts))
+        yield
+
+
 @pytest.fixture(scope="session")
 def zh_vocabulary(tmp_path_factory):
     """The path of a vocabulary trained on the Chinese samples."""

@@ -15,6 +15,11 @@ from xmodels.runs.report import write_report
 EVIL = "<script>alert('1')</script>$x_1$"
 
 
+@pytest.fixture(autouse=True)
+def drawn_charts(monkeypatch):
+    monkeypatch.setattr("xmodels.runs.report.grid", grid)
+
+
 @pytest.fixture
 def make_run(tmp_path):
     """Makes the folder of a run that was killed while it wrote its last line."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
-from tests.small_learner import make_batches, make_learner, train, values
+from tests.small_learner import Rows, make_batches, make_learner, make_optimizer, train, values
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.models.folder import read_weights
@@ -19,6 +19,8 @@ from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.runs.samples import examples
+from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import ONLY, single
 from xmodels.training.watching import flops, peak
 from xmodels.training.watching.layer_norms import LayerNorms
 from xmodels.training.watching.progress import read_log
@@ -57,6 +59,11 @@ def test_flops_of_bert_follow_from_its_weights():
     heads = B * P * 2 * (D * D + D * V) + B * 2 * (D * D + 2 * D)
     assert flops.forward_flops(backbone, objective, batch) == blocks + heads
     assert flops.flops_per_token(backbone, objective, batch) == pytest.approx(3 * (blocks + heads) / (B * L))
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    learner = Learner(strategy, backbone, single(objective, Rows(batch)), make_optimizer("adam"))
+    learner.evaluate([batch])
+    assert flops.of_learner(learner, batch) == pytest.approx(3 * (blocks + heads) / (B * L))
+    assert learner.passes[ONLY].evaluate_batch.experimental_get_tracing_count() == 1
 
 
 def test_flops_of_loops_einsums_and_functions_are_counted():

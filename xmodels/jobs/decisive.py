@@ -29,6 +29,7 @@ class Evaluation:
     def __post_init__(self):
         self.score = part(self.task_name, "score")
         self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
+        self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
 
     @property
     def decisive(self) -> str:
@@ -36,12 +37,14 @@ class Evaluation:
 
     def means(self, source) -> dict[str, float]:
         """Losses and metrics of a set, the decisive score among them."""
-        batches = dataclasses.replace(self.batches, source=source)
-        means = self.learner.evaluate(batches.once())
+        if id(source) not in self._sets:
+            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
+        _, batches = self._sets[id(source)]
+        means = self.learner.evaluate(batches)
         if self.decisive in means:
             return means
         with self.learner.averaged():
-            outputs, examples = stacked(self._answered(batch) for batch in batches.once())
+            outputs, examples = stacked(self._answered(batch) for batch in batches)
         found = self.score.scores(*self.score.from_arrays(outputs, examples, self.labels))
         return {**means, self.decisive: found[self.decisive]}
 

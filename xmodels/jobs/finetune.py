@@ -12,7 +12,7 @@ from xmodels.jobs.finetuning_results import finish
 from xmodels.jobs.options.finetune import Options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.samples import sampler
+from xmodels.runs.samples import first_batch, sampler
 from xmodels.tasks.base.run import write_task
 from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
@@ -88,7 +88,7 @@ def watched(job: Job, workers: Workers) -> Watch:
     examples = dataclasses.replace(batches, source=job.data.evaluation_sets.get("evaluation", batches.source))
     return watch(
         job.learner, batches.zeros(), workers.folder(options.model_dir), options.log_norms_steps, options.profile_steps,
-        sampler(job.learner, examples, job.tokenizer, job.data.labels),
+        sampler(job.learner, lambda: first_batch(examples), job.tokenizer, job.data.labels),
     )  # fmt: skip
 
 

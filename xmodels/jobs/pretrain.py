@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
 
@@ -27,7 +28,7 @@ from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
-from xmodels.runs.samples import sampler
+from xmodels.runs.samples import COUNT, sampler
 from xmodels.training.devices import distribution
 from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
@@ -90,8 +91,8 @@ class Prepared:
 def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
     made = _prepare(options, system, strategy)
     learner, tokenizer = made.learner, made.tokenizer
-    evaluated = _evaluated_on(options, made.batches)
-    evaluate = _evaluation(options, learner, evaluated, tokenizer.kind)
+    evaluated = _Evaluated(_evaluated_on(options, made.batches), options.eval_steps)
+    evaluate = _evaluation(learner, evaluated, tokenizer.kind)
     _print_plan(made, strategy.num_replicas_in_sync)
     positions = pretraining_network.scored_positions(made.recipe, made.records)
     check_resources(options, learner, made.recipe.batch_size, made.records.sequence_length, positions)
@@ -106,8 +107,8 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     folder = workers.folder(options.model_dir)
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
-        baseline = _write_baseline(made)
-        samples = sampler(learner, evaluated, tokenizer)
+        baseline = _write_baseline(made, evaluated)
+        samples = sampler(learner, evaluated.first_examples, tokenizer)
         watcher = watch(learner, made.batches.zeros(), folder, options.log_norms_steps, options.profile_steps, samples)
     loop = Loop(
         learner, folder, made.recipe.num_steps, options.seed,
@@ -158,10 +159,10 @@ def _show_dry_run(made: Prepared) -> None:
     dry_run.show(options, filled, made.learner, made.batches, made.tokenizer, recipe.num_steps)
 
 
-def _write_baseline(made: Prepared) -> float:
+def _write_baseline(made: Prepared, evaluated: "_Evaluated") -> float:
     """Writes and prints how often the commonest hidden token is right."""
     with _naming_damage(made.options, made.source):
-        baseline = unigram_baseline(made.batches)
+        baseline = unigram_baseline(evaluated.kept)
     write_json(os.path.join(made.options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
     print_status(
         f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline)."
@@ -304,13 +305,27 @@ def _settings(recipe: Recipe, records: Records) -> dict:
     }
 
 
-def unigram_baseline(batches: Batches, num_examples: int = 1280) -> float:
-    """How often the commonest hidden token of a sample is the hidden token: what a model without context can reach."""
-    if "labels" not in batches.zeros():
+def unigram_baseline(batches: list[dict[str, tf.Tensor]]) -> float:
+    """How often the commonest hidden token of the batches is the hidden token: what a model without context can reach."""
+    if "labels" not in batches[0]:
         return 0.0
-    sample = dataclasses.replace(batches, batch_size=64).once(num_examples // 64)
-    labels = np.concatenate([b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in sample])
-    return float(np.bincount(labels).max() / max(1, len(labels))) if len(labels) else 0.0
+    labels = np.concatenate([b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in batches])
+    return float(np.bincount(labels).max() / len(labels)) if len(labels) else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Evaluated:
+    """What scores a run, always the same examples with the same masks: read once, and kept."""
+
+    batches: Batches
+    num_batches: int | None
+
+    @functools.cached_property
+    def kept(self) -> list[dict[str, tf.Tensor]]:
+        return list(self.batches.once(self.num_batches))
+
+    def first_examples(self) -> dict[str, tf.Tensor]:
+        return {name: value[:COUNT] for name, value in self.kept[0].items()}
 
 
 def _evaluated_on(options: Options, batches: Batches) -> Batches:
@@ -320,13 +335,11 @@ def _evaluated_on(options: Options, batches: Batches) -> Batches:
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
 
 
-def _evaluation(options: Options, learner: Learner, batches: Batches, kind: str) -> Callable[[], dict[str, float]]:
-    """What scores the learner: always the same examples with the same masks. `kind` is that of the tokenizer."""
-    held: list = []
+def _evaluation(learner: Learner, evaluated: _Evaluated, kind: str) -> Callable[[], dict[str, float]]:
+    """What scores the learner. `kind` is that of the tokenizer."""
 
     def evaluate() -> dict[str, float]:
-        held[:] = held or list(batches.once(options.eval_steps))
-        means = learner.evaluate(held)
+        means = learner.evaluate(evaluated.kept)
         return {**means, **of_training(means, kind)}
 
     return evaluate

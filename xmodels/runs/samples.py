@@ -12,10 +12,13 @@ from xmodels.training.watching.samples import pieces
 COUNT = 4  # examples at an evaluation
 
 
-def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] | None = None) -> Callable[[], list]:
-    """A function that predicts the first examples of `batches`, always the same ones.
+def sampler(
+    learner, first: Callable[[], dict[str, tf.Tensor]], tokenizer: Tokenizer, labels: list[str] | None = None
+) -> Callable[[], list]:
+    """A function that predicts some examples, always the same ones.
 
     Args:
+        first: gives a batch of these examples; called once, when they are predicted first.
         labels: names of the labels, where the examples have one each.
     """
     objective, backbone = learner.objective, learner.backbone
@@ -27,7 +30,7 @@ def sampler(learner, batches: Batches, tokenizer: Tokenizer, labels: list[str] |
 
     def sample() -> list[dict]:
         if not held:
-            held.append(first_batch(batches))
+            held.append(first())
         with learner.averaged():
             predictions = {name: value.numpy() for name, value in predict(held[0]).items()}
         return examples(held[0], predictions, tokenizer, classes_of(objective, labels))

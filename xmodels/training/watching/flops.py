@@ -20,6 +20,14 @@ def flops_per_token(backbone, objective, batch) -> float:
     return TRAINING * forward_flops(backbone, objective, batch) / _positions(batch)
 
 
+def of_learner(learner, batch) -> float:
+    """As `flops_per_token`. Where it can it counts in the graph that evaluates, which is then traced already for such batches."""
+    first, *others = learner.passes.values()
+    if others or first.carried:
+        return flops_per_token(learner.backbone, learner.objective, batch)
+    return TRAINING * count(first.evaluate_batch.get_concrete_function(batch).graph) / _positions(batch)
+
+
 def forward_flops(backbone, objective, batch) -> float:
     """FLOPs of one forward pass with its losses.
 

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
-from xmodels.training.watching.flops import flops_per_token
+from xmodels.training.watching import flops
 from xmodels.training.watching.layer_norms import LayerNorms
 from xmodels.training.watching.peak import peak_flops
 from xmodels.training.watching.progress import print_status
@@ -122,7 +122,7 @@ def watch(
     dtype = keras.config.dtype_policy().compute_dtype
     peak = peak_flops(learner.strategy, dtype, folder)
     return Watch(
-        lambda: flops_per_token(learner.backbone, learner.objective, batch),
+        lambda: flops.of_learner(learner, batch),
         peak["flops_per_second"] if peak else 0.0,
         log_norms_steps, profile_steps(profile), sample,
     )  # fmt: skip
