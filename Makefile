@@ -49,10 +49,10 @@ test: $(STAMP)-test  ## Installs what the tests need and runs them
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "not extra and not long"
 
 test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: more whole runs, clusters, exports
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "long and not extra"
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m long
 
 test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter and the TPU compiler too and runs the tests that need them
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m extra
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "extra and not long"
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
 ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_training_killed.py tests/test_cluster.py tests/test_strategies.py \

@@ -69,6 +69,7 @@ def as_two_hosts(batches, consumed=0, host=0, num_hosts=1, per_batch=0, **readin
     return tf.data.Dataset.zip(*halves).map(lambda a, b: {name: tf.concat([a[name], b[name]], 0) for name in a})
 
 
+@pytest.mark.long
 def test_two_workers_equal_one_device_and_agree(tmp_path):
     (tmp_path / "run").mkdir()
     codes, said = finish(start(["tests.cluster_member", str(tmp_path)], tmp_path), tmp_path)

@@ -43,7 +43,12 @@ def test_notebook_shows_progress_and_answers(executed):
 
 @pytest.mark.extra("ipykernel", "nbclient")
 @pytest.mark.parametrize(
-    "backend", ["tensorflow", *(pytest.param(n, marks=pytest.mark.extra(n)) for n in ("jax", "torch"))]
+    "backend",
+    [
+        pytest.param("jax", marks=pytest.mark.extra("jax")),
+        pytest.param("torch", marks=[pytest.mark.extra("torch"), pytest.mark.long]),
+        pytest.param("tensorflow", marks=pytest.mark.long),
+    ],
 )
 def test_its_classifier_answers_on_every_backend_as_on_the_command_line(executed, backend, capsys):
     _, classifier = executed

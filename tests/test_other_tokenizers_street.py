@@ -26,9 +26,10 @@ def small_network(vocabulary, path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "size", "serving_ops"),
-    [pytest.param("byte_bpe", 600, "core", marks=pytest.mark.long), ("sentencepiece", 1400, "text")],
+    [("byte_bpe", 600, "core"), ("sentencepiece", 1400, "text")],
 )
 def test_from_text_to_a_served_model(kind, size, serving_ops, tmp_path, capsys):
     voc, records, run, tuned = (tmp_path / name for name in ("voc", "records", "run", "tuned"))

@@ -217,6 +217,7 @@ def test_an_operation_that_xla_does_not_know_is_named():
         stablehlo(learner, zeros(learner, 1))
 
 
+@pytest.mark.long
 @pytest.mark.extra("jax")
 def test_the_step_of_jax_learns_what_the_step_of_tensorflow_learns(tmp_path):
     """The compiler shares the batch between two CPUs by itself, and a step that is not finite changes nothing."""
@@ -299,8 +300,14 @@ def test_a_step_that_jax_cannot_build_says_so():
 
 
 @needs_compiler
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-@pytest.mark.parametrize("name", ["bert", "transformer_xl", "adaptive_universal_transformer"])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("bert", "tensorflow"), ("transformer_xl", "tensorflow"), ("adaptive_universal_transformer", "tensorflow"), ("bert", "jax"),
+        pytest.param("transformer_xl", "jax", marks=pytest.mark.long),
+        pytest.param("adaptive_universal_transformer", "jax", marks=pytest.mark.long),
+    ],
+)  # fmt: skip
 def test_systems_compile_for_a_tpu(name, backend, capsys):
     options = small_options(name, backend=backend)
     report = preflight(options, config_of(systems.load(name)), optimization_level=1)

@@ -139,13 +139,12 @@ class Batches:
     def _from(self, source, epoch: int, window: int, skipped: int, unfold) -> tf.data.Dataset:
         """All that windows unfold into, from a place of a window on, for ever."""
 
-        def rest(number, first=0):
-            first = tf.constant(first, tf.int64)
-            windows = source.windows(number, self.seed, first).enumerate(first)
-            return windows.flat_map(lambda window, examples: unfold(number, window, *examples))
+        def windows(number):
+            first = tf.where(number == epoch, tf.constant(window, tf.int64), 0)
+            found = source.windows(number, self.seed, first).enumerate(first)
+            return found.flat_map(lambda window, examples: unfold(number, window, *examples))
 
-        stream = rest(tf.constant(epoch, tf.int64), window).skip(skipped)
-        return stream.concatenate(tf.data.Dataset.range(epoch + 1, FOREVER).flat_map(rest))
+        return tf.data.Dataset.range(epoch, FOREVER).flat_map(windows).skip(skipped)
 
     @WITHOUT_AUTOGRAPH
     def once(self, max_batches: int | None = None) -> tf.data.Dataset:
