@@ -59,6 +59,7 @@ def test_the_last_states_are_averaged_at_the_end_and_by_the_command(options, tmp
     assert "holds 3 whole state(s), not 9" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_run_with_float16_averages_and_micro_batches_resumes_exactly(options, tmp_path, capsys):
     changes = {"mixed_precision": "float16", "ema_decay": 0.9, "gradient_accumulation_steps": 2, "rematerialize": True}
     try:

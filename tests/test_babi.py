@@ -369,6 +369,7 @@ def test_questions_without_a_story_and_without_a_mark_are_refused(street, tmp_pa
     assert "give the question with --text_pair" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_served_answers_as_the_run_does_and_the_doctor_reads_its_files(street, tmp_path, capsys):
     folder, flags = street
     assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out", serving_ops="core") == 0

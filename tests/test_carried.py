@@ -66,6 +66,7 @@ def test_a_step_sees_what_the_steps_before_have_left(stream_records):
     assert learner.passes["training"].carried.memory["memory_filled"].numpy().tolist() == [40] * 4
 
 
+@pytest.mark.long
 def test_two_replicas_with_their_own_rows_equal_one(stream_records):
     source = RecordSource(stream_records)
     found = []
@@ -78,6 +79,7 @@ def test_two_replicas_with_their_own_rows_equal_one(stream_records):
         np.testing.assert_allclose(one, two, atol=2e-6)
 
 
+@pytest.mark.long
 def test_an_evaluation_covers_every_token_once_and_with_its_past(stream_records):
     source = RecordSource(stream_records)
     labels = sum(int(b["label_weights"].numpy().sum()) for b in Batches(source, frame_run(32), 1).once())

@@ -52,6 +52,7 @@ def test_text_becomes_vocabulary_and_records(tmp_path, capsys):
     assert "→[MASK]]" in shown and "% [MASK]" in shown and "100.0% are hidden whole" in shown and "are whole" in shown
 
 
+@pytest.mark.long
 def test_layers_thaw_while_fine_tuning_and_their_rates_stand_in_the_run_folder(street, tmp_path, capsys):
     run = {"init_checkpoint": street / "run", "train_file": SAMPLES / "train.tsv", "max_seq_length": 32}
     run |= {
@@ -130,6 +131,7 @@ def test_label_names_reach_hugging_face(street, tmp_path, capsys):
     assert list(stored["id2label"].values()) == labels and not labels[0].startswith("LABEL_")
 
 
+@pytest.mark.long
 def test_a_converted_classifier_answers_as_the_run_it_came_from(street, tmp_path, capsys):
     assert invoke("convert_checkpoint", f"--from={street / 'classifier'}", f"--to=hf:{tmp_path / 'hf'}") == 0
     assert invoke("convert_checkpoint", f"--from=hf:{tmp_path / 'hf'}", f"--to={tmp_path / 'ours'}") == 0
@@ -152,6 +154,7 @@ def test_records_are_no_checkpoint(street, records, tmp_path, capsys):
     assert "holds records, not a network. Records are named by --data_dir" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_another_training_table_of_the_same_name_is_noticed(street, tmp_path, capsys):
     train, run = tmp_path / "train.tsv", tmp_path / "run"
     lines = (SAMPLES / "train.tsv").read_text(encoding="utf-8").splitlines()
@@ -164,6 +167,7 @@ def test_another_training_table_of_the_same_name_is_noticed(street, tmp_path, ca
     assert "was begun with other settings (training_data_sha256" in said and len(said.strip().splitlines()) == 1
 
 
+@pytest.mark.long
 def test_columns_given_to_finetune_are_remembered(street, tmp_path, capsys):
     header, *lines = (SAMPLES / "dev.tsv").read_text(encoding="utf-8").splitlines()
     named = write(tmp_path / "named.tsv", "\n".join(["topic\treview", *lines]) + "\n")
@@ -205,6 +209,7 @@ def test_finetune_resumes_to_the_same_answers(street, tmp_path):
     assert (whole / "backbone/weights.safetensors").read_bytes() == (cut / "backbone/weights.safetensors").read_bytes()
 
 
+@pytest.mark.long
 def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocabulary, tmp_path, capsys):
     made = {"task": "classify", "vocab_file": zh_vocabulary, "max_seq_length": 32}
     train, dev = tmp_path / "train", tmp_path / "dev"
@@ -256,6 +261,7 @@ def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, cap
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.long
 def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, tmp_path, capsys):
     run = {"system": "bert_wwm", "data_dir": records, "model_dir": tmp_path / "run", "bert_config_file": small_config}
     assert invoke("pretrain", "--dry_run", **run) == 0

@@ -197,7 +197,7 @@ def elsewhere(exports, tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("serving_ops", SERVING_OPS)
+@pytest.mark.parametrize("serving_ops", [pytest.param("text", marks=pytest.mark.long), "core"])
 def test_an_export_needs_tensorflow_only(elsewhere, exports, expected, serving_ops):
     cases = [num_texts for num_texts, ops in exports if ops == serving_ops]
     for num_texts, answer in zip(cases, elsewhere[serving_ops], strict=True):

@@ -70,6 +70,7 @@ def test_continuations_are_those_of_whole_passes(run):
     assert found == generator.generate(PROMPTS, Decoding(num_beams=1, temperature=0.0), 12, batch_size=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mixer", [name for name in mixers.names() if name != mixers.DEFAULT])
 def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
     """Prompts of several lengths beside each other, by the generator and by a SavedModel; and beams."""
@@ -93,6 +94,7 @@ def test_draws_repeat_with_their_seed_and_differ_without(run):
     assert first == again != other and len(set(first)) > 1
 
 
+@pytest.mark.long
 def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     generator = load(run)
     found = generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
@@ -151,6 +153,7 @@ def test_networks_that_do_not_generate_are_refused(tmp_path):
         load(str(tmp_path))
 
 
+@pytest.mark.long
 def test_the_export_continues_texts_in_a_process_with_tensorflow_alone(run, tmp_path, capsys):
     flags = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}
     assert invoke("export_model", **flags) == 0

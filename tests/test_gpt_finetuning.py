@@ -345,10 +345,11 @@ def answers(run, rows):
     return [list(found.probabilities.values()) for found in load_predictor(str(run)).predict(rows)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "kind", "network", "config"),
     [
-        pytest.param("classify", "bpe", Gpt, GptConfig, marks=pytest.mark.long),
+        ("classify", "bpe", Gpt, GptConfig),
         ("similarity", "byte_bpe", Gpt2, Gpt2Config),
     ],
 )
@@ -466,6 +467,7 @@ def test_choices_are_learnt_and_scored_and_what_is_missing_is_said(gpt, question
     assert "--length_buckets: an example of --task=choose is several" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_bert_takes_both_tasks_too_but_no_language_model(pairs, questions, tmp_path, capsys):
     model = pretrained(tmp_path, "wordpiece", Bert, BertConfig)
     files = {"similarity": {"train_file": pairs, "text_pair_column": "text_b"}, "choose": {"train_file": questions}}

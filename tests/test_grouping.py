@@ -115,7 +115,11 @@ def test_every_example_comes_exactly_once_an_epoch(source, grouping):
 
 
 @pytest.mark.parametrize("hosts", [2])
-@pytest.mark.parametrize("grouping", [ROWS, BUCKETS, TOKENS], ids=["rows", "buckets", "tokens"])
+@pytest.mark.parametrize(
+    "grouping",
+    [ROWS, pytest.param(BUCKETS, marks=pytest.mark.long), pytest.param(TOKENS, marks=pytest.mark.long)],
+    ids=["rows", "buckets", "tokens"],
+)
 def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
     seen = []
     for host in range(hosts):
@@ -127,7 +131,12 @@ def test_hosts_share_grouped_examples_without_loss(source, grouping, hosts):
 
 @pytest.mark.parametrize(
     ("grouping", "per_batch"),
-    [(ROWS, 6), (BUCKETS, 6), (BUCKETS, 3), (TOKENS, 3)],
+    [
+        (ROWS, 6),
+        pytest.param(BUCKETS, 6, marks=pytest.mark.long),
+        pytest.param(BUCKETS, 3, marks=pytest.mark.long),
+        (TOKENS, 3),
+    ],
     ids=["rows", "buckets", "half", "tokens"],
 )
 def test_reading_resumes_bitwise_from_any_cursor(source, grouping, per_batch):
@@ -370,6 +379,7 @@ def test_training_on_packed_rows_resumes_bitwise(options, tmp_path, capfd):
     assert "padding" in capfd.readouterr().out
 
 
+@pytest.mark.long
 def test_training_on_buckets_gives_the_same_with_two_replicas_as_with_one(options, tmp_path, capfd):
     # With BERT's 1e-6 the rounding of gradients near zero grew to 9e-7 in the weights.
     options = no_dropout(dataclasses.replace(options, adam_epsilon=1e-4, length_buckets="24"), tmp_path)
@@ -397,6 +407,7 @@ def resumes_bitwise(options, tmp_path):
     assert difference(options.model_dir, halved.model_dir) == 0.0
 
 
+@pytest.mark.long
 def test_packing_says_what_it_cannot_do(options, static_records, zh_vocabulary, monkeypatch):
     wrong = [
         ({"pack_rows": True, "length_buckets": "auto"}, "choose one"),

@@ -11,7 +11,10 @@ from xmodels.training.watching.memory_estimate import training_memory
 
 @pytest.mark.parametrize(
     ("strategy", "parts", "optimizer", "jit_compile"),
-    [("one_device", 4, "lamb", True), ("mirrored", 2, "bert_adamw", False)],
+    [
+        pytest.param("one_device", 4, "lamb", True, marks=pytest.mark.long),
+        ("mirrored", 2, "bert_adamw", False),
+    ],
 )
 def test_accumulated_micro_batches_equal_the_large_batch(strategy, parts, optimizer, jit_compile):
     # Rows hide unequal numbers of tokens, and the norm of the gradients is above what it is clipped to.
@@ -26,6 +29,7 @@ def test_accumulated_micro_batches_equal_the_large_batch(strategy, parts, optimi
         assert largest_difference(values(learner), values(large)) < 1e-6
 
 
+@pytest.mark.long
 def test_micro_batches_draw_different_dropout():
     batch = next(make_batches(1, rows=4))
     batch = {name: np.concatenate([x, x]) for name, x in batch.items()}  # both micro-batches are equal
@@ -50,7 +54,7 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
     assert largest_difference(values(learner), now) == 0.0
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [pytest.param(False, marks=pytest.mark.long), True])
 def test_rematerialized_blocks_have_equal_gradients_with_dropout(jit_compile):
     batch = {name: tf.constant(x) for name, x in next(make_batches(1)).items()}
     gradients = []

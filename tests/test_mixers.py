@@ -323,7 +323,7 @@ def test_configurations_of_full_attention_are_written_as_before_there_was_a_choi
 # From records to a text.
 
 
-@pytest.mark.parametrize("name", EFFICIENT)
+@pytest.mark.parametrize("name", [EFFICIENT[0], *(pytest.param(n, marks=pytest.mark.long) for n in EFFICIENT[1:])])
 def test_a_system_trains_with_it_and_goes_on_with_its_texts(name, tmp_path, stream_records, zh_vocabulary):
     sizes = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
     sizes |= {"vocabulary_size": len(Vocabulary.read(zh_vocabulary)), "attention_window": WINDOW}

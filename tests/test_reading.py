@@ -114,7 +114,7 @@ def test_a_file_whose_records_do_not_fit_its_shard_is_refused(tmp_path):
         chunk_offsets(path, Shard(shard.name, 21, 0, ""))
 
 
-@pytest.mark.parametrize("hosts", [2, 3])
+@pytest.mark.parametrize("hosts", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_hosts_lose_nothing_over_epochs_and_overlap_nowhere(small_chunks, tmp_path, hosts):
     batches = batches_of(write_folder(tmp_path, [40, 33, 21, 58, 7, 90, 12]))
     seen = []
@@ -200,6 +200,7 @@ def test_training_leaves_a_damaged_shard_out_and_says_what_is_lost(options, capf
     )
 
 
+@pytest.mark.long
 def test_a_shard_that_breaks_while_reading_is_left_out_from_the_next_epoch_on(
     options, small_chunks, monkeypatch, tmp_path, capfd
 ):

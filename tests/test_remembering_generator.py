@@ -108,7 +108,7 @@ def test_a_text_within_the_memory_equals_one_pass_without():
     np.testing.assert_allclose(states, backbone({"token_ids": token_ids})["sequence_output"], atol=2e-5)
 
 
-@pytest.mark.parametrize("segments", [(4, 1), (1,)])
+@pytest.mark.parametrize("segments", [(4, 1), pytest.param((1,), marks=pytest.mark.long)])
 def test_continuations_are_those_without_a_cache_however_prompts_are_read(run, segments, monkeypatch):
     monkeypatch.setattr(generators, "SEGMENTS", segments)
     generator = load(run)
@@ -117,6 +117,7 @@ def test_continuations_are_those_without_a_cache_however_prompts_are_read(run, s
     assert len(generator.prompt_ids(PROMPTS[2])) > 2 * SMALL["memory_length"] and len(set(found)) > 2
 
 
+@pytest.mark.long
 def test_a_beam_finds_the_likeliest_text_and_draws_keep_to_their_filters(run):
     generator = load(run)
     tokens = [i for i in range(len(generator.tokenizer.vocabulary)) if i not in generator.forbidden]

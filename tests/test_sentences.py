@@ -131,6 +131,7 @@ def test_bert_says_which_packing_it_needs(full_records, small_config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_roberta_wwm_trains_on_full_sentences(full_records, small_config, tmp_path):
     options = Options(
         system="roberta_wwm", model_dir=str(tmp_path / "run"), data_dir=full_records, model_config_file=small_config,

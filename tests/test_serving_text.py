@@ -100,7 +100,7 @@ def test_no_texts_and_texts_without_words_have_no_ids(serving_ops):
     assert tokenize(tf.constant(["", " \t\n", "\0\u200b\ufffd", b"\xff\xfe"])).to_list() == [[], [], [], []]
 
 
-@pytest.mark.parametrize("do_lower_case", [True, False])
+@pytest.mark.parametrize("do_lower_case", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_every_code_point_is_cleaned_alike(do_lower_case):
     backend = WordPieceTokenizer(Vocabulary(SPECIAL_TOKENS), do_lower_case).backend
     pages = [page for first in range(0, 0x110000, 256) if (page := between_letters(first))]

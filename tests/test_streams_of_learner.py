@@ -120,6 +120,7 @@ def test_a_resumed_run_of_streams_equals_an_uninterrupted_one(whole):
         np.testing.assert_array_equal(weights_of(again)[name], value, err_msg=name)
 
 
+@pytest.mark.long
 def test_two_replicas_and_micro_batches_equal_one_device_with_streams(whole, tmp_path):
     other = two_streams("mirrored", Memory(2, ema_decay=0.9))
     run(other, tmp_path, 7)

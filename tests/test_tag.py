@@ -152,7 +152,7 @@ def test_predict_and_evaluate_from_the_command_line(run, data, tmp_path, capsys)
     assert "entity F1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("serving_ops", ["core", "text"])
+@pytest.mark.parametrize("serving_ops", ["core", pytest.param("text", marks=pytest.mark.long)])
 def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
     call("export_model", f"--model_dir={run}", f"--export_dir={tmp_path}/served", f"--serving_ops={serving_ops}")
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures

@@ -128,6 +128,7 @@ def test_folders_of_their_own_are_copied_together_and_merged(tmp_path, settings,
     assert hashes(together) == alone
 
 
+@pytest.mark.long
 def test_duplicates_are_removed_in_two_rounds(tmp_path, deduplicating, deduplicated_alone):
     folder = str(tmp_path / "records")
     first = [create_share(deduplicating, folder, task, 3) for task in ("2", "0", "1")]

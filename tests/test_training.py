@@ -122,6 +122,7 @@ def test_the_best_state_is_kept_beside_the_newest(options, records):
     assert [checkpoints.step_of(path) for path in kept] == [2, 6]  # no later evaluation was better
 
 
+@pytest.mark.long
 def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights(trained, capsys):
     pretrain(dataclasses.replace(trained, num_train_steps=9, log_steps=3))
     said = capsys.readouterr().out
@@ -162,6 +163,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(trained, capsys)
         pretrain(dataclasses.replace(trained, num_train_steps=10))
 
 
+@pytest.mark.long
 def test_a_run_resumes_on_equal_records_only(trained, records, static_records, zh_vocabulary, tmp_path, capsys):
     copy = str(shutil.copytree(records, tmp_path / "copy"))
     pretrain(dataclasses.replace(trained, data_dir=copy, num_train_steps=10))

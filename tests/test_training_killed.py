@@ -28,6 +28,7 @@ def command(options, **changes):
     return [sys.executable, "-m", "launch", "pretrain", *flags]
 
 
+@pytest.mark.long
 def test_run_killed_at_a_random_step_ends_with_equal_weights(options, tmp_path):
     """`benchmarks.kill_and_resume` kills as often as one likes."""
     steps = {"num_train_steps": 120, "save_checkpoints_steps": 5, "log_steps": 1}

@@ -100,7 +100,9 @@ def beam_by_hand(translator, text):
     return translator.spell(np.array(ids)[0, 0, 1:].tolist())
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", ["transformer", *(pytest.param(n, marks=pytest.mark.long) for n in NETWORKS if n != "transformer")]
+)
 def test_translations_are_those_of_whole_passes(name):
     translator = random_translator(name)
     texts = [TEXTS[0], *TEXTS[2:4]]
@@ -122,6 +124,7 @@ def test_neither_batch_nor_order_nor_neighbours_change_a_translation(translator)
         assert found == translator.generate(TEXTS[::-1], decoding)[::-1]
 
 
+@pytest.mark.long
 def test_the_command_searches_as_the_library_does(run, translator, tmp_path):
     source, found = tmp_path / "source.txt.gz", tmp_path / "found.txt"
     with gzip.open(source, "wt") as file:
@@ -132,6 +135,7 @@ def test_the_command_searches_as_the_library_does(run, translator, tmp_path):
     assert invoke("translate", model_dir=run, input_file=source, output_file=found) == 2
 
 
+@pytest.mark.long
 def test_generate_translates_too_greedily_unless_told_otherwise(run, translator, tmp_path, capsys):
     assert invoke("translate", model_dir=run, text=TEXTS[0]) == 0
     greedy = translator.generate(TEXTS[:1])[0]
@@ -145,6 +149,7 @@ def test_generate_translates_too_greedily_unless_told_otherwise(run, translator,
     assert [json.loads(line) for line in found.read_text().splitlines()] == [told, told]
 
 
+@pytest.mark.long
 def test_limits_and_long_sources(translator):
     assert all(len(text.split()) <= 2 for text in translator.generate(TEXTS, GREEDY, 2))
     assert all(len(text.split()) <= 2 for text in translator.generate(TEXTS, BEAM, 2))
@@ -192,6 +197,7 @@ def test_evaluate_scores_what_translate_writes(run, pairs, translator, tmp_path,
     )
 
 
+@pytest.mark.long
 def test_averaged_states_translate(run, tmp_path):
     averaged = str(tmp_path / "averaged")
     assert invoke("average_checkpoints", model_dir=run, last=3, output_dir=averaged) == 0
