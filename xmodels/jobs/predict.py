@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 from data_pipelines.errors import UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.conversion import convert
 from xmodels.jobs.options.predict import Options
@@ -62,7 +63,7 @@ def predict(options: Options) -> list[dict | None]:
 
 def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> None:
     """Writes an answer a line, as JSON or as a table; the file is there whole or not at all."""
-    with open(f"{path}.partial", "w", encoding="utf-8", newline="") as file:
+    with whole_file(path, "w") as file:
         if path.endswith(JSON_LINES):
             for asked, prediction in zip(inputs, predictions, strict=True):
                 record = None if asked is None else predictor.record(asked, prediction)
@@ -72,7 +73,6 @@ def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> N
             writer.writerow(header := predictor.header())
             for asked, prediction in zip(inputs, predictions, strict=True):
                 writer.writerow([""] * len(header) if asked is None else predictor.row(asked, prediction))
-    os.replace(f"{path}.partial", path)
     blanks = inputs.count(None)
     print(
         f"{path}: {len(inputs) - blanks:,} {predictor.answers}"

@@ -9,6 +9,7 @@ import psutil
 import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
+from data_pipelines.files import whole_file
 from xmodels.training.watching.progress import read_log
 from xmodels.training.watching.samples import as_text
 
@@ -30,9 +31,8 @@ class RunLog:
 
     def _forget_after(self, step: int) -> None:
         entries = read_log(self.path)
-        with open(f"{self.path}.partial", "w", encoding="utf-8") as file:
+        with whole_file(self.path, "w") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
-        os.replace(f"{self.path}.partial", self.path)
 
     def note(self, kind: str, step: int, values: dict) -> None:
         """Adds an entry that holds more than numbers, to log.jsonl only."""
