@@ -9,6 +9,7 @@ from collections.abc import Callable
 from absl import flags
 
 from data_pipelines.errors import ReportedError
+from data_pipelines.escaping import for_terminal
 from data_pipelines.options.declaration import REQUIRED, SWITCH, Option, options_of
 from xmodels.jobs.verbs import run
 
@@ -151,7 +152,7 @@ def guarded(name: str, work: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except ReportedError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(for_terminal(f"{name}: {error}"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # who read our output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

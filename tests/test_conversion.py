@@ -70,6 +70,15 @@ def listing(path):
     return sorted(file.name for file in path.iterdir())
 
 
+def test_an_unknown_format_is_no_folder(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="ours:x/y: unknown format ours:. Known: hf:, tf1:"):
+        convert.load("ours:x/y")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a:b").mkdir()
+    with pytest.raises(CheckpointError):  # a folder, if one without a network
+        convert.load("a:b")
+
+
 @pytest.mark.parametrize("variables", [TABLE.hugging_face.variables, TABLE.tensorflow1.variables])
 def test_every_variable_is_mapped_once_in_both_directions(variables):
     assert set(variables) == set(TABLE.axes)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 
 import keras
@@ -14,6 +15,7 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
 
+FORMATS = ("hf", "tf1")  # beside ours
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
@@ -118,9 +120,14 @@ def example_batch(config) -> dict[str, np.ndarray]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`hf:path` -> ("hf", "path"); a plain path -> ("", path)."""
+    """`hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
     kind, colon, path = name.partition(":")
-    return (kind, path) if colon and kind in ("hf", "tf1") else ("", name)
+    if colon and kind in FORMATS:
+        return kind, path
+    if colon and re.fullmatch(r"\w+", kind) and not os.path.exists(name):
+        known = ", ".join(f"{each}:" for each in FORMATS)
+        raise UsageError(f"{name}: unknown format {kind}:. Known: {known}; a folder of ours has no prefix.")
+    return "", name
 
 
 def is_foreign(name: str) -> bool:

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.escaping import for_markdown
 from data_pipelines.files import is_temporary, write_json
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text.tokenizer import Tokenizer
@@ -159,11 +160,11 @@ def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, syste
 
 def write_model_card(folder: str, title: str, facts: dict[str, str], results: dict[str, float]) -> None:
     """Writes model_card.md: what this model is, how it was made, what it scored."""
-    lines = [f"# {title}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    lines = [f"# {for_markdown(title)}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {for_markdown(name)} | {for_markdown(str(value))} |" for name, value in facts.items()]
     if results:
         lines += ["", "## Results", "", "| measure | value |", "| --- | --- |"]
-        lines += [f"| {name} | {value:.4f} |" for name, value in results.items()]
+        lines += [f"| {for_markdown(name)} | {value:.4f} |" for name, value in results.items()]
     lines += [
         "",
         "The exact flags stand in `flags.txt`, versions and devices in `environment.json`, the course of training in",

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
 from data_pipelines.files import whole_file
-from xmodels.training.watching.progress import read_log
+from xmodels.training.watching.progress import parted_log, print_status
 from xmodels.training.watching.samples import as_text
 
 NUM_BUCKETS = 30  # of a histogram, as TensorFlow writes them
@@ -30,7 +30,12 @@ class RunLog:
         self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
 
     def _forget_after(self, step: int) -> None:
-        entries = read_log(self.path)
+        entries, others = parted_log(self.path)
+        if others:
+            damaged = f"{self.path}.damaged"
+            with open(damaged, "ab") as file:
+                file.writelines(others)
+            print_status(f"{self.path}: {len(others):,} line(s) are no entries of a log; they stand in {damaged} now.")
         with whole_file(self.path, "w") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
 
