@@ -98,6 +98,7 @@ class Command:
                 if not option.positional:
                     value = self.values[option.shown].value
                     values[option.name] = ",".join(value) if isinstance(value, list) else value
+                    _check_characters(option.shown, values[option.name])
             missing = [o.shown for o in self.declared if o.default is REQUIRED and values[o.name] is None]
             if missing:
                 raise flags.Error(f"missing: {', '.join(f'--{name}' for name in missing)}")
@@ -143,6 +144,15 @@ def _described(option: Option) -> list[str]:
     head = textwrap.wrap(f"{name}={shape}".replace("|", "| "), 98)  # many values take several lines
     head = [line.replace("| ", "|") for line in head]
     return [f"  {head[0]}", *(f"      {line}" for line in [*head[1:], *textwrap.wrap(option.help + option.note, 92)])]
+
+
+def _check_characters(name: str, value) -> None:
+    """Raises a flags.Error where a flag holds bytes that are not UTF-8, which Python reads as half characters."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError as error:
+        byte = ord(value[error.start]) - 0xDC00
+        raise flags.Error(f"--{name}: not UTF-8 (byte 0x{byte:02x} behind {value[: error.start]!r:.40})") from None
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:

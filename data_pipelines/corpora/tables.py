@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
@@ -208,7 +209,7 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             continue
         place = f"{path}, line {number}"
         try:
-            value = json.loads(line)
+            value = strict_json.loads(line)
         except json.JSONDecodeError as error:
             table.refuse(place, f"not JSON ({error.msg}, column {error.colno})")
             continue
