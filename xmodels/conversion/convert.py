@@ -160,12 +160,18 @@ def _read_ours(path: str) -> Checkpoint:
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)
+    values = folder.read_weights(source)
+    table_size, numbers = config.vocabulary_size * config.embedding_dim, sum(value.size for value in values.values())
+    if table_size > numbers:  # before anything of that size is built
+        raise CheckpointError(
+            f"{path}/{folder.CONFIG}: `vocabulary_size` {config.vocabulary_size:,} times `embedding_dim` {config.embedding_dim:,} is "
+            f"more than the {numbers:,} numbers in {folder.WEIGHTS}. One of the two files is not of this network."
+        )
     if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
-        values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)
         return Checkpoint(model, config, values, files, heads, labels, system=folder.read_system(path))
-    table, values = formats.table_of(model), folder.read_weights(source)
+    table = formats.table_of(model)
     known = {head.label for head in table.heads}
     further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
     loaded = tensors.loaded_from(
