@@ -43,12 +43,19 @@ class Columns:
         return bool(given) and all(name.isdigit() for name in given)
 
 
-def read_table(path: str, columns: Columns, with_labels: bool = True, bad_rows: list[str] | None = None) -> list[Row]:
+def read_table(
+    path: str,
+    columns: Columns,
+    with_labels: bool = True,
+    bad_rows: list[str] | None = None,
+    may_be_empty: bool = False,
+) -> list[Row]:
     """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also with .gz.
 
     Args:
-        with_labels: whether there is a label to each row. Such a row needs a label and texts that are not empty.
+        with_labels: whether there is a label to each row.
         bad_rows: rows that cannot be used are left out, and described here. By default they are errors.
+        may_be_empty: whether a row with a label can be used if that, or a text, is empty.
 
     Raises:
         DataError: a missing or empty file, invalid UTF-8, a row that cannot be used; names the file and the line.
@@ -67,7 +74,7 @@ def read_table(path: str, columns: Columns, with_labels: bool = True, bad_rows: 
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     try:
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-            table = _Table(path, columns, with_labels, bad_rows)
+            table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
             rows = [row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row)]
     except UnicodeDecodeError as error:
         raise DataError(
@@ -88,6 +95,7 @@ class _Table:
     columns: Columns
     with_labels: bool
     bad_rows: list[str] | None
+    may_be_empty: bool
 
     def refuse(self, place: str, found: str) -> None:
         """Notes a row that cannot be used, or raises a DataError."""
@@ -96,8 +104,8 @@ class _Table:
         self.bad_rows.append(f"{place}: {found}")
 
     def accepts(self, row: Row) -> bool:
-        """Whether nothing is empty in a row that has a label."""
-        if row.label is None:
+        """Whether nothing is empty in a row that has a label, unless it may be."""
+        if row.label is None or self.may_be_empty:
             return True
         empty = [
             name for name, cell in (("label", row.label), *(("text", text) for text in row.texts)) if not cell.strip()
