@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from typing import IO, Any
@@ -22,6 +23,11 @@ def file_sha256(path: str, progress=lambda num_bytes: None) -> str:
 def temporary_name(path: str) -> str:
     """A name beside `path` that no other writer of it takes, be it on another machine that shares the folder."""
     return f"{path}.{uuid.uuid4().hex[:12]}.partial"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one that `temporary_name` gives."""
+    return re.fullmatch(r".+\.[0-9a-f]{12}\.partial", name) is not None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from absl import flags
 
 from data_pipelines.errors import ReportedError
+from data_pipelines.escaping import for_terminal
 from data_pipelines.options.declaration import REQUIRED, SWITCH, Option, options_of
 from xmodels.jobs.verbs import run
 
@@ -97,6 +98,7 @@ class Command:
                 if not option.positional:
                     value = self.values[option.shown].value
                     values[option.name] = ",".join(value) if isinstance(value, list) else value
+                    _check_characters(option.shown, values[option.name])
             missing = [o.shown for o in self.declared if o.default is REQUIRED and values[o.name] is None]
             if missing:
                 raise flags.Error(f"missing: {', '.join(f'--{name}' for name in missing)}")
@@ -144,6 +146,15 @@ def _described(option: Option) -> list[str]:
     return [f"  {head[0]}", *(f"      {line}" for line in [*head[1:], *textwrap.wrap(option.help + option.note, 92)])]
 
 
+def _check_characters(name: str, value) -> None:
+    """Raises a flags.Error where a flag holds bytes that are not UTF-8, which Python reads as half characters."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError as error:
+        byte = ord(value[error.start]) - 0xDC00
+        raise flags.Error(f"--{name}: not UTF-8 (byte 0x{byte:02x} behind {value[: error.start]!r:.40})") from None
+
+
 def guarded(name: str, work: Callable[[], int]) -> int:
     """Runs `work` and returns its exit code, or that of the error it ends with, which becomes one line."""
     try:
@@ -151,7 +162,7 @@ def guarded(name: str, work: Callable[[], int]) -> int:
         sys.stdout.flush()
         return code
     except ReportedError as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        print(for_terminal(f"{name}: {error}"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # who read our output, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -70,6 +70,38 @@ def listing(path):
     return sorted(file.name for file in path.iterdir())
 
 
+def test_an_unknown_format_is_no_folder(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="ours:x/y: unknown format ours:. Known: hf:, tf1:"):
+        convert.load("ours:x/y")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a:b").mkdir()
+    with pytest.raises(CheckpointError):  # a folder, if one without a network
+        convert.load("a:b")
+
+
+HUGE = {
+    "num_layers": (10_000_000, "`num_layers` must be a whole number from 1 to 1000"),
+    "num_segments": (10_000_000, "`num_segments` must be a whole number from 1 to 1000"),
+    "vocabulary_size": (9_999_999, "`vocabulary_size` 9,999,999 times `embedding_dim` 16 is more than the"),
+    "max_sequence_length": (10_000_001, "`max_sequence_length` must be a whole number from 1 to 10000000"),
+    "hidden_dim": (10_000_000, "`vocabulary_size` times `embedding_dim` must be at most"),
+    "intermediate_dim": (int("9" * 4000), "`intermediate_dim` must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_sizes_that_no_file_can_have_are_refused_before_anything_is_built(tmp_path, name, monkeypatch):
+    config = BertConfig(1000, 16, num_layers=1, num_heads=2, intermediate_dim=32, max_sequence_length=64)
+    folder.write_model(str(tmp_path), Bert(config).initialize())
+    stored = json.loads((tmp_path / "config.json").read_text())
+    value, says = HUGE[name]
+    stored["config"][name] = value
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    monkeypatch.setattr(Bert, "__init__", None)
+    with pytest.raises(CheckpointError, match=f"config.json: {says}"):
+        convert.load(str(tmp_path))
+
+
 @pytest.mark.parametrize("variables", [TABLE.hugging_face.variables, TABLE.tensorflow1.variables])
 def test_every_variable_is_mapped_once_in_both_directions(variables):
     assert set(variables) == set(TABLE.axes)
@@ -333,7 +365,7 @@ def test_a_model_folder_of_ours_is_checked_too(tmp_path):
 
 def test_a_damaged_number_of_layers_is_refused_at_once(tmp_path):
     path, _, _ = hugging_face_folder(tmp_path)
-    change_json(path / "config.json", num_hidden_layers=10_000_000)
+    change_json(path / "config.json", num_hidden_layers=999)
     with pytest.raises(CheckpointError, match="missing"):
         convert.load(f"hf:{path}")
 

@@ -651,6 +651,13 @@ def test_workers_need_no_tensorflow():
     assert subprocess.run([sys.executable, "-c", program], cwd=pathlib.Path(__file__).parent.parent).returncode == 0
 
 
+def test_a_row_without_label_is_named_or_dropped(make):
+    with pytest.raises(DataError, match="a.tsv, line 3: empty label"):
+        make("classify", "a.tsv", "label\ttext\ngood\tcat\n \tdog\nbad\tdog\n")
+    manifest, _ = make("classify", "a.tsv", "label\ttext\ngood\tcat\n \tdog\nbad\tmat\n", on_bad_example="drop")
+    assert manifest.num_examples == 2 and sorted(manifest.settings.label_names) == ["bad", "good"]
+
+
 def test_the_command_says_what_the_records_hold(tmp_path, vocabulary, capsys):
     (tmp_path / "a.tsv").write_text("label\ttext\ngood\tcat\nbad\t\nbad\tdog\n", encoding="utf-8")
     flags = {"input_file": tmp_path / "a.tsv", "vocab_file": vocabulary, "output_dir": tmp_path / "records"}

@@ -419,6 +419,39 @@ def test_pairs_are_found_by_their_usual_names(tmp_path):
     assert read_table(path, Columns()) == [Row(("a", "b"), "1", 1)]
 
 
+def json_lines(bad):
+    rows = [{"text": "a", "label": 1}, bad, {"text": "c", "label": 3}, {"text": "d", "label": 4}]
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+BAD = [  # a table, the line of its row that cannot be used, and what is said of it
+    ("a.csv", 'text,label\na,1\n"b,2\nc,3\nd,4\n', 3, "a quote opens in this row that nothing closes"),
+    ("a.csv", 'text,label\na,1\n"b,2\nc,3\n"d",4\n', 3, "text stands behind a closing quote"),
+    ("a.csv", "text,label\na,1\nb,\nc,3\nd,4\n", 3, "the label is empty"),
+    ("a.tsv", "text\tlabel\na\t1\n \t2\nc\t3\nd\t4\n", 3, "the text is empty"),
+    ("a.tsv", "text\tlabel\na\t1\nb\nc\t3\nd\t4\n", 3, "1 column"),
+    ("a.jsonl", json_lines({"text": "b", "label": None}), 2, "the label is empty"),
+    ("a.jsonl", json_lines({"text": ["b"], "label": 2}), 2, "field 'text' holds list"),
+    ("a.jsonl", json_lines([]), 2, "expected a JSON object"),
+]
+
+
+@pytest.mark.parametrize(("name", "contents", "line", "says"), BAD)
+def test_a_row_that_cannot_be_used_is_named_or_left_out_alone(tmp_path, name, contents, line, says):
+    path = write(tmp_path / name, contents)
+    with pytest.raises(DataError, match=f"line {line}: {says}"):
+        read_table(path, Columns())
+    bad_rows = []
+    rows = read_table(path, Columns(), bad_rows=bad_rows)
+    assert [(row.texts, row.label) for row in rows] == [(("a",), "1"), (("c",), "3"), (("d",), "4")]
+    assert len(bad_rows) == 1 and f"line {line}: {says}" in bad_rows[0]
+
+
+def test_a_text_without_label_may_be_empty(tmp_path):
+    path = write(tmp_path / "a.tsv", "text\n\n \nb\n")
+    assert [row.texts[0] for row in read_table(path, Columns(), with_labels=False)] == [" ", "b"]
+
+
 def test_quotes_in_tsv_are_text(tmp_path):
     path = write(tmp_path / "a.tsv", 'text\tlabel\n"open\t1\n\nclosed"\t0\n')
     assert [(row.texts[0], row.label) for row in read_table(path, Columns())] == [('"open', "1"), ('closed"', "0")]

@@ -24,6 +24,7 @@ from xmodels.training.step.streams import ONLY, single
 from xmodels.training.watching import flops, peak
 from xmodels.training.watching.layer_norms import LayerNorms
 from xmodels.training.watching.progress import read_log
+from xmodels.training.watching.run_log import RunLog
 from xmodels.training.watching.samples import as_text, pieces
 from xmodels.training.watching.watching import Watch, profile_steps
 
@@ -240,3 +241,16 @@ def test_examples_show_answers_and_tokens_that_follow(zh_vocabulary):
     assert examples(batch, {}, tokenizer, {})[0]["pieces"] == ["今天下"]
     (answer,) = examples(batch | {"target_ids": batch["labels"]}, predictions, tokenizer, {})
     assert as_text(answer) == "今天下 ⇒ [天→天][下→雨][雨→雨]"
+
+
+def test_what_is_no_entry_of_a_log_is_kept_aside_and_stops_nothing(tmp_path, capsys):
+    entries = [{"kind": "train", "step": step, "time": 0.0, "loss": 1.0} for step in range(1, 5)]
+    whole = [f"{json.dumps(entry)}\n".encode() for entry in entries]
+    bad = [b"[1]\n", b"\x00\x00\n", b'{"kind": "train", "step": 2, "text": "\xff"}\n', b"[" * 100_000 + b"\n"]
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"".join(a + b for a, b in zip(whole, bad, strict=True)) + b'{"kind": "tra')
+    assert read_log(str(path)) == entries
+    RunLog(str(tmp_path), resumed_step=3)
+    assert read_log(str(path)) == entries[:3] and path.read_bytes().count(b"\n") == 3
+    assert (tmp_path / "log.jsonl.damaged").read_bytes() == b"".join(bad)
+    assert "4 line(s) are no entries" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import Any
 
 from data_pipelines.corpora.compression import beginning
 from data_pipelines.corpora.documents import Document, limited
-from data_pipelines.corpora.json_lines import field, parse
+from data_pipelines.corpora.json_lines import DROPPED, field, parse
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.plain_text import read_sentences
 from data_pipelines.corpora.reading import Monitor, Reading
@@ -36,7 +36,10 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD)
     for line in lines:
         if line:
-            turns = _turns(parse(line, lines), reading, lines) if first[:1] in ("{", "[") else line.split(separator)
+            value = parse(line, lines) if first[:1] in ("{", "[") else line.split(separator)
+            if value is DROPPED:
+                continue
+            turns = value if first[:1] not in ("{", "[") else _turns(value, reading, lines)
             yield from limited([turn.strip() for turn in turns if turn.strip()], lines.source)
 
 

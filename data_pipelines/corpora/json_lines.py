@@ -4,28 +4,39 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from data_pipelines import strict_json
 from data_pipelines.corpora.documents import Document, from_text
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 
+DROPPED = object()  # in place of the value of a line that is left out
+
 
 def parse(line: str, lines: Lines) -> Any:
-    """The value of a line. Raises a DataError that names the line."""
+    """The value of a line; DROPPED where it holds half a character and the reading leaves bad text out.
+
+    Raises:
+        DataError: names the line.
+    """
+    way = lines.reading.on_bad_text
     try:
-        return json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+        return strict_json.loads(line)
+    except strict_json.HalfCharacter as error:
+        if way == "fail":
+            raise DataError(f"{lines.place}: {error.msg}. Go on with --on_bad_text=replace or drop.") from None
+        lines.monitor.counts["bad_text_dropped" if way == "drop" else "bad_text_replaced"] += 1
+        return DROPPED if way == "drop" else strict_json.loads(line, replace=True)
+    except json.JSONDecodeError as error:
         hint = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it." if line[:1] == "[" else ""
-        detail = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
-        raise DataError(f"{lines.place}: not JSON ({detail}).{hint}") from None
+        raise DataError(f"{lines.place}: not JSON ({error.msg}, column {error.colno}).{hint}") from None
 
 
 def objects(lines: Lines) -> Iterator[dict]:
     """The objects on the lines that are not blank."""
     for line in lines:
-        if line:
-            value = parse(line, lines)
+        if line and (value := parse(line, lines)) is not DROPPED:
             if not isinstance(value, dict):
                 raise DataError(f"{lines.place}: expected a JSON object with fields, found {type(value).__name__}.")
             yield value

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError
 
 
@@ -54,7 +55,7 @@ def read_json(path: str) -> Any:
     """A whole JSON file. Raises a DataError with the line where it is not JSON."""
     with opened(path) as file:
         try:
-            return json.load(file)
+            return strict_json.load(file)
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
 
@@ -66,7 +67,7 @@ def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = strict_json.loads(line)
             except json.JSONDecodeError as error:
                 raise DataError(f"{path}, line {number}: not JSON ({error.msg}, column {error.colno}).") from None
             if not isinstance(value, dict):

@@ -29,7 +29,9 @@ def read_rankings(path: str, columns: Columns) -> Iterator[RankedList]:
         DataError: not laid out so; names the line.
     """
     if kind_of(path) not in (".jsonl", ".json"):
-        for query, group in itertools.groupby(read_table(path, columns), key=lambda row: row.texts[0]):
+        for query, group in itertools.groupby(
+            read_table(path, columns, may_be_empty=True), key=lambda row: row.texts[0]
+        ):
             rows = list(group)
             if len(rows[0].texts) < 2:
                 raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")

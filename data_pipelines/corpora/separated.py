@@ -24,7 +24,11 @@ def read_csv(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docum
     lines = Lines(piece, "file", reading, monitor, LONGEST_RECORD, "\r\n")
     with_ends = (f"{line}\n" for line in lines)
     columns = Columns(reading.text_field)
-    rows = separated_rows(with_ends, ",", columns, False, piece.path, lambda number: lines.place, LONGEST_RECORD, True)
+
+    def place(number):  # of the line in which a row begins; the lines of a row are read already
+        return f"{piece.path}, line {number}"
+
+    rows = separated_rows(with_ends, ",", columns, False, piece.path, place, LONGEST_RECORD)
     for number, row in enumerate(rows):
         if piece.is_whole or piece.holds(number >> BLOCK):
             yield from _document(row, lines, monitor)

@@ -1,5 +1,6 @@
 """Reads labelled tables: TSV, CSV or JSON lines, with one or two columns of text, named or by position."""
 
+import collections
 import csv
 import dataclasses
 import gzip
@@ -9,6 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
@@ -41,11 +43,22 @@ class Columns:
         return bool(given) and all(name.isdigit() for name in given)
 
 
-def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Row]:
+def read_table(
+    path: str,
+    columns: Columns,
+    with_labels: bool = True,
+    bad_rows: list[str] | None = None,
+    may_be_empty: bool = False,
+) -> list[Row]:
     """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also with .gz.
 
+    Args:
+        with_labels: whether there is a label to each row.
+        bad_rows: rows that cannot be used are left out, and described here. By default they are errors.
+        may_be_empty: whether a row with a label can be used if that, or a text, is empty.
+
     Raises:
-        DataError: a missing or empty file, invalid UTF-8, a row without a column; names the file and the line.
+        DataError: a missing or empty file, invalid UTF-8, a row that cannot be used; names the file and the line.
         UsageError: the kind is unknown, or the columns cannot be found.
     """
     if not os.path.isfile(path):
@@ -56,18 +69,13 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
         _check_different(positions, range(1 + max(p or 0 for p in positions)), path)
     kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
-    readers = {
-        ".tsv": _read_separated,
-        ".txt": _read_separated,
-        ".csv": _read_separated,
-        ".jsonl": _read_json,
-        ".json": _read_json,
-    }
+    readers = {".tsv": _separated, ".txt": _separated, ".csv": _separated, ".jsonl": _json, ".json": _json}
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     try:
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = list(readers[kind](file, path, "," if kind == ".csv" else "\t", columns, with_labels))
+            table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
+            rows = [row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row)]
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
@@ -75,12 +83,47 @@ def read_table(path: str, columns: Columns, with_labels: bool = True) -> list[Ro
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error}).") from None
     if not rows:
-        raise DataError(f"{path}: holds no rows.")
+        raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
     return rows
 
 
-def _read_separated(file, path: str, delimiter: str, columns: Columns, with_labels: bool) -> Iterator[Row]:
-    yield from separated_rows(file, delimiter, columns, with_labels, path, lambda number: f"{path}, line {number}")
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """What is read, and what becomes of a row that cannot be used; attributes as in `read_table`."""
+
+    path: str
+    columns: Columns
+    with_labels: bool
+    bad_rows: list[str] | None
+    may_be_empty: bool
+
+    def refuse(self, place: str, found: str) -> None:
+        """Notes a row that cannot be used, or raises a DataError."""
+        if self.bad_rows is None:
+            raise DataError(f"{place}: {found}.")
+        self.bad_rows.append(f"{place}: {found}")
+
+    def accepts(self, row: Row) -> bool:
+        """Whether nothing is empty in a row that has a label, unless it may be."""
+        if row.label is None or self.may_be_empty:
+            return True
+        empty = [
+            name for name, cell in (("label", row.label), *(("text", text) for text in row.texts)) if not cell.strip()
+        ]
+        if empty:
+            self.refuse(f"{self.path}, line {row.line}", f"the {empty[0]} is empty")
+        return not empty
+
+
+def _separated(table: _Table, file, delimiter: str) -> Iterator[Row]:
+    return separated_rows(
+        file, delimiter, table.columns, table.with_labels, table.path, lambda number: f"{table.path}, line {number}",
+        refuse=table.refuse,
+    )  # fmt: skip
+
+
+def _refuse(place: str, found: str) -> None:
+    raise DataError(f"{place}: {found}.")
 
 
 def separated_rows(
@@ -91,68 +134,112 @@ def separated_rows(
     path: str,
     place: Callable[[int], str],
     longest_field: int = _LONGEST_FIELD,
-    strict: bool = False,
+    refuse: Callable[[str, str], None] = _refuse,
 ) -> Iterator[Row]:
     """The rows of TSV (without quotes) or CSV; the first line names the columns unless they are chosen by position.
 
     Args:
-        place: gives file and line for messages, from the number of lines read so far.
-        strict: a quote that is not closed is an error, and so is text behind a closing one.
+        place: gives file and line for messages, from the number of the first line of a row.
+        refuse: called with the place of a row that cannot be used and what is wrong with it; raises an error, or the row is
+            left out. A quote in CSV that is not closed is such, and so is text behind a closing one.
     """
     csv.field_size_limit(longest_field)
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=strict)
-    try:
-        header = None
-        for fields in reader:
-            if not fields:
-                continue
-            if header is None and not columns.by_position:
-                header = fields
-                wanted = _find(header, columns, with_labels, path)
-                continue
-            if columns.by_position:
-                header = fields
-                wanted = [
-                    c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)
-                ]
-            elif len(fields) > len(header):
-                raise DataError(
-                    f"{place(reader.line_num)}: {len(fields)} columns, the first line names {len(header)}; is there "
-                    "a stray separator in the text?"
-                )
-            if max(i for i in wanted if i is not None) >= len(fields):
-                raise DataError(
-                    f"{place(reader.line_num)}: {len(fields)} column(s), expected at least "
-                    f"{max(i for i in wanted if i is not None) + 1}."
-                )
-            text, pair, label = (None if i is None else fields[i] for i in wanted)
-            yield Row(
-                (text,) if pair is None else (text, pair), None if label is None else label.strip(), reader.line_num
+    header = wanted = None
+    for line, fields in _records(lines, delimiter, place, refuse):
+        if not fields:
+            continue
+        if header is None and not columns.by_position:
+            header = fields
+            wanted = _find(header, columns, with_labels, path)
+            continue
+        if columns.by_position:
+            header = fields
+            wanted = [c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)]
+        elif len(fields) > len(header):
+            refuse(
+                place(line),
+                f"{len(fields)} columns, the first line names {len(header)}; is there a stray separator in the text?",
             )
-    except csv.Error as error:
-        raise DataError(f"{place(reader.line_num)}: {error}.") from None
+            continue
+        needed = 1 + max(i for i in wanted if i is not None)
+        if needed > len(fields):
+            refuse(place(line), f"{len(fields)} column(s), expected at least {needed}")
+            continue
+        text, pair, label = (None if i is None else fields[i] for i in wanted)
+        yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), line)
 
 
-def _read_json(file, path: str, delimiter: str, columns: Columns, with_labels: bool) -> Iterator[Row]:
-    names = None
+def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tuple[int, list[str]]]:
+    """The number of its first line and the fields of each row; behind a row that is refused the next line begins one."""
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    source, taken, again = iter(lines), [], collections.deque()
+
+    def feed():
+        while again or (line := next(source, None)) is not None:
+            taken.append(again.popleft() if again else line)
+            yield taken[-1]
+
+    def reader():
+        return csv.reader(feed(), delimiter=delimiter, quoting=quoting, strict=True)
+
+    rows, number = reader(), 1
+    while True:
+        taken.clear()
+        try:
+            fields = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            refuse(place(number), _quotes(str(error)))
+            again.extendleft(reversed(taken[1:]))
+            rows, number = reader(), number + 1
+            continue
+        yield number, fields
+        number += len(taken)
+
+
+def _quotes(error: str) -> str:
+    """What is wrong with the quotes of a row of CSV."""
+    meanings = {
+        "unexpected end of data": "a quote opens in this row that nothing closes",
+        "expected after": "text stands behind a closing quote, or a quote opens in this row that is closed in another",
+    }
+    found = next((meaning for known, meaning in meanings.items() if known in error), "cannot be read")
+    return (
+        f"{found} ({error}). A field with quotes or line breaks stands in quotes, and a quote inside of it is doubled"
+    )
+
+
+def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
+    path, names = table.path, None
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
+        place = f"{path}, line {number}"
         try:
-            value = json.loads(line)
+            value = strict_json.loads(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error.msg}, column {error.colno}).") from None
+            table.refuse(place, f"not JSON ({error.msg}, column {error.colno})")
+            continue
         if not isinstance(value, dict):
-            raise DataError(f"{path}, line {number}: expected a JSON object with fields, found {type(value).__name__}.")
+            table.refuse(place, f"expected a JSON object with fields, found {type(value).__name__}")
+            continue
         names = names or [
-            list(value)[i] if i is not None else None for i in _find(list(value), columns, with_labels, path)
+            list(value)[i] if i is not None else None
+            for i in _find(list(value), table.columns, table.with_labels, path)
         ]
         missing = [name for name in names if name is not None and name not in value]
         if missing:
-            raise DataError(f"{path}, line {number}: no field {missing[0]!r}. Found: {', '.join(value)}.")
-        text, pair, label = (None if name is None else str(value[name]) for name in names)
-        yield Row((text,) if pair is None else (text, pair), label, number)
+            table.refuse(place, f"no field {missing[0]!r}. Found: {', '.join(value)}")
+            continue
+        cells = [None if name is None else value[name] for name in names]
+        strange = [n for n, cell in zip(names, cells, strict=True) if n is not None and isinstance(cell, dict | list)]
+        if strange:
+            table.refuse(place, f"field {strange[0]!r} holds {type(value[strange[0]]).__name__}, expected text")
+            continue
+        texts = ["" if cell is None else str(cell) for cell in cells]
+        text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
+        yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), number)
 
 
 def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> list[int | None]:

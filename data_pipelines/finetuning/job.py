@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 
+from data_pipelines import strict_json
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import file_sha256, write_json
@@ -174,7 +175,7 @@ class Job:
     @functools.cached_property
     def found(self) -> Found:
         with open(f"{self.lines}.json", encoding="utf-8") as file:
-            return Found(**json.load(file))
+            return Found(**strict_json.load(file))
 
     @functools.cached_property
     def paths(self) -> list[str]:

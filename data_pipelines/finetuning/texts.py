@@ -25,7 +25,7 @@ class Classify(Task):
         return self.num_texts
 
     def examples(self, path):
-        for row in read_table(path, self.settings.columns()):
+        for row in read_table(path, self.settings.columns(), may_be_empty=True):
             if len(row.texts) != self.texts_a_row(row):
                 raise DataError(
                     f"{path}, line {row.line}: {len(row.texts)} text(s) in a row, the files before have "
@@ -37,7 +37,7 @@ class Classify(Task):
             yield RawExample(f"{path}, line {row.line}", value, problem=problem)
 
     def label_problem(self, label: str) -> str | None:
-        return self.refuses(label)
+        return self.refuses(label) if label else "empty label: write it, or take the row out"
 
     def labels_of(self, value):
         return (value["label"],)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
 from data_pipelines.pretraining.command import checked_language
@@ -62,9 +63,8 @@ def train_vocabulary(options: Options) -> Tokenizer:
         contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()
     for name, path in places.items():
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        with open(f"{path}.partial", "wb") as file:
+        with whole_file(path) as file:
             file.write(contents[name])
-        os.replace(f"{path}.partial", path)
     size = len(trained.vocabulary)
     print(f"{output_file}: {size:,} entries from {corpus.num_files:,} file(s) read as {corpus.layout}.")
     if size < options.vocab_size:

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import Features
 from data_pipelines.files import whole_file, write_json
@@ -54,7 +55,7 @@ def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
     """
     try:
         with open(f"{path}.json", encoding="utf-8") as file:
-            stored = json.load(file)
+            stored = strict_json.load(file)
         size = os.path.getsize(path)
     except (FileNotFoundError, json.JSONDecodeError):
         return None
@@ -87,7 +88,7 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
         stored = Manifest.read(output_dir).settings.to_json()
     elif PLAN in names:
         with open(os.path.join(output_dir, PLAN), encoding="utf-8") as file:
-            stored = json.load(file)
+            stored = strict_json.load(file)
     if names and not resume:
         state = "holds finished records" if MANIFEST in names else "is not empty"
         raise UsageError(

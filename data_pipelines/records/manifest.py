@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
@@ -128,7 +129,7 @@ class Manifest:
             raise DataError(f"{folder}: no such folder of records. Make one with `xmodels create_pretraining_data`.")
         try:
             with open(path, encoding="utf-8") as file:
-                return cls.of(json.load(file), path)
+                return cls.of(strict_json.load(file), path)
         except FileNotFoundError:
             raise _missing(folder, path) from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

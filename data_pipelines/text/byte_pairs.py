@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError
 from data_pipelines.text.tokenizer import Pieces, Tokenizer, parts_ideographs, trim
 from data_pipelines.text.units import CHUNKS
@@ -221,7 +222,7 @@ def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            ids = json.load(file)
+            ids = strict_json.load(file)
     except FileNotFoundError:
         raise DataError(f"{path}: no such vocabulary file. Make one with `xmodels train_vocabulary`.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -3,6 +3,7 @@
 import json
 import os
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
@@ -78,7 +79,7 @@ def read_config(path: str) -> dict:
         return {}
     try:
         with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+            value = strict_json.load(file)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
     return checked(value, path)

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import re
 import shutil
 
 import keras
@@ -14,6 +15,7 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
 
+FORMATS = ("hf", "tf1")  # beside ours
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
@@ -118,9 +120,14 @@ def example_batch(config) -> dict[str, np.ndarray]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """`hf:path` -> ("hf", "path"); a plain path -> ("", path)."""
+    """`hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
     kind, colon, path = name.partition(":")
-    return (kind, path) if colon and kind in ("hf", "tf1") else ("", name)
+    if colon and kind in FORMATS:
+        return kind, path
+    if colon and re.fullmatch(r"\w+", kind) and not os.path.exists(name):
+        known = ", ".join(f"{each}:" for each in FORMATS)
+        raise UsageError(f"{name}: unknown format {kind}:. Known: {known}; a folder of ours has no prefix.")
+    return "", name
 
 
 def is_foreign(name: str) -> bool:
@@ -153,12 +160,18 @@ def _read_ours(path: str) -> Checkpoint:
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)
+    values = folder.read_weights(source)
+    table_size, numbers = config.vocabulary_size * config.embedding_dim, sum(value.size for value in values.values())
+    if table_size > numbers:  # before anything of that size is built
+        raise CheckpointError(
+            f"{path}/{folder.CONFIG}: `vocabulary_size` {config.vocabulary_size:,} times `embedding_dim` {config.embedding_dim:,} is "
+            f"more than the {numbers:,} numbers in {folder.WEIGHTS}. One of the two files is not of this network."
+        )
     if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
-        values = folder.read_weights(source)
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)
         return Checkpoint(model, config, values, files, heads, labels, system=folder.read_system(path))
-    table, values = formats.table_of(model), folder.read_weights(source)
+    table = formats.table_of(model)
     known = {head.label for head in table.heads}
     further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
     loaded = tensors.loaded_from(

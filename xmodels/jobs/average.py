@@ -4,6 +4,7 @@ import os
 import shutil
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.files import temporary_name
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels import systems
 from xmodels.jobs.options.average_checkpoints import Options
@@ -52,13 +53,15 @@ def average_checkpoints(options: Options) -> str:
     system = system and systems.name_of(system)
     states = states[-last:]
     values = _mean(states)
-    tokenizer, partial = open_tokenizer(model_dir), f"{output_dir}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
+    tokenizer, partial = open_tokenizer(model_dir), temporary_name(os.path.normpath(output_dir))
     os.makedirs(partial)
-    write_values(
-        partial, job["model"], config, values, tokenizer.files(), tokenizer.describe(), job.get("labels"), system
-    )
-    os.replace(partial, output_dir)
+    described = tokenizer.files(), tokenizer.describe(), job.get("labels"), system
+    try:
+        write_values(partial, job["model"], config, values, *described)
+        os.replace(partial, output_dir)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     print_status(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
     return output_dir
 

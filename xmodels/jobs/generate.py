@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
-import os
 
 from tqdm.auto import tqdm
 
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.options.generate import Options
@@ -36,10 +36,9 @@ def generate(options: Options) -> list[str]:
             asked, decoding, seed=options.seed, batch_size=options.batch_size, progress=progress.update, **limit
         )
     if output_file:
-        with open(f"{output_file}.partial", "w", encoding="utf-8") as file:
+        with whole_file(output_file, "w") as file:
             for text, more in zip(asked, found, strict=True):
                 file.write(json.dumps({"prompt": text, "continuation": more}, ensure_ascii=False) + "\n")
-        os.replace(f"{output_file}.partial", output_file)
         print(f"{output_file}: {len(found):,} texts.")
         return found
     for number, (text, more) in enumerate(zip(asked, found, strict=True)):

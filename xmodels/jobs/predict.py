@@ -7,6 +7,8 @@ import sys
 import tempfile
 
 from data_pipelines.errors import UsageError
+from data_pipelines.escaping import for_spreadsheet, for_terminal
+from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.conversion import convert
 from xmodels.jobs.options.predict import Options
@@ -55,24 +57,25 @@ def predict(options: Options) -> list[dict | None]:
         write(output_file, predictor, inputs, predictions)
     else:
         for asked, prediction in zip(inputs, predictions, strict=True):
-            print("" if asked is None else predictor.line(asked, prediction))
+            print("" if asked is None else for_terminal(predictor.line(asked, prediction)))
     pairs = zip(inputs, predictions, strict=True)
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
 def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> None:
     """Writes an answer a line, as JSON or as a table; the file is there whole or not at all."""
-    with open(f"{path}.partial", "w", encoding="utf-8", newline="") as file:
+    with whole_file(path, "w") as file:
         if path.endswith(JSON_LINES):
             for asked, prediction in zip(inputs, predictions, strict=True):
                 record = None if asked is None else predictor.record(asked, prediction)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         else:
             writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            writer.writerow(header := predictor.header())
+            header = [for_spreadsheet(cell) for cell in predictor.header()]
+            writer.writerow(header)
             for asked, prediction in zip(inputs, predictions, strict=True):
-                writer.writerow([""] * len(header) if asked is None else predictor.row(asked, prediction))
-    os.replace(f"{path}.partial", path)
+                cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
+                writer.writerow([for_spreadsheet(str(cell)) for cell in cells])
     blanks = inputs.count(None)
     print(
         f"{path}: {len(inputs) - blanks:,} {predictor.answers}"

@@ -26,6 +26,7 @@ from xmodels.jobs.system_settings import own_options
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
+from xmodels.runs.lock import locked
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
 from xmodels.runs.samples import COUNT, sampler
@@ -60,7 +61,8 @@ def pretrain(options: Options) -> dict[str, float]:
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)
     workers = Workers(strategy)
-    with workers.together():
+    alone = workers.is_chief and not options.dry_run
+    with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
         return _pretrain(options, system, strategy, workers)
 
 

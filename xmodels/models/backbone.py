@@ -9,7 +9,15 @@ import keras
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature, Features
 
-LARGEST = 10_000_000  # no published dimension comes near; keeps a damaged config.json from asking for all memory
+# No published network comes near these; they keep a damaged config.json from asking for all memory, or for ever.
+LARGEST = 10_000_000  # of a dimension
+MOST = 1_000  # layers, heads, segments and whatever else a field counts by `num_...`
+LARGEST_TABLE = 2**32  # numbers of a table or matrix, such as these:
+TABLES = (
+    ("vocabulary_size", "embedding_dim"),
+    ("max_sequence_length", "hidden_dim"),
+    ("intermediate_dim", "hidden_dim"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,16 +81,24 @@ class ModelConfig:
                 values = {**values, name: tuple(value)}
             if wanted is bool and not isinstance(value, bool):
                 raise CheckpointError(f"{source}: `{name}` must be true or false. Found: {value!r}.")
-            if wanted is int and not (type(value) is int and 0 < value <= LARGEST):
+            largest = MOST if name.startswith("num_") else LARGEST
+            if wanted is int and not (type(value) is int and 0 < value <= largest):
                 raise CheckpointError(
-                    f"{source}: `{name}` must be a whole number from 1 to {LARGEST}. Found: {value!r}."
+                    f"{source}: `{name}` must be a whole number from 1 to {largest}. Found: {value!r:.40}."
                 )
             low, high = cls.bounds.get(name, (0, 1))
             if wanted is float and not (isinstance(value, int | float) and low <= value <= high):
                 raise CheckpointError(f"{source}: `{name}` must be a number from {low} to {high}. Found: {value!r}.")
             if wanted is str and not isinstance(value, str):
                 raise CheckpointError(f"{source}: `{name}` must be a string. Found: {value!r}.")
-        return cls(**values)
+        config = cls(**values)
+        for rows, columns in TABLES:
+            if getattr(config, rows) * getattr(config, columns) > LARGEST_TABLE:
+                raise CheckpointError(
+                    f"{source}: `{rows}` times `{columns}` must be at most {LARGEST_TABLE:,}. Found: {getattr(config, rows):,} "
+                    f"times {getattr(config, columns):,}."
+                )
+        return config
 
 
 def _first(names: list[str], most: int = 8) -> str:

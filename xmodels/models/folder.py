@@ -15,6 +15,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from data_pipelines import strict_json
 from data_pipelines.errors import CheckpointError
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
@@ -26,7 +27,7 @@ def read_json(path: str) -> dict:
     """A JSON object from a file, or a CheckpointError that names the file."""
     try:
         with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+            value = strict_json.load(file)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

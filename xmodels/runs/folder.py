@@ -1,7 +1,6 @@
 """The folder of a run explains itself: config, flags, environment, data, vocabulary, states, logs, model card."""
 
 import dataclasses
-import glob
 import importlib.metadata
 import json
 import os
@@ -12,11 +11,13 @@ import keras
 import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.files import write_json
+from data_pipelines.escaping import for_markdown
+from data_pipelines.files import is_temporary, write_json
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
+from xmodels.runs.lock import LOCK
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
@@ -50,7 +51,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
     if os.path.isfile(config):
         if states:
             changed_flags.compare(folder, read_json(config), now, structural)
-    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if not name.endswith(".partial")]:
+    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if name != LOCK and not is_temporary(name)]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
         raise UsageError(
@@ -80,9 +81,9 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     if found.results is not None:
         return found
     os.makedirs(folder, exist_ok=True)
-    for leftover in glob.glob(os.path.join(glob.escape(folder), "*.partial")):  # of files, when a run was killed
-        if os.path.isfile(leftover):
-            os.remove(leftover)
+    for name in os.listdir(folder):
+        if is_temporary(name):  # of a run that was killed
+            os.remove(os.path.join(folder, name))
     write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
@@ -159,11 +160,11 @@ def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, syste
 
 def write_model_card(folder: str, title: str, facts: dict[str, str], results: dict[str, float]) -> None:
     """Writes model_card.md: what this model is, how it was made, what it scored."""
-    lines = [f"# {title}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {value} |" for name, value in facts.items()]
+    lines = [f"# {for_markdown(title)}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {for_markdown(name)} | {for_markdown(str(value))} |" for name, value in facts.items()]
     if results:
         lines += ["", "## Results", "", "| measure | value |", "| --- | --- |"]
-        lines += [f"| {name} | {value:.4f} |" for name, value in results.items()]
+        lines += [f"| {for_markdown(name)} | {value:.4f} |" for name, value in results.items()]
     lines += [
         "",
         "The exact flags stand in `flags.txt`, versions and devices in `environment.json`, the course of training in",

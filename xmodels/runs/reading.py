@@ -65,7 +65,7 @@ def read_run(folder: str, name: str, colour: str) -> Run:
     config, environment, results, baseline = (
         _json(os.path.join(folder, f"{part}.json")) for part in ("config", "environment", "results", "baseline")
     )
-    log = [entry for entry in read_log(os.path.join(folder, "log.jsonl")) if isinstance(entry, dict)]
+    log = read_log(os.path.join(folder, "log.jsonl"))
     return Run(name, folder, colour, config, environment, results, baseline.get("unigram_baseline"), log)
 
 

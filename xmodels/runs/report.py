@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
+from data_pipelines.files import whole_file
 from xmodels.runs import page
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
@@ -38,10 +39,8 @@ def write_report(model_dir: str, output_file: str | None = None) -> str:
         )
     path = output_file or os.path.join(folders[0], REPORT)
     runs = read_runs(folders)
-    partial = f"{path}.partial"
-    with open(partial, "w", encoding="utf-8") as file:
+    with whole_file(path, "w") as file:
         file.write(as_html(runs))
-    os.replace(partial, path)
     return path
 
 

@@ -28,6 +28,7 @@ class Options(TrainingOptions):
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
+    on_bad_row: str = option("fail", "Rows of a table that cannot be used (an empty label or text, quotes that nothing closes, missing columns): stop and name the line, or leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
     max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip

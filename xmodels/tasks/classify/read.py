@@ -2,7 +2,7 @@
 
 import os
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from data_pipelines.records.manifest import Manifest
 from xmodels.tasks.base.read import Data, Survey
@@ -12,6 +12,7 @@ from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # rows of a survey whose texts are kept
+SHOWN = 5  # rows that are left out and named
 
 
 class Reader(TextReader):
@@ -22,9 +23,22 @@ class Reader(TextReader):
         options = self.options
         return Columns(options.text_column, options.text_pair_column, options.label_column)
 
+    def rows_of(self, path: str) -> list[Row]:
+        """The rows of a table; says which ones are left out."""
+        bad_rows = self.bad_rows()
+        rows = read_table(path, self.columns, bad_rows=bad_rows)
+        if bad_rows:
+            shown = "; ".join(bad_rows[:SHOWN]) + (f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else "")
+            print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")
+        return rows
+
+    def bad_rows(self) -> list[str] | None:
+        """Where descriptions of rows that cannot be used go; None where such a row is an error."""
+        return [] if self.options.on_bad_row == "skip" else None
+
     def survey(self):
         path = self.training_files()
-        train = read_table(path, self.columns)
+        train = self.rows_of(path)
         labels = label_names(train)
         check_labels(path, labels, len(train), self.options.label_column)
         summary = [f"{len(train):,} rows to train on, {len(labels)} labels"]
@@ -32,7 +46,7 @@ class Reader(TextReader):
         for name, other in self.evaluation_files():
             if os.path.isdir(other):
                 continue
-            rows = read_table(other, self.columns)
+            rows = self.rows_of(other)
             label_ids(other, rows, labels)
             check_texts(other, len(rows[0].texts), path, len(train[0].texts))
             if warning := shared_warning(other, [row.texts for row in rows], path, [row.texts for row in train]):
@@ -56,12 +70,16 @@ class Reader(TextReader):
         if options.data_dir:
             source, labels, num_texts = recorded_source(path, tokenizer, length, **read_as)
         else:
-            source, labels, num_texts = labelled_source(path, self.columns, tokenizer, length, **read_as)
+            source, labels, num_texts = labelled_source(
+                path, self.columns, tokenizer, length, **read_as, bad_rows=self.bad_rows()
+            )
         check_labels(path, labels, source.num_examples, options.label_column)
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}
         for name, other in self.evaluation_files():
-            found, _, texts_there = labelled_source(other, self.columns, tokenizer, length, labels, **read_as)
+            found, _, texts_there = labelled_source(
+                other, self.columns, tokenizer, length, labels, **read_as, bad_rows=self.bad_rows()
+            )
             check_texts(other, texts_there, path, num_texts)
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
                 print_status(warning)

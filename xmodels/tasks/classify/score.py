@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from data_pipelines.corpora.tables import read_table
+from data_pipelines.escaping import for_terminal
 from data_pipelines.finetuning.row_checks import label_ids
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.score import predict
@@ -59,4 +60,4 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     for name, row in zip(labels, found["confusion"], strict=True):
         pairs = zip(labels, row, strict=True) if len(labels) <= CONFUSED else ()
         confused = ", ".join(f"{other} {count}" for other, count in pairs if count)
-        print(f"  {name:{width}}  {counts[name]:4}  {found['f1'][name]:.3f}  {confused}")
+        print(for_terminal(f"  {name:{width}}  {counts[name]:4}  {found['f1'][name]:.3f}  {confused}"))

@@ -25,6 +25,7 @@ def labelled_source(
     labels: list[str] | None = None,
     frame: Frame = BERT,
     orders: Orders | None = None,
+    bad_rows: list[str] | None = None,
 ) -> tuple[ArraySource, list[str], int]:
     """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 
@@ -32,10 +33,11 @@ def labelled_source(
         labels: the known ones; None takes those of the table.
         frame: where the special tokens of the network stand.
         orders: in which it reads the texts of a row; see `pack_texts`.
+        bad_rows: as in `read_table`.
     """
     if os.path.isdir(path):
         return recorded_source(path, tokenizer, max_sequence_length, labels, frame, orders)
-    rows = read_table(path, columns)
+    rows = read_table(path, columns, bad_rows=bad_rows)
     check_pairs(path, len(rows[0].texts), orders)
     labels = labels or label_names(rows)
     arrays = pack_texts([row.texts for row in rows], tokenizer, max_sequence_length, frame, orders)

@@ -7,6 +7,7 @@ from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.files import whole_file
 
 
 def read_pairs(test_file: str, target_file: str | None, text_column: str | None, target_column: str | None):
@@ -44,6 +45,5 @@ def lines_of(path: str) -> list[str]:
 
 def write_lines(path: str, lines: Sequence[str]) -> None:
     """Writes a text a line; the file is there whole or not at all."""
-    with open(f"{path}.partial", "w", encoding="utf-8", newline="\n") as file:
+    with whole_file(path, "w") as file:
         file.writelines(f"{line}\n" for line in lines)
-    os.replace(f"{path}.partial", path)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+from data_pipelines import strict_json
 from data_pipelines.errors import UsageError
 
 EXAMPLE = '{"cluster": {"worker": ["host0:12345", "host1:12345"]}, "task": {"type": "worker", "index": 0}}'
@@ -34,7 +35,7 @@ def read(text: str | None) -> Cluster:
             f"with an index of its own: TF_CONFIG='{EXAMPLE}'"
         )
     try:
-        value = json.loads(text)
+        value = strict_json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(
             f"TF_CONFIG: not JSON ({error.msg} at character {error.pos}): {text:.80}. Expected: {EXAMPLE}"

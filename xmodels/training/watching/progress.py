@@ -3,6 +3,8 @@
 import json
 import os
 
+from data_pipelines.escaping import for_terminal
+
 SHORT = {"tokens": "tok"}  # units of the log as the terminal shows them
 
 
@@ -53,16 +55,31 @@ def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
 
 
 def read_log(path: str) -> list[dict]:
-    """The whole lines of a log.jsonl; a line cut by a kill is left out."""
-    entries = []
+    """The entries of a log.jsonl; lines that are none are left out, be they cut by a kill or damaged."""
+    return parted_log(path)[0]
+
+
+def parted_log(path: str) -> tuple[list[dict], list[bytes]]:
+    """The entries of a log.jsonl, and the whole lines that are none."""
+    entries, others = [], []
     if os.path.isfile(path):
-        with open(path, encoding="utf-8") as file:
-            for text in file:
-                try:
-                    entries.append(json.loads(text))
-                except json.JSONDecodeError:
-                    break
-    return entries
+        with open(path, "rb") as file:
+            for line in file:
+                entry = _entry(line)
+                if entry is not None:
+                    entries.append(entry)
+                elif line.endswith(b"\n"):  # a kill may cut the last one
+                    others.append(line)
+    return entries, others
+
+
+def _entry(line: bytes) -> dict | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):  # ValueError also of bytes that are not UTF-8
+        return None
+    is_entry = isinstance(found, dict) and isinstance(found.get("kind"), str) and isinstance(found.get("step"), int)
+    return found if is_entry else None
 
 
 _quiet = False  # whether this process is a worker whose chief tells how the job goes
@@ -71,7 +88,7 @@ _quiet = False  # whether this process is a worker whose chief tells how the job
 def print_status(text: str) -> None:
     """Prints at once, so that logs of jobs can be followed."""
     if not _quiet:
-        print(text, flush=True)
+        print(for_terminal(text), flush=True)
 
 
 def only_errors() -> None:

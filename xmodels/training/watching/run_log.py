@@ -9,7 +9,8 @@ import psutil
 import tensorflow as tf
 from tensorboard.plugins.histogram.metadata import create_summary_metadata
 
-from xmodels.training.watching.progress import read_log
+from data_pipelines.files import whole_file
+from xmodels.training.watching.progress import parted_log, print_status
 from xmodels.training.watching.samples import as_text
 
 NUM_BUCKETS = 30  # of a histogram, as TensorFlow writes them
@@ -29,10 +30,14 @@ class RunLog:
         self.writer = tf.summary.create_file_writer(os.path.join(folder, "tensorboard"))
 
     def _forget_after(self, step: int) -> None:
-        entries = read_log(self.path)
-        with open(f"{self.path}.partial", "w", encoding="utf-8") as file:
+        entries, others = parted_log(self.path)
+        if others:
+            damaged = f"{self.path}.damaged"
+            with open(damaged, "ab") as file:
+                file.writelines(others)
+            print_status(f"{self.path}: {len(others):,} line(s) are no entries of a log; they stand in {damaged} now.")
+        with whole_file(self.path, "w") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
-        os.replace(f"{self.path}.partial", self.path)
 
     def note(self, kind: str, step: int, values: dict) -> None:
         """Adds an entry that holds more than numbers, to log.jsonl only."""

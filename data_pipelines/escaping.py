@@ -1,0 +1,32 @@
+"""Text that somebody else wrote, made harmless for where it is shown."""
+
+import html
+import re
+
+# Controls, among them the escape codes of terminals, and characters that turn the direction of what follows.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?!\.?\d[\d.,eE+-]*$)")
+
+
+def for_terminal(text: str) -> str:
+    """The same with escapes, such as \\x1b, in place of characters that could steer a terminal; tabs and line ends stay."""
+    return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
+
+
+def for_markdown(text: str) -> str:
+    """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
+    text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text, quote=False))
+
+
+def for_spreadsheet(text: str) -> str:
+    """The same as a cell that a spreadsheet does not compute: an apostrophe goes before what would begin a formula.
+
+    Numbers with a sign stay as they are. (OWASP, CSV injection)
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,62 @@
+"""Labels and texts that somebody else wrote do nothing where they are shown."""
+
+import csv
+
+import pytest
+
+from data_pipelines.escaping import for_spreadsheet, for_terminal
+from tests.invocation import invoke
+from xmodels.runs.folder import write_model_card
+from xmodels.training.watching.progress import print_status
+
+EVIL = "<script>alert(1)</script> | a\nb \x1b[31mred \u202eturned"
+
+
+def test_a_terminal_gets_no_codes(capsys):
+    assert for_terminal("tab\tend\n é 中文") == "tab\tend\n é 中文"
+    assert for_terminal("\x1b[31m \x9b \u202e\r") == "\\x1b[31m \\x9b \\u202e\\x0d"
+    print_status(EVIL)
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_table_of_markdown_gets_one_cell(tmp_path):
+    write_model_card(str(tmp_path), EVIL, {"labels": EVIL, EVIL: "1"}, {EVIL: 0.5})
+    text = (tmp_path / "model_card.md").read_text()
+    assert "<script" not in text and "\x1b" not in text and "&lt;script&gt;" in text
+    rows = [line for line in text.splitlines() if "script" in line and line.startswith("|")]
+    assert len(rows) == 3 and all(row.replace("\\|", "").count("|") == 3 for row in rows)
+
+
+@pytest.mark.parametrize("text", ["=cmd|' /C calc'!A0", "@SUM(A1)", "+cmd", "-2+3+cmd|' /C calc'!A0", "\t=1", "\r=1"])
+def test_a_spreadsheet_gets_no_formula(text):
+    assert for_spreadsheet(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1.5", "-.5e-3", "a=b", "体育", "1-2"])
+def test_what_is_no_formula_stays(text):
+    assert for_spreadsheet(text) == text
+
+
+def test_a_message_with_codes_reaches_the_terminal_without(tmp_path, capsys):
+    assert invoke("inspect_data", "--data_dir=\x1b[31mnowhere") != 0
+    captured = capsys.readouterr()
+    assert "\\x1b[31mnowhere" in captured.err and "\x1b" not in captured.err
+
+
+def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):
+    from xmodels.jobs.predict import write
+
+    class Predictor:
+        answers = "labels"
+
+        def header(self):
+            return ["label", "=1+1"]
+
+        def row(self, asked, prediction):
+            return [prediction, 0.5]
+
+    write(str(tmp_path / "out.tsv"), Predictor(), [("a",), None], ["=cmd|' /C calc'!A0", None])
+    with open(tmp_path / "out.tsv", newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file, delimiter="\t")) == [
+            ["label", "'=1+1"], ["'=cmd|' /C calc'!A0", "0.5"], ["", ""]
+        ]  # fmt: skip

@@ -1,0 +1,81 @@
+"""One process at a time in a run folder."""
+
+import contextlib
+import datetime
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+
+from data_pipelines.errors import UsageError
+
+LOCK = "run.lock"
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Keeps other processes out of a run folder until the body ends, or its process does, however that happens.
+
+    The lock is that of the operating system on the file run.lock, which also tells host, process and time. It vanishes with
+    the lock, and so does a folder that holds nothing else. A file system without locks is used as it is.
+
+    Raises:
+        UsageError: another process holds the lock.
+    """
+    path = os.path.join(folder, LOCK)
+    file = _own(path)
+    try:
+        owner = {"host": socket.gethostname(), "process": os.getpid(), "since": f"{datetime.datetime.now():%F %T}"}
+        file.truncate(0)
+        file.write(json.dumps(owner))
+        file.flush()
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(path)
+        file.close()  # which gives the lock back
+        with contextlib.suppress(OSError):  # is not empty
+            os.rmdir(folder)
+
+
+def _own(path: str):
+    """The file of the lock, open and locked."""
+    while True:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            file = open(path, "a+", encoding="utf-8")  # noqa: SIM115
+        except (FileExistsError, FileNotFoundError):  # another run that ended has just removed the empty folder
+            if os.path.lexists(os.path.dirname(path)) and not os.path.isdir(os.path.dirname(path)):
+                raise
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read()
+            file.close()
+            raise UsageError(
+                f"--model_dir={os.path.dirname(path)}: another run works in it ({_described(owner)}). Wait until it ends, stop "
+                "it, or choose another folder."
+            ) from None
+        except OSError:  # no locks here
+            return file
+        if _is_still_there(file, path):
+            return file
+        file.close()  # its owner removed it between our two calls
+
+
+def _is_still_there(file, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _described(owner: str) -> str:
+    try:
+        found = json.loads(owner)
+        return f"process {found['process']} on {found['host']}, since {found['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "its owner has not written who it is yet"
