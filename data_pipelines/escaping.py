@@ -16,7 +16,7 @@ def for_terminal(text: str) -> str:
 def for_markdown(text: str) -> str:
     """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text, quote=False))
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(text, quote=False))
 
 
 def for_spreadsheet(text: str) -> str:

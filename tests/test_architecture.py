@@ -19,7 +19,7 @@ EVERYTHING = FILES + sorted(
 DOORS = {
     "data_pipelines": set(),
     "xmodels.layers": {"data_pipelines.features"},
-    "xmodels.models": {"xmodels.layers", "data_pipelines.features", "data_pipelines.errors"},
+    "xmodels.models": {"xmodels.layers", "data_pipelines.features", "data_pipelines.errors", "data_pipelines.strict_json"},
     "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
     "xmodels.decoding": {"xmodels.layers"},
     "xmodels.interfaces": {"xmodels.layers", "xmodels.objectives", "data_pipelines.errors", "data_pipelines.text"},
@@ -42,11 +42,14 @@ DOORS = {
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
     "xmodels.api": {"xmodels.jobs.verbs", "data_pipelines.errors", "data_pipelines.options"},
-    "launch": {"launch", "data_pipelines.errors", "data_pipelines.options", "xmodels.jobs.options", "xmodels.jobs.verbs"},
+    "launch": {"launch", "data_pipelines.errors", "data_pipelines.escaping", "data_pipelines.options", "xmodels.jobs.options",
+               "xmodels.jobs.verbs"},
 }  # fmt: skip
 # The same inside data_pipelines: room -> the other rooms there. Files of its root are rooms of their own.
 INNER_DOORS = {
     "errors": set(),
+    "escaping": set(),
+    "strict_json": set(),
     "features": {"errors"},
     "files": set(),
     "packings": set(),
@@ -60,10 +63,10 @@ INNER_DOORS = {
         "inspect.objectives",
         "text.tokenizer_settings",
     },
-    "corpora": {"errors", "text"},
-    "text": {"errors", "corpora"},
+    "corpora": {"errors", "strict_json", "text"},
+    "text": {"errors", "strict_json", "corpora"},
     "ops": {"errors", "text"},
-    "records": {"errors", "features", "files", "ops", "packings"},
+    "records": {"errors", "features", "files", "ops", "packings", "strict_json"},
     "batches": {"errors", "features", "ops", "records", "corpora", "text", "pretraining.stages"},
     "pretraining": {
         "errors",
@@ -79,6 +82,7 @@ INNER_DOORS = {
     },
     "finetuning": {
         "errors",
+        "strict_json",
         "features",
         "files",
         "options",

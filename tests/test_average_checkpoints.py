@@ -38,6 +38,7 @@ def test_the_mean_of_files_is_that_of_numpy(tmp_path):
     assert mean["w"].dtype == np.float32 and mean["n"] == [2]
 
 
+@pytest.mark.long
 def test_the_last_states_are_averaged_at_the_end_and_by_the_command(options, tmp_path, capsys):
     pretrain(dataclasses.replace(options, average_checkpoints=3))
     states = checkpoints.complete(os.path.join(options.model_dir, "checkpoints"))

@@ -103,6 +103,7 @@ def test_micro_batches_are_refused(stream_records):
         learner_of(RecordSource(stream_records), micro_batches=2)
 
 
+@pytest.mark.long
 def test_a_resumed_run_equals_an_uninterrupted_one(stream_records, tmp_path):
     numbers = dataclasses.asdict(config_of(RecordSource(stream_records)))
     (tmp_path / "sizes.json").write_text(json.dumps({"model": "transformer_xl", "config": numbers}))

@@ -51,6 +51,7 @@ def test_pretraining_is_shown_with_origins_costs_and_first_batch_and_nothing_is_
     assert len(shown) == 4 and all("→[MASK]]" in line and "second segment: " in line for line in shown)
 
 
+@pytest.mark.long
 def test_fine_tuning_is_shown_too(pretraining, tmp_path, capsys):
     assert invoke("pretrain", **pretraining | {"num_train_steps": 1, "num_warmup_steps": 0}) == 0
     flags = {"init_checkpoint": tmp_path / "run", "train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "tuned"}

@@ -280,6 +280,7 @@ def test_a_folder_that_is_not_an_export_stays_untouched(runs, tmp_path, overwrit
     assert contents(tmp_path) == before
 
 
+@pytest.mark.long
 def test_an_earlier_export_is_replaced_only_when_asked(runs, exports, tmp_path, monkeypatch):
     path = shutil.copytree(exports[1, "core"], tmp_path / "model")
     before = contents(path)

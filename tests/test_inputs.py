@@ -363,7 +363,7 @@ def test_an_endless_line_costs_no_memory_and_can_be_dropped(tmp_path):
         ("a.json", '[\n{"text": "a"}]\n', r"line 1: not JSON .*jq -c"),
         ("a.jsonl", '["a"]\n', r"line 1: expected a JSON object"),
         ("a.tsv", "id\ttext\n1\ta\n2\n", r"line 3: 1 column\(s\), expected at least 2"),
-        ("a.csv", 'id,text\n1,"no end\n' + "x\n" * 20, r"line 22: unexpected end of data"),
+        ("a.csv", 'id,text\n1,"no end\n' + "x\n" * 20, r"line 2: a quote opens in this row that nothing closes"),
         ("a.parquet", b"PAR1 and so on", r"a\.parquet: no whole Parquet file"),
         ("a.parquet", parquet([], x=[]), r"a\.parquet: no field named"),
     ],

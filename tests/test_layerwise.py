@@ -200,6 +200,7 @@ def test_sleeping_layers_do_not_count_in_the_norm_that_is_clipped():
         np.testing.assert_array_equal(value, values(with_sleepers)[name], err_msg=name)
 
 
+@pytest.mark.long
 def test_all_optimizers_do_on_two_replicas_what_they_do_on_one():
     """Gradients come from a function compiled by XLA and are summed before they are applied, as the training step does."""
     x = np.random.default_rng(1).normal(size=(4, 5)).astype("float32")

@@ -100,6 +100,7 @@ def whole(tmp_path_factory):
     return learner, state, folder
 
 
+@pytest.mark.long
 def test_streams_share_a_network_and_keep_their_own_places(whole):
     learner, state, folder = whole
     counts = {name: state.at(name).consumed // 8 for name in ("masked", "pairs")}

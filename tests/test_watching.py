@@ -166,6 +166,7 @@ def test_an_update_is_what_one_step_changed():
     assert norms.report().numbers.keys() == {n for n in report.numbers if "update" not in n}
 
 
+@pytest.mark.long
 def test_looking_changes_no_weight(watched, records, small_config, tmp_path):
     config = Options(
         system="bert_wwm", model_dir=str(tmp_path / "plain"), data_dir=records, model_config_file=small_config,

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
 import keras
@@ -69,8 +68,7 @@ class Job:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Between two evaluations; rounded up, so that the last of them is that of the end of the run."""
-        return max(1, math.ceil(self.per_epoch - 1e-6))
+        return max(1, int(self.per_epoch))
 
     def means(self, name: str) -> dict[str, float]:
         """Losses and scores of an evaluation set."""
