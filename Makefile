@@ -48,7 +48,7 @@ $(STAMP)-extras: $(STAMP)-test
 test: $(STAMP)-test  ## Installs what the tests need and runs them
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "not extra and not long"
 
-test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: more whole runs, clusters, exports
+test-long: $(STAMP)-test  ## Runs what `make test` leaves out for its time: SIGKILL, clusters, more whole runs and exports
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m long
 
 test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter and the TPU compiler too and runs the tests that need them

@@ -220,7 +220,7 @@ def test_pooling_reads_real_places_only():
         np.testing.assert_allclose(outputs["logits"][row], states[row][real].mean(axis=0) @ kernel, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [n if "adaptive" in n else pytest.param(n, marks=pytest.mark.long) for n in NETWORKS])
 def test_learns_sixteen_stories_by_heart(name):
     questions = stories(16, seed=5)
     strategy = distribution.choose("one_device")

@@ -104,6 +104,7 @@ def test_evaluate_agrees_with_what_finetune_said(street, capsys):
     assert f"accuracy {said:.4f}" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_checkpoints_are_converted_and_verified(street, tmp_path, capsys):
     arguments = ["--verify", f"--from={street / 'run'}", f"--to=hf:{tmp_path / 'hf'}"]
     assert invoke("convert_checkpoint", *arguments) == 0

@@ -105,6 +105,7 @@ def test_the_first_problem_gives_the_exit_code(clinic, tmp_path, capsys):
     assert said.out.count("problem ") == 2 and "2 problem(s), 0 warning(s). Mend the first problem (labels)" in said.err
 
 
+@pytest.mark.long
 def test_parameters_are_those_of_the_network_that_is_not_built(clinic, tmp_path, capsys):
     flags = clinic.pretrain(system="bert", size="mini", model_config_file=None, model_dir=tmp_path / "new")
     assert invoke("pretrain", "--dry_run", **flags) == 0

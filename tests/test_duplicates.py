@@ -54,6 +54,7 @@ def jaccard(a, b, ngram=5):
     return len(first & second) / len(first | second)
 
 
+@pytest.mark.long
 def test_near_duplicates_are_those_of_brute_force_but_for_texts_at_the_threshold(tmp_path):
     rng = random.Random(0)
     texts = []

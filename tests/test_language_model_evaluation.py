@@ -326,6 +326,7 @@ def test_a_long_enough_memory_equals_one_pass_whatever_the_segments(transformer_
     assert not math.isclose(whole, blocks, rel_tol=1e-4)
 
 
+@pytest.mark.long
 def test_with_same_length_a_token_at_a_time_equals_segments(transformer_xl, tmp_path):
     (tmp_path / "a.txt").write_text(PROSE[:100], encoding="utf-8")
     flags = {"model_dir": transformer_xl, "test_file": tmp_path / "a.txt", "output_file": tmp_path / "scores.json"}
@@ -344,6 +345,7 @@ def test_streams_side_by_side_are_the_shares_of_the_text(transformer_xl):
     assert streams.score(scorer, ids, 3, 6, 3) == pytest.approx(apart, rel=1e-5)
 
 
+@pytest.mark.long
 def test_several_memories_make_a_table(transformer_xl, tmp_path, capsys):
     (tmp_path / "a.txt").write_text(PROSE[:100], encoding="utf-8")
     flags = {"model_dir": transformer_xl, "test_file": tmp_path / "a.txt", "output_file": tmp_path / "scores.json"}

@@ -54,7 +54,7 @@ def test_moving_average_follows_its_formula_and_leaves_the_weights_alone():
     assert largest_difference(values(learner), now) == 0.0
 
 
-@pytest.mark.parametrize("jit_compile", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_rematerialized_blocks_have_equal_gradients_with_dropout(jit_compile):
     batch = {name: tf.constant(x) for name, x in next(make_batches(1)).items()}
     gradients = []

@@ -57,6 +57,7 @@ def test_from_text_to_a_served_model(kind, size, serving_ops, tmp_path, capsys):
     assert held.describe() == open_tokenizer(str(voc)).describe()
 
 
+@pytest.mark.long
 def test_what_cannot_be_served_is_said_in_one_line(tmp_path, capsys):
     voc = tmp_path / "voc"
     assert invoke("train_vocabulary", **CORPUS, tokenizer="sentencepiece", vocab_size=1400, output_file=voc) == 0

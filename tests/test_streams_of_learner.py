@@ -128,6 +128,7 @@ def test_two_replicas_and_micro_batches_equal_one_device_with_streams(whole, tmp
     assert_close(weights_of(other), weights_of(whole[0]), 2e-6)
 
 
+@pytest.mark.long
 def test_a_step_leaves_the_head_of_another_stream_alone():
     learner = two_streams()
     before = weights_of(learner)
@@ -278,6 +279,7 @@ def test_an_lstm_read_in_parts_or_token_by_token_equals_one_read_at_once():
     np.testing.assert_allclose(tf.concat(states, axis=1), expected, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_compiled_step_of_an_lstm_equals_the_plain_one():
     found = []
     for jit_compile in (False, True):

@@ -115,6 +115,7 @@ def test_resumed_run_equals_an_uninterrupted_one_bitwise(trained, tmp_path):
     assert steps == [2, 4, 6, 8]  # lines after the restored state were written again, not doubled
 
 
+@pytest.mark.long
 def test_the_best_state_is_kept_beside_the_newest(options, records):
     still = {"learning_rate": 0.0, "num_train_steps": 6, "eval_every": 2, "save_checkpoints_steps": 3}
     pretrain(dataclasses.replace(options, eval_data_dir=records, keep_checkpoint_max=1, **still))
@@ -202,6 +203,7 @@ def test_altered_vocabularies_and_masks_of_single_tokens_are_refused(options, re
         pretrain(dataclasses.replace(options, data_dir=single))
 
 
+@pytest.mark.long
 def test_a_shard_damaged_inside_is_named(options, records, tmp_path):
     copy = tmp_path / "damaged"
     shutil.copytree(records, copy)
