@@ -246,6 +246,24 @@ def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocab
     assert "holds records for tag, expected those of" in capsys.readouterr().err
 
 
+def test_rows_that_cannot_be_used_end_a_fine_tuning_or_are_left_out_and_said(street, tmp_path, capsys):
+    table = write(tmp_path / "rows.csv", 'text,label\na,1\n"b,2\nc,2\nd,\ne,1\n')
+    flags = {
+        "init_checkpoint": street / "run",
+        "model_dir": tmp_path / "run",
+        "train_file": table,
+        "train_batch_size": 1,
+    }
+    assert invoke("finetune", "--dry_run", **flags, max_seq_length=16) == 3
+    assert "rows.csv, line 3: a quote opens" in capsys.readouterr().err
+    assert invoke("finetune", "--dry_run", **flags, max_seq_length=16, on_bad_row="skip") == 0
+    said = capsys.readouterr().out
+    assert (
+        "2 row(s) cannot be used and are left out" in said and "line 3: a quote" in said and "line 5: the label" in said
+    )
+    assert not (tmp_path / "run").exists()
+
+
 def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, capsys):
     run = street / "classifier"
     stored = json.loads((run / "results.json").read_text())

@@ -27,14 +27,20 @@ class Reader(TextReader):
         """The rows of a table; says which ones are left out."""
         bad_rows = self.bad_rows()
         rows = read_table(path, self.columns, bad_rows=bad_rows)
-        if bad_rows:
-            shown = "; ".join(bad_rows[:SHOWN]) + (f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else "")
-            print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")
+        say_left_out(path, bad_rows)
         return rows
 
     def bad_rows(self) -> list[str] | None:
         """Where descriptions of rows that cannot be used go; None where such a row is an error."""
         return [] if self.options.on_bad_row == "skip" else None
+
+    def source_of(self, path: str, tokenizer, *labels: list[str]):
+        """What `labelled_source` makes of a table; says which rows are left out."""
+        bad_rows, read_as = self.bad_rows(), {"frame": self.reading.frame, "orders": self.task_class.orders}
+        length = self.options.max_seq_length
+        found = labelled_source(path, self.columns, tokenizer, length, *labels, **read_as, bad_rows=bad_rows)
+        say_left_out(path, bad_rows)
+        return found
 
     def survey(self):
         path = self.training_files()
@@ -70,18 +76,21 @@ class Reader(TextReader):
         if options.data_dir:
             source, labels, num_texts = recorded_source(path, tokenizer, length, **read_as)
         else:
-            source, labels, num_texts = labelled_source(
-                path, self.columns, tokenizer, length, **read_as, bad_rows=self.bad_rows()
-            )
+            source, labels, num_texts = self.source_of(path, tokenizer)
         check_labels(path, labels, source.num_examples, options.label_column)
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}
         for name, other in self.evaluation_files():
-            found, _, texts_there = labelled_source(
-                other, self.columns, tokenizer, length, labels, **read_as, bad_rows=self.bad_rows()
-            )
+            found, _, texts_there = self.source_of(other, tokenizer, labels)
             check_texts(other, texts_there, path, num_texts)
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
                 print_status(warning)
             evaluation_sets[name] = found
         return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")
+
+
+def say_left_out(path: str, bad_rows: list[str] | None) -> None:
+    """Prints how many rows cannot be used, and the first of them."""
+    if bad_rows:
+        shown = "; ".join(bad_rows[:SHOWN]) + (f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else "")
+        print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")
