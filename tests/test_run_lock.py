@@ -61,6 +61,12 @@ def test_a_lock_leaves_what_a_run_has_written(tmp_path):
     assert os.listdir(tmp_path) == ["config.json"]
 
 
+def test_a_link_that_leads_nowhere_is_an_error_soon(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError), locked(str(tmp_path / "link")):
+        pass
+
+
 def test_of_many_that_begin_at_once_one_at_a_time_has_the_folder(tmp_path):
     """A file that is removed and made again is another one; whoever locks the old one has nothing."""
     body = f"""
@@ -85,9 +91,13 @@ while done < 200:
 def test_only_temporary_files_of_ours_are_removed(tmp_path):
     ours, theirs = pathlib.Path(temporary_name(str(tmp_path / "config.json"))), tmp_path / "thesis.partial"
     ours.write_text("half")
+    unfinished = pathlib.Path(
+        temporary_name(str(tmp_path / "averaged"))
+    )  # a folder, of another verb that may be under way
+    unfinished.mkdir()
     arguments = str(tmp_path), {"job": "pretrain"}, {}, {"num_train_steps": 5}, (), "auto"
     run_folder.claim(*arguments)
-    assert not ours.exists() and (tmp_path / "config.json").exists()
+    assert not ours.exists() and (tmp_path / "config.json").exists() and unfinished.exists()
     theirs.write_text("years of work")
     run_folder.claim(*arguments)
     assert theirs.read_text() == "years of work" and not is_temporary(theirs.name)

@@ -30,16 +30,19 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     head = beginning(piece.path, 1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
     first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
     separator = END_OF_TURN if END_OF_TURN in first else "\t"
-    if first[:1] not in ("{", "[") and separator not in first:
+    is_json = first[:1] in ("{", "[")
+    if not is_json and separator not in first:
         yield from read_sentences(piece, reading, monitor)
         return
     lines = Lines(piece, "line", reading, monitor, LONGEST_RECORD)
     for line in lines:
         if line:
-            value = parse(line, lines) if first[:1] in ("{", "[") else line.split(separator)
-            if value is DROPPED:
+            if not is_json:
+                turns = line.split(separator)
+            elif (value := parse(line, lines)) is not DROPPED:
+                turns = _turns(value, reading, lines)
+            else:
                 continue
-            turns = value if first[:1] not in ("{", "[") else _turns(value, reading, lines)
             yield from limited([turn.strip() for turn in turns if turn.strip()], lines.source)
 
 

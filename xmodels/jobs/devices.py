@@ -1,9 +1,11 @@
 """The devices that a training command asks for, and what its processes share when it begins."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from xmodels.runs.lock import locked
 from xmodels.training.devices import distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers
@@ -23,6 +25,19 @@ def tpu_flags(options) -> Tpu:
     """Those of them that are about a TPU."""
     paths = {name: value for name in PATHS if (value := getattr(options, name, None))}
     return Tpu(options.use_tpu, options.tpu, options.tpu_zone, options.gcp_project, paths)
+
+
+@contextlib.contextmanager
+def at_work(options, workers: Workers) -> Iterator[None]:
+    """Around a training: no other process works in its folder, and a worker that is gone is one line.
+
+    Raises:
+        UsageError: another process works in the folder.
+        DeviceError: another worker has ended.
+    """
+    alone = workers.is_chief and not options.dry_run
+    with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
+        yield
 
 
 def start(

@@ -1,6 +1,5 @@
 """Fine-tunes a pretrained network on a labelled table; resumes where it was interrupted."""
 
-import contextlib
 import dataclasses
 import math
 
@@ -13,7 +12,6 @@ from xmodels.jobs.finetuning_results import finish
 from xmodels.jobs.options.finetune import Options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.lock import locked
 from xmodels.runs.samples import first_batch, sampler
 from xmodels.tasks.base.run import write_task
 from xmodels.training.devices.workers import Workers
@@ -41,8 +39,7 @@ def finetune(options: Options) -> dict[str, float]:
     preflight.check_writable(options.model_dir)
     strategy = devices.choose(options)
     workers = Workers(strategy)
-    alone = workers.is_chief and not options.dry_run
-    with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
+    with devices.at_work(options, workers):
         return _finetune(options, strategy, workers)
 
 

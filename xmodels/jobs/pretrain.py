@@ -26,7 +26,6 @@ from xmodels.jobs.system_settings import own_options
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.lock import locked
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
 from xmodels.runs.samples import COUNT, sampler
@@ -61,8 +60,7 @@ def pretrain(options: Options) -> dict[str, float]:
     profile_steps(options.profile_steps)  # raises what is wrong with it
     strategy = devices.choose(options)
     workers = Workers(strategy)
-    alone = workers.is_chief and not options.dry_run
-    with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
+    with devices.at_work(options, workers):
         return _pretrain(options, system, strategy, workers)
 
 

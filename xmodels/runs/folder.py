@@ -81,9 +81,9 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     if found.results is not None:
         return found
     os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(folder):
-        if is_temporary(name):  # of a run that was killed
-            os.remove(os.path.join(folder, name))
+    for entry in os.scandir(folder):
+        if entry.is_file() and is_temporary(entry.name):  # of a run that was killed
+            os.remove(entry.path)
     write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)

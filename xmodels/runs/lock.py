@@ -41,12 +41,13 @@ def locked(folder: str) -> Iterator[None]:
 
 def _own(path: str):
     """The file of the lock, open and locked."""
-    while True:
-        try:
+    for attempts_left in reversed(range(1000)):
+        with contextlib.suppress(FileExistsError):  # a folder that vanishes at this moment is no folder to `makedirs`
             os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
             file = open(path, "a+", encoding="utf-8")  # noqa: SIM115
-        except (FileExistsError, FileNotFoundError):  # another run that ended has just removed the empty folder
-            if os.path.lexists(os.path.dirname(path)) and not os.path.isdir(os.path.dirname(path)):
+        except FileNotFoundError:  # another run that ended has just removed the empty folder; or a link leads nowhere
+            if not attempts_left:
                 raise
             continue
         try:
