@@ -7,7 +7,7 @@ from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import devices, dry_run
 from xmodels.jobs.finetuning_job import Job, num_steps_of, plan
-from xmodels.jobs.finetuning_rates import optimization_of, say_rates
+from xmodels.jobs.finetuning_rates import optimization_of, print_rates
 from xmodels.jobs.finetuning_results import finish
 from xmodels.jobs.options.finetune import Options
 from xmodels.runs import folder as run_folder
@@ -79,7 +79,7 @@ def announce(job: Job) -> None:
         f"{options.task}: {job.data.summary}, {job.data.source.num_examples:,} training rows, {job.num_steps} steps of "
         f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
     )
-    say_rates(job.optimization, job.learner.backbone)
+    print_rates(job.optimization, job.learner.backbone)
 
 
 def watched(job: Job, workers: Workers) -> Watch:

@@ -17,7 +17,7 @@ def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
     )  # fmt: skip
 
 
-def say_rates(optimization: Optimization, backbone) -> None:
+def print_rates(optimization: Optimization, backbone) -> None:
     """Tells at which rates the layers learn, and from when."""
     if description := optimization.layerwise.describe(backbone):
         print_status(description)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from data_pipelines.errors import UsageError
 
 LOCK = "run.lock"
+ATTEMPTS = 1000  # to open a file that other runs remove when they end
 
 
 @contextlib.contextmanager
@@ -41,7 +42,7 @@ def locked(folder: str) -> Iterator[None]:
 
 def _own(path: str):
     """The file of the lock, open and locked."""
-    for attempts_left in reversed(range(1000)):
+    for attempts_left in reversed(range(ATTEMPTS)):
         with contextlib.suppress(FileExistsError):  # a folder that vanishes at this moment is no folder to `makedirs`
             os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
@@ -65,6 +66,9 @@ def _own(path: str):
         if _is_still_there(file, path):
             return file
         file.close()  # its owner removed it between our two calls
+    raise UsageError(
+        f"--model_dir={os.path.dirname(path)}: other runs begin and end in it all the time; choose another folder."
+    )
 
 
 def _is_still_there(file, path: str) -> bool:

@@ -27,7 +27,7 @@ class Reader(TextReader):
         """The rows of a table; says which ones are left out."""
         bad_rows = self.bad_rows()
         rows = read_table(path, self.columns, bad_rows=bad_rows)
-        say_left_out(path, bad_rows)
+        print_left_out(path, bad_rows)
         return rows
 
     def bad_rows(self) -> list[str] | None:
@@ -39,7 +39,7 @@ class Reader(TextReader):
         bad_rows, read_as = self.bad_rows(), {"frame": self.reading.frame, "orders": self.task_class.orders}
         length = self.options.max_seq_length
         found = labelled_source(path, self.columns, tokenizer, length, *labels, **read_as, bad_rows=bad_rows)
-        say_left_out(path, bad_rows)
+        print_left_out(path, bad_rows)
         return found
 
     def survey(self):
@@ -89,7 +89,7 @@ class Reader(TextReader):
         return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")
 
 
-def say_left_out(path: str, bad_rows: list[str] | None) -> None:
+def print_left_out(path: str, bad_rows: list[str] | None) -> None:
     """Prints how many rows cannot be used, and the first of them."""
     if bad_rows:
         shown = "; ".join(bad_rows[:SHOWN]) + (f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else "")
