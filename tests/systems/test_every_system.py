@@ -23,6 +23,7 @@ from xmodels.training.recipe import Records
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import single
 
+ROWS = 4  # of the batch that is learnt
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 
 
@@ -37,7 +38,7 @@ def system_run(request, zh_vocabulary, records_of):
     rates |= {f.name: 0.6 for f in dataclasses.fields(network_config) if f.name == "initial_scale"}
     config = network_config(vocabulary_size=len(vocabulary), **SMALL, **rates)
     settings = Records(sequence_length=32, num_predictions=6)
-    recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=8)
+    recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=ROWS)
 
     keras.utils.set_random_seed(1)
     strategy = distribution.choose("one_device")
@@ -46,7 +47,7 @@ def system_run(request, zh_vocabulary, records_of):
         source = RecordSource(records_of(recipe.packings[0]))
         check(source.features, objective.reads, source.name)
         transform = compose(recipe.frame, objective.transform())
-        batches = Batches(source, transform, 8, 0, objective.batch_features(backbone))
+        batches = Batches(source, transform, ROWS, 0, objective.batch_features(backbone))
         batch = next(iter(batches.once(1)))
         numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
         optimizer = numbers.make_optimizer()
@@ -93,8 +94,8 @@ def test_system_learns_one_batch_by_heart(system_run):
     for name, rate in before.items():
         if name.endswith("accuracy"):
             assert rate < 0.9, f"{name} is {rate} before training"
-    for _ in range(6):
-        after = train(learner, batch, 50)
+    for _ in range(12):
+        after = train(learner, batch, 25)
         # A memory changes what a network sees of the batch, so such a one is judged by these steps, not by an evaluation.
         if learner.passes["training"].carried is None:
             after = learner.evaluate([batch])
