@@ -287,12 +287,14 @@ def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, 
     said = "100,000 steps of 2560 on 1 device(s); lamb, learning rate 0.0001 after 10,000 warm-up steps"
     assert said in capsys.readouterr().out and not (tmp_path / "run").exists()
     assert invoke("pretrain", **run, num_train_steps=20, train_batch_size=8, eval_steps=1) == 0
-    assert "lamb, learning rate 0.0001 after 2 warm-up steps" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Batches of 8: lamb, which --system=bert_wwm is published with, is meant for 512 and more. Taken" in shown
+    assert "bert_adamw, learning rate 0.0001 after 2 warm-up steps" in shown
     stored = json.loads((tmp_path / "run/config.json").read_text())
-    numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "lamb", "learning_rate": 1e-4}
+    numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "bert_adamw", "learning_rate": 1e-4}
     assert stored["settings"].items() >= numbers.items() and stored["settings"]["max_seq_length"] == 32
     assert stored["flags"]["optimizer"] is None
-    assert "lamb, learning rate 0.0001, warm-up 2 " in (tmp_path / "run/model_card.md").read_text()
+    assert "bert_adamw, learning rate 0.0001, warm-up 2 " in (tmp_path / "run/model_card.md").read_text()
 
 
 @pytest.mark.parametrize("verb", verbs())

@@ -57,8 +57,9 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length)
     announce(job)
     watcher = watched(job, workers) if workers.is_chief else Watch()
-    state = train(job, workers, watcher, state)
-    return finish(job, watcher, state) if workers.is_chief else {}
+    loop = training_loop(job, workers, watcher)
+    state = loop.run(state)
+    return finish(job, loop, state) if workers.is_chief else {}
 
 
 def show(job: Job) -> None:
@@ -92,8 +93,8 @@ def watched(job: Job, workers: Workers) -> Watch:
     )  # fmt: skip
 
 
-def train(job: Job, workers: Workers, watcher: Watch, state: checkpoints.State) -> checkpoints.State:
-    """Trains to the last step; hands over the weights of the best epoch on the way, where there is an evaluation set."""
+def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
+    """Trains to the last step; on the way it hands over the weights of the best epoch, where there is an evaluation set."""
     options = job.options
     return Loop(
         job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
@@ -101,7 +102,7 @@ def train(job: Job, workers: Workers, watcher: Watch, state: checkpoints.State) 
         evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
         select=lambda means: means[job.decisive], on_best=job.hand_over, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
-    ).run(state)  # fmt: skip
+    )  # fmt: skip
 
 
 def _start(job: Job):

@@ -21,3 +21,4 @@ class Options:
         None, "Of the signature that searches. Default: 4.", section="Translators", minimum=2
     )
     length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha. Default: 0.6.")
+    max_new_tokens: int | None = option(None, "Most tokens that are written behind a prompt. Default: 64.", section="Text generators", minimum=1)  # fmt: skip
