@@ -54,7 +54,8 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
 
 def _open(name: str):
     """(builder, split) of `tfds:NAME@SPLIT` or `tfds:FOLDER@SPLIT`."""
-    import tensorflow_datasets as tfds
+    with quiet_start():
+        import tensorflow_datasets as tfds
 
     where, _, split = name.removeprefix(PREFIX).partition("@")
     split = split or "train"
@@ -80,8 +81,9 @@ def _open(name: str):
 
 def _examples(builder, split: str) -> Iterator[dict]:
     """The examples of a range in a fixed order, with little held in memory."""
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
+    with quiet_start():
+        import tensorflow as tf
+        import tensorflow_datasets as tfds
 
     tf.config.set_visible_devices([], "GPU")  # reading must not take its memory
     order = tfds.ReadConfig(

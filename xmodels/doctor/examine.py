@@ -12,7 +12,7 @@ from xmodels.doctor import labels, machine, network, records, resources, version
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
 from xmodels.jobs.options.doctor import Options
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 
 ENVIRONMENT = [
     ("python", versions.python),

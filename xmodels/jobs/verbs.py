@@ -9,7 +9,7 @@ from typing import Any
 
 from data_pipelines.options.declaration import options_of
 from data_pipelines.paths import check_local
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
 
 NOT_A_PATH = ("tpu",)  # may be an address
