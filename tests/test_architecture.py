@@ -55,6 +55,7 @@ INNER_DOORS = {
     "packings": set(),
     "paths": {"errors"},
     "progress": set(),
+    "quiet": set(),
     "options": {
         "errors",
         "packings",
@@ -63,7 +64,7 @@ INNER_DOORS = {
         "inspect.objectives",
         "text.tokenizer_settings",
     },
-    "corpora": {"errors", "strict_json", "text"},
+    "corpora": {"errors", "quiet", "strict_json", "text"},
     "text": {"errors", "strict_json", "corpora"},
     "ops": {"errors", "text"},
     "records": {"errors", "features", "files", "ops", "packings", "strict_json"},
@@ -93,7 +94,18 @@ INNER_DOORS = {
         "records",
         "pretraining",
     },
-    "inspect": {"errors", "options", "packings", "text", "ops", "records", "batches", "pretraining", "finetuning"},
+    "inspect": {
+        "errors",
+        "quiet",
+        "options",
+        "packings",
+        "text",
+        "ops",
+        "records",
+        "batches",
+        "pretraining",
+        "finetuning",
+    },
 }
 NO_TENSORFLOW = (
     "xmodels.layers",

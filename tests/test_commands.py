@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -278,6 +279,42 @@ def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, cap
     assert invoke("pretrain", f"--flagfile={street / 'run/flags.txt'}", num_train_steps=2) == 2
     assert "has 4 steps already, more than the 2" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+EARLY = """
+import sys
+from tests.invocation import invoke
+
+for verb, flags in {wrong!r}:
+    print("code", invoke(verb, **flags))
+assert not {{"tensorflow", "keras", "torch", "jax"}} & set(sys.modules)
+"""
+
+
+def test_wrong_names_are_told_before_tensorflow_is_imported(tmp_path):
+    table = tmp_path / "train.tsv"
+    table.write_text("label\ttext\na\tb\n")
+    run, table, absent = (str(path) for path in (tmp_path / "run", table, tmp_path / "absent"))
+    tuned = {"model_dir": run, "init_checkpoint": str(tmp_path), "train_file": table}
+    wrong = [
+        ("pretrain", {"system": "bertt", "data_dir": absent, "model_dir": run}, "--system=bertt: unknown"),
+        ("pretrain", {"system": "bert", "data_dir": absent, "model_dir": run}, "no such folder of records"),
+        ("pretrain", {"system": "bert", "data_dir": absent, "model_dir": table}, "is a file, not a folder"),
+        ("finetune", {**tuned, "init_checkpoint": absent}, "no such checkpoint"),
+        ("finetune", {**tuned, "label_column": "class"}, "no column 'class'"),
+        ("finetune", {**tuned, "eval_file": absent}, "no such file"),
+        ("predict", {"model_dir": absent, "text": "a"}, "no such checkpoint"),
+        ("predict", {"model_dir": str(tmp_path), "input_file": absent}, "no such file"),
+        ("export_model", {"model_dir": absent, "export_dir": run}, "no such checkpoint"),
+    ]
+    program = EARLY.format(wrong=[(verb, flags) for verb, flags, _ in wrong])
+    root = pathlib.Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = done.stderr.splitlines()
+    assert len(told) == len(wrong) == len(re.findall("code [2-4]", done.stdout))
+    for line, (verb, _, said) in zip(told, wrong, strict=True):
+        assert line.startswith(f"xmodels {verb}: ") and said in line
 
 
 @pytest.mark.long

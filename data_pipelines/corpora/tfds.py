@@ -14,6 +14,7 @@ from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
+from data_pipelines.quiet import quiet_start
 
 PREFIX = "tfds:"
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.+-]+)?(:[\d.*]+)?")

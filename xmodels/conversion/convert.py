@@ -3,19 +3,17 @@
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 
 import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies, word_vectors
+from xmodels.conversion import formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
 
-FORMATS = ("hf", "tf1")  # beside ours
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
@@ -31,7 +29,7 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     Raises:
         CheckpointError: says which file, and which tensors are missing, unexpected or of another shape.
     """
-    kind, path = _split(source)
+    kind, path = names.split(source)
     if not kind:
         return _read_ours(path)
     return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
@@ -50,7 +48,7 @@ def save(loaded: Checkpoint, target: str) -> None:
     if target.startswith("word2vec:"):
         word_vectors.write(target.removeprefix("word2vec:"), loaded)
         return
-    kind, path = _split(target)
+    kind, path = names.split(target)
     unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
     if kind and formats.has_table(loaded.model):
         unknown -= {head.label for head in formats.table_of(loaded.model).heads}
@@ -119,25 +117,9 @@ def example_batch(config) -> dict[str, np.ndarray]:
     }
 
 
-def _split(name: str) -> tuple[str, str]:
-    """`hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
-    kind, colon, path = name.partition(":")
-    if colon and kind in FORMATS:
-        return kind, path
-    if colon and re.fullmatch(r"\w+", kind) and not os.path.exists(name):
-        known = ", ".join(f"{each}:" for each in FORMATS)
-        raise UsageError(f"{name}: unknown format {kind}:. Known: {known}; a folder of ours has no prefix.")
-    return "", name
-
-
-def is_foreign(name: str) -> bool:
-    """Whether a name means a checkpoint of another format."""
-    return bool(_split(name)[0])
-
-
 def model_of(name: str) -> str:
     """The network of a checkpoint of another format, told from its configuration."""
-    kind, path = _split(name)
+    kind, path = names.split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
         return formats.table_for(stored.get("model_type"))[1]
@@ -153,8 +135,8 @@ def _read_ours(path: str) -> Checkpoint:
             f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it; its "
             f"flags stand in {path}/flags.txt."
         )
-    elif not os.path.isdir(path):
-        raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+    else:
+        names.check_folder(path)
     if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
         raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
     config, network = folder.read_config(path)

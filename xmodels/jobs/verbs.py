@@ -1,10 +1,11 @@
 """Runs the job of a verb: the one path of the command line and of Python.
 
-Imports neither TensorFlow nor Keras; the job does.
+Imports neither TensorFlow nor Keras; the job does. What can be checked before is checked by the function that `EARLY` names.
 """
 
 import importlib
 import os
+import sys
 from typing import Any
 
 from data_pipelines.options.declaration import options_of
@@ -25,6 +26,8 @@ def run(options: Any) -> Any:
     check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
     if getattr(options, "NEEDS_TENSORFLOW", False):
         check_backend()
+    if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
+        resolve(check)(options)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_start():

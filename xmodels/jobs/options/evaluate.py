@@ -12,6 +12,7 @@ class Options:
     """A network and what to score it on. A task refuses options that are others'."""
 
     JOB: ClassVar = "xmodels.jobs.evaluate:evaluate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     task: str = option("auto", "What to score; auto: what the run was trained for.", section="Model and data", choices=("auto", *find.names()))  # fmt: skip

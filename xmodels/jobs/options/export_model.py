@@ -11,6 +11,7 @@ class Options:
     """A run and the SavedModel that it becomes."""
 
     JOB: ClassVar = "xmodels.jobs.export:export_model"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "Run folder of finetune, or of pretrain with a system that generates or translates, or a classifier that convert_checkpoint wrote (of single texts).", section="Model")  # fmt: skip

@@ -15,6 +15,7 @@ class Options(TrainingOptions):
     """A task, the network that learns it, and the labelled rows; what None stands for depends on the network."""
 
     JOB: ClassVar = "xmodels.jobs.finetune:finetune"
+    EARLY: ClassVar = "xmodels.jobs.early:finetuning"
 
     task: str = option("classify", "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in TASKS), section="Model", choices=TASKS, structural=True)  # fmt: skip
     init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", structural=True)  # fmt: skip

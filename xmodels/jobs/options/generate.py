@@ -11,6 +11,7 @@ class Options:
     """A network, the beginnings of texts, and how to continue them."""
 
     JOB: ClassVar = "xmodels.jobs.generate:generate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder.", section="Model")
     prompt: str | None = option(None, "The beginning of a text; may be empty.", section="Prompts: one of these")

@@ -11,6 +11,7 @@ class Options:
     """A fine-tuned network and the texts that it answers."""
 
     JOB: ClassVar = "xmodels.jobs.predict:predict"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.", section="Model")  # fmt: skip

@@ -11,6 +11,7 @@ class Options:
     """An encoder-decoder, the texts that it translates, and how."""
 
     JOB: ClassVar = "xmodels.jobs.translate:translate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as of average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text.", section="Texts: one of these", alias="prompt")
