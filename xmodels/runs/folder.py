@@ -13,11 +13,11 @@ import tensorflow as tf
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.escaping import for_markdown
 from data_pipelines.files import is_temporary, write_json
+from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
-from xmodels.runs.lock import LOCK
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
