@@ -131,7 +131,7 @@ def convert(value: Any, wanted: Any, place: Place) -> Any:
     origin, inner = typing.get_origin(wanted) or wanted, typing.get_args(wanted)
     if origin is Mapping:
         origin = dict
-    if not _is(value, list if origin is tuple else origin):
+    if not (_is(value, list if origin is tuple else origin) or (origin is tuple and type(value) is tuple)):
         raise place.misfit(_name(wanted, origin), value)
     if origin is float:
         return value

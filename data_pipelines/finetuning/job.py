@@ -180,8 +180,7 @@ class Job:
         path = f"{self.lines}.json"
         place = schema.Place(path, advice="Begin anew with --overwrite.")
         try:
-            with open(path, encoding="utf-8") as file:
-                return schema.convert(strict_json.load(file), Found, place)
+            return schema.convert(strict_json.read(path), Found, place)
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
             raise place.fault(f"not valid JSON ({error}).") from None
 

@@ -65,8 +65,7 @@ def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
     """
     note = f"{path}.json"
     try:
-        with open(note, encoding="utf-8") as file:
-            value = strict_json.load(file)
+        value = strict_json.read(note)
         size = os.path.getsize(path)
     except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
         return None
@@ -131,8 +130,7 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
 def _read_plan(path: str) -> dict:
     place = schema.Place(path, advice="Begin anew with --overwrite.")
     try:
-        with open(path, encoding="utf-8") as file:
-            return schema.convert(strict_json.load(file), dict, place)
+        return schema.convert(strict_json.read(path), dict, place)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise place.fault(f"not valid JSON ({error}).") from None
 

@@ -11,7 +11,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
 from data_pipelines.packings import PACKINGS
-from data_pipelines.records.shards import CHUNK, Shard
+from data_pipelines.records.shards import Shard
 from data_pipelines.schema import Count, Finite, Positive, Sha256, one_of
 
 MANIFEST = "manifest.json"
@@ -130,8 +130,7 @@ class Manifest:
         if not os.path.isdir(folder):
             raise DataError(f"{folder}: no such folder of records. Make one with `xmodels create_pretraining_data`.")
         try:
-            with open(path, encoding="utf-8") as file:
-                return cls.of(strict_json.load(file), path)
+            return cls.of(strict_json.read(path), path)
         except FileNotFoundError:
             raise _missing(folder, path) from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -190,8 +189,6 @@ def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Pl
         here, offsets = place.at("shards").at(number), shard.offsets
         if shard.name in {other.name for other in manifest.shards[:number]}:
             raise place.fault(f"`{here.key}.name` {shard.name} stands there twice.")
-        if offsets and len(offsets) != shard.num_chunks:
-            raise here.at("offsets").misfit(f"{shard.num_chunks} numbers, one for each {CHUNK:,} examples", offsets)
         if offsets and (offsets[0] or offsets != sorted(set(offsets)) or offsets[-1] >= shard.bytes):
             raise here.at("offsets").misfit(f"ascending numbers from 0, below `bytes` {shard.bytes:,}", offsets)
 

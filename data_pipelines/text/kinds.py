@@ -9,7 +9,7 @@ from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTok
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import CHOICES, OPTIONS, OPTIONS_OF
+from data_pipelines.text.tokenizer_settings import CHOICES, FILES, OPTIONS, OPTIONS_OF
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
@@ -18,8 +18,6 @@ KINDS = {
         WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, CharacterTokenizer, WordTokenizer,
     )
 }  # fmt: skip
-FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
-ASSETS = (*FILES, "merges.txt")  # all names that `Tokenizer.files` uses
 
 
 def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
@@ -75,11 +73,10 @@ def read_config(path: str) -> dict:
     Raises:
         DataError: not a JSON object, or a value is of the wrong type.
     """
-    if not os.path.isfile(path):
-        return {}
     try:
-        with open(path, encoding="utf-8") as file:
-            value = strict_json.load(file)
+        value = strict_json.read(path)
+    except FileNotFoundError:
+        return {}
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
     return checked(value, path)

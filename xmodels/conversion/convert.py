@@ -29,12 +29,15 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
         allow_pickle: read a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
-        CheckpointError: says which file, and which tensors are missing, unexpected or of another shape.
+        CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
     """
     kind, path = _split(source)
     if not kind:
-        return _read_ours(path)
-    return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+        found = _read_ours(path)
+    else:
+        found = hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+    folder.check_finite(found.values, source)
+    return found
 
 
 def save(loaded: Checkpoint, target: str) -> None:
@@ -157,6 +160,7 @@ def _read_ours(path: str) -> Checkpoint:
         raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
     if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
         raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
+    folder.check_unchanged(path)
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

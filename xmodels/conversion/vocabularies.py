@@ -17,6 +17,7 @@ from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.text import kinds
 from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
+from data_pipelines.text.tokenizer_settings import ASSETS
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN
 from xmodels.models.folder import read_json
 
@@ -78,7 +79,7 @@ class TokenizerFiles:
 
 def read_ours(folder: str) -> TokenizerFiles | None:
     """The tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
-    files = {name: _bytes(folder, name) for name in kinds.ASSETS if os.path.isfile(os.path.join(folder, name))}
+    files = {name: _bytes(folder, name) for name in ASSETS if os.path.isfile(os.path.join(folder, name))}
     if not files:
         return None
     settings = _settings(folder)
