@@ -214,13 +214,8 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Mode
     if missing:
         raise CheckpointError(f"{source}: missing keys: {', '.join(missing)}.")
     values |= {**_activation_from(form, stored, source), **form.implied(stored)}
-    config = config_class.from_json(values, source)
-    if config.hidden_dim % config.num_heads:
-        raise CheckpointError(
-            f"{source}: the hidden size must be a multiple of the number of heads. "
-            f"Found: {config.hidden_dim} and {config.num_heads}."
-        )
-    return config
+    spelled = {ours: theirs for theirs, ours in form.settings.items() if theirs in stored}
+    return config_class.from_json(values, source, spelled | {"activation": form.activation_key})
 
 
 def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> dict[str, str]:

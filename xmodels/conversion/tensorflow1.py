@@ -1,5 +1,6 @@
 """Folders of a TensorFlow 1 checkpoint: the weights, the configuration that tells the network, and a vocabulary."""
 
+import glob
 import os
 import re
 
@@ -87,6 +88,9 @@ def _tensors(prefix: str) -> dict[str, np.ndarray]:
     """All variables but those of the optimizer."""
     import tensorflow as tf
 
+    for path in glob.glob(f"{glob.escape(prefix)}.*"):
+        if not os.path.isfile(path):
+            raise CheckpointError(f"{path}: is a folder, a pipe or a device, not a file.")
     try:
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name in reader.get_variable_to_shape_map() if not OPTIMIZER.search(name)]

@@ -233,6 +233,8 @@ def _checked(settings: dict, source: str) -> dict:
 
 
 def _bytes(folder: str, name: str) -> bytes:
+    if not os.path.isfile(os.path.join(folder, name)):
+        raise CheckpointError(f"{os.path.join(folder, name)}: is a folder, a pipe or a device, not a file.")
     with open(os.path.join(folder, name), "rb") as file:
         return file.read()
 

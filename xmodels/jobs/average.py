@@ -51,7 +51,7 @@ def average_checkpoints(options: Options) -> str:
         raise UsageError(f"--output_dir={output_dir}: exists already; choose another.")
     checksums.check(model_dir, [TOKENIZER, *ASSETS])
     job = run_folder.read_config(model_dir)
-    config = model_class(job["model"]).config_class.from_json(job["config"], model_dir)
+    config = model_class(job["model"]).config_class.from_json(job["config"], os.path.join(model_dir, run_folder.CONFIG))
     system = systems.of_model(job.get("system") or job.get("flags", {}).get("system"), job["model"], model_dir)
     system = system and systems.name_of(system)
     states = states[-last:]

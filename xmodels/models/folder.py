@@ -40,18 +40,24 @@ def read_json(path: str) -> dict:
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
     """All tensors of a safetensors file, or a CheckpointError that names the file."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise CheckpointError(f"{path}: is a folder, a pipe or a device, not a file.")
     try:
         return load_file(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
+    except AttributeError as error:  # safetensors asks NumPy for types that it has not
+        raise CheckpointError(f"{path}: holds numbers of a type that cannot be read here ({error}).") from None
     except (SafetensorError, OSError, TypeError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file ({error}). Copy it again.") from None
 
 
 def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
-    """Raises a CheckpointError that names the first tensor with NaN or infinity."""
+    """Raises a CheckpointError that names the first tensor with NaN or infinity, or with anything but fractional numbers."""
     for name, value in values.items():
-        if value.dtype.kind in "fV" and not (finite := np.isfinite(value)).all():
+        if value.dtype.kind not in "fV":  # V: bfloat16, which numpy does not know itself
+            raise CheckpointError(f"{source}: {name} holds {value.dtype}, not floating-point numbers.")
+        if not (finite := np.isfinite(value)).all():
             raise CheckpointError(
                 f"{source}: {name} holds {np.size(finite) - np.count_nonzero(finite):,} of {value.size:,} numbers that are NaN or "
                 "infinite, so no answer of the network would mean anything. Take another checkpoint, or an earlier state."
