@@ -51,6 +51,10 @@ def average_checkpoints(options: Options) -> str:
         raise UsageError(f"--output_dir={output_dir}: exists already; choose another.")
     checksums.check(model_dir, [TOKENIZER, *ASSETS])
     job = run_folder.read_config(model_dir)
+    if not {"model", "config"} <= set(job):
+        raise CheckpointError(
+            f"{model_dir}/{run_folder.CONFIG}: names no `model` and `config`, so it is not of a training."
+        )
     config = model_class(job["model"]).config_class.from_json(job["config"], os.path.join(model_dir, run_folder.CONFIG))
     system = systems.of_model(job.get("system") or job.get("flags", {}).get("system"), job["model"], model_dir)
     system = system and systems.name_of(system)

@@ -56,10 +56,10 @@ class Stored:
     """
 
     job: str
-    model: str
-    config: dict
     flags: dict
     settings: dict
+    model: str | None = None
+    config: dict | None = None
     run_id: str | None = None
 
 
