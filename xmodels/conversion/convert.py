@@ -67,6 +67,16 @@ def save(loaded: Checkpoint, target: str) -> None:
         write(unfinished, loaded)
 
 
+def lost_ids(loaded: Checkpoint, target: str) -> str:
+    """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
+    known without."""
+    if _split(target)[0] == "hf" or loaded.tokenizer is None:
+        return ""
+    roles = loaded.tokenizer.open().vocabulary.roles
+    wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
+    return ", ".join(f"`{key}` {value}" for key, value in loaded.special_ids.items() if wanted[key] != value)
+
+
 def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, float]:
     """Runs both checkpoints on one fixed batch.
 

@@ -1,5 +1,6 @@
 """Folders of a TensorFlow 1 checkpoint: the weights, the configuration that tells the network, and a vocabulary."""
 
+import dataclasses
 import glob
 import os
 import re
@@ -28,7 +29,8 @@ def read(path: str) -> formats.Checkpoint:
     source = os.path.join(folder, form.config_file)
     config = formats.config_from(form, read_json(source), table.config, source)
     tokenizer = read_ours(folder) or read_sentence_pieces(folder, form.sentence_pieces)
-    return tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
+    loaded = tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
+    return dataclasses.replace(loaded, form=form)
 
 
 def write(path: str, loaded: formats.Checkpoint) -> None:
@@ -44,7 +46,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     if form is None:
         known = ", ".join(formats.tensorflow1_forms())
         raise CheckpointError(f"tf1:{path}: nothing reads a {loaded.model} in this format. It is there for {known}.")
-    settings = formats.config_to(form, loaded.config, form.config_file)
+    settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
         prefix=os.path.join(path, form.checkpoint),

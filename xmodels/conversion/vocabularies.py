@@ -18,15 +18,17 @@ from data_pipelines.text import kinds
 from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS
-from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN
+from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
 from xmodels.models.folder import read_json
 
 FAST, ADDED, MODEL_CONFIG = "tokenizer.json", "added_tokens.json", "config.json"
+SPECIAL_TOKENS = "special_tokens_map.json"
 SENTENCE_PIECES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer"}  # model_type -> class
 OTHER_IDS = ("XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
 CLASSES = {"wordpiece": "BertTokenizer", "sentencepiece": "AlbertTokenizer"}  # which frame as BERT does
 FAST_CLASS = "PreTrainedTokenizerFast"
 TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
+ENDS = {"bos_token": BOS, "eos_token": EOS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +39,13 @@ class TokenizerFiles:
         files: name -> contents, as `Tokenizer.files` gives them.
         settings: "tokenizer", the kind, and those of its settings that are known, as `Tokenizer.describe` gives them.
         source: the folder, for error messages.
+        special_tokens: those that a folder of Hugging Face names, such as `eos_token`.
     """
 
     files: Mapping[str, bytes]
     settings: dict
     source: str = dataclasses.field(default="vocabulary", compare=False)
+    special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def kind(self) -> str:
@@ -93,6 +97,14 @@ def read_hugging_face(folder: str) -> TokenizerFiles | None:
     Raises:
         CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
     """
+    found = _read_hugging_face(folder)
+    named = {**_json(folder, SPECIAL_TOKENS), **_json(folder, CONFIG)}
+    texts = {name: value.get("content") if isinstance(value, dict) else value for name, value in named.items()}
+    special = {name: text for name, text in texts.items() if name in (*TOKENS, *ENDS) and isinstance(text, str)}
+    return found and dataclasses.replace(found, special_tokens=special)
+
+
+def _read_hugging_face(folder: str) -> TokenizerFiles | None:
     stored = _json(folder, CONFIG)
     if stored.get("tokenizer") in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
         return found
@@ -195,8 +207,12 @@ def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict
     }  # fmt: skip
 
 
-def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int) -> None:
-    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind."""
+def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, ends: bool = False) -> None:
+    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind.
+
+    Args:
+        ends: whether the tokens with which a text begins and ends are named, of networks that continue texts.
+    """
     found.write(folder)
     if found.unsure:
         return
@@ -204,7 +220,9 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     roles = tokenizer.vocabulary.roles
     values = {**found.settings, "model_max_length": max_sequence_length}
     if found.kind != "wordpiece":
-        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
+        named = TOKENS | (ENDS if ends else {})
+        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in named.items() if role in roles}
+    values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind in CLASSES:
         values["tokenizer_class"] = CLASSES[found.kind]
     if found.kind == "sentencepiece":
