@@ -44,11 +44,12 @@ def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, `word2vec:FILE`, or a plain path for a model folder of ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `word2vec:FILE`, or a plain path for a model folder of
+            ours.
 
     Raises:
         UsageError: the target exists.
-        CheckpointError: the format cannot express the checkpoint.
+        CheckpointError, DataError: the format cannot express the checkpoint, or its vocabulary is broken.
     """
     if target.startswith("word2vec:"):
         word_vectors.write(target.removeprefix("word2vec:"), loaded)
@@ -62,9 +63,26 @@ def save(loaded: Checkpoint, target: str) -> None:
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
-    write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
+    _check_vocabulary(loaded)
+    path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
-        write(unfinished, loaded)
+        if kind == "tf1":
+            tensorflow1.write(unfinished, loaded, prefix)
+        else:
+            {"hf": hugging_face.write, "": _write_ours}[kind](unfinished, loaded)
+
+
+def _check_vocabulary(loaded: Checkpoint) -> None:
+    """Raises a DataError or a CheckpointError that names a vocabulary that is broken, or is that of another network."""
+    if loaded.tokenizer is None:
+        return
+    found, rows = len(loaded.tokenizer.open().vocabulary), loaded.config.vocabulary_size
+    if found != rows:
+        raise CheckpointError(
+            f"{loaded.tokenizer.source}: its vocabulary holds {found:,} tokens, but the network has {rows:,} rows of them. Put the "
+            "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "
+            "network is converted without."
+        )
 
 
 def lost_ids(loaded: Checkpoint, target: str) -> str:

@@ -13,6 +13,7 @@ from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.vocabularies import read_ours, read_sentence_pieces
 from xmodels.models.folder import TOKENIZER, read_json
 
+PREFIX = re.compile(r"\.ckpt(-\w+)?$")
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
@@ -33,8 +34,17 @@ def read(path: str) -> formats.Checkpoint:
     return dataclasses.replace(loaded, form=form)
 
 
-def write(path: str, loaded: formats.Checkpoint) -> None:
+def parted(target: str) -> tuple[str, str | None]:
+    """A folder to write into, and the prefix of the files there; of `FOLDER/bert_model.ckpt` as of `FOLDER`."""
+    folder, name = os.path.split(target)
+    return (folder or ".", name) if PREFIX.search(name) else (target, None)
+
+
+def write(path: str, loaded: formats.Checkpoint, prefix: str | None = None) -> None:
     """Fills the existing folder `path` with what the original code reads.
+
+    Args:
+        prefix: of the files of weights; by default that of the original code.
 
     Raises:
         CheckpointError: there is no such code for this network, or it cannot express the checkpoint.
@@ -49,7 +59,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
-        prefix=os.path.join(path, form.checkpoint),
+        prefix=os.path.join(path, prefix or form.checkpoint),
         tensor_names=list(written),
         shape_and_slices=[""] * len(written),
         tensors=[tf.constant(tensor) for tensor in written.values()],

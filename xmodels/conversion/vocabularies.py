@@ -70,7 +70,10 @@ class TokenizerFiles:
         changed = {} if do_lower_case is None else {"do_lower_case": do_lower_case}
         with tempfile.TemporaryDirectory() as folder:
             self.write(folder)
-            tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
+            try:
+                tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
+            except DataError as error:
+                raise DataError(str(error).replace(folder, self.source)) from None
         tokenizer.vocabulary.source = self.source
         return tokenizer
 
