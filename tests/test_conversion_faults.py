@@ -72,7 +72,7 @@ def test_special_tokens_stay_those_of_the_source(gpt2, tmp_path, capsys):
     ids = dict(zip(IDS, (1, 5, 6), strict=True))
     change(source / "config.json", **ids)
     change(source / "generation_config.json", **ids, top_k=4)
-    change(source / "tokenizer_config.json", eos_token={"content": "#"}, pad_token="!")
+    change(source / "tokenizer_config.json", bos_token=None, eos_token={"content": "#"}, pad_token="!")
     change(source / "special_tokens_map.json", bos_token="a", eos_token="not this one")
     convert.save(convert.load(f"hf:{source}"), f"hf:{tmp_path / 'target'}")
     for file in ("config.json", "generation_config.json"):

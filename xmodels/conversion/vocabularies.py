@@ -101,9 +101,11 @@ def read_hugging_face(folder: str) -> TokenizerFiles | None:
         CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
     """
     found = _read_hugging_face(folder)
-    named = {**_json(folder, SPECIAL_TOKENS), **_json(folder, CONFIG)}
-    texts = {name: value.get("content") if isinstance(value, dict) else value for name, value in named.items()}
-    special = {name: text for name, text in texts.items() if name in (*TOKENS, *ENDS) and isinstance(text, str)}
+    special: dict[str, str] = {}
+    for name, value in (*_json(folder, SPECIAL_TOKENS).items(), *_json(folder, CONFIG).items()):
+        text = value.get("content") if isinstance(value, dict) else value
+        if name in (*TOKENS, *ENDS) and isinstance(text, str):
+            special[name] = text
     return found and dataclasses.replace(found, special_tokens=special)
 
 
