@@ -87,7 +87,7 @@ def checked(value, source: str) -> dict:
     if not isinstance(value, dict):
         raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")
     kind = value.get("tokenizer")
-    if kind is not None and kind not in KINDS:
+    if kind is not None and str(kind) not in KINDS:
         raise DataError(f'{source}: "tokenizer": {kind!r} is unknown. Known: {", ".join(KINDS)}.')
     types = {"do_lower_case": bool, **{name: OPTIONS[name] for name in OPTIONS_OF.get(kind, ())}}
     found = {name: value[name] for name in types if value.get(name) is not None}
@@ -96,8 +96,8 @@ def checked(value, source: str) -> dict:
             raise DataError(f"{source}: `{name}` must be of type {wanted.__name__}. Found: {found[name]!r}.")
         if name in found and found[name] not in CHOICES.get(name, (found[name],)):
             raise DataError(f"{source}: `{name}` must be one of {', '.join(CHOICES[name])}. Found: {found[name]!r}.")
-        if wanted is int and found.get(name, 1) < (name == "max_word_characters"):
-            raise DataError(f"{source}: `{name}` is too small. Found: {found[name]}.")
+        if wanted is int and not (name == "max_word_characters") <= found.get(name, 1) < 1 << 31:
+            raise DataError(f"{source}: `{name}` is too small or too large. Found: {found[name]!r:.40}.")
     return {"tokenizer": kind, **found} if kind else found
 
 

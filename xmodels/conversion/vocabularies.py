@@ -14,8 +14,9 @@ from typing import Any
 from tokenizers import processors
 
 from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.schema import Place, convert
 from data_pipelines.text import kinds
-from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER
+from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, numbered
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
@@ -111,7 +112,7 @@ def read_hugging_face(folder: str) -> TokenizerFiles | None:
 
 def _read_hugging_face(folder: str) -> TokenizerFiles | None:
     stored = _json(folder, CONFIG)
-    if stored.get("tokenizer") in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
+    if str(stored.get("tokenizer")) in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
         return found
     names = sorted(os.listdir(folder))
     models = [name for name in names if name.endswith(".model")]
@@ -169,24 +170,30 @@ def _with_added(found: TokenizerFiles) -> TokenizerFiles:
 def _fast(folder: str, stored: dict) -> TokenizerFiles:
     """What `tokenizer.json` holds, as files of ours."""
     path = os.path.join(folder, FAST)
-    whole = read_json(path)
-    model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
+    whole, place = read_json(path), Place(path, error=CheckpointError, verdict="")
+
+    def entry(values: dict, name: str, wanted: Any, at: Place = place) -> Any:
+        return convert(values.get(name), wanted | None, at.at(name))
+
+    model = entry(whole, "model", dict) or {}
     kind, ids = model.get("type"), model.get("vocab")
-    normalizer = whole.get("normalizer") or {}
+    normalizer = entry(whole, "normalizer", dict) or {}
     if kind not in ("WordPiece", "BPE"):
         raise CheckpointError(
             f"{path}: a model of type {kind!r}, of which only word pieces and BPE can be taken. For SentencePiece put its "
             "spiece.model beside it."
         )
-    ids = (ids if isinstance(ids, dict) else {}) | {t["content"]: t["id"] for t in whole.get("added_tokens", [])}
-    if not ids or list(range(len(ids))) != sorted(i for i in ids.values() if isinstance(i, int)):
+    added = convert(whole.get("added_tokens") or [], list[dict], place.at("added_tokens"))
+    ids = (ids if isinstance(ids, dict) else {}) | {str(token.get("content")): token.get("id") for token in added}
+    if not ids or not numbered(ids):
         raise CheckpointError(f"{path}: expected a {kind} vocabulary with the ids 0, 1, 2, …")
     if kind == "WordPiece":
         lower = stored.get("do_lower_case", normalizer.get("lowercase"))
         settings = {"tokenizer": "wordpiece"} | ({} if lower is None else {"do_lower_case": lower})
         text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
         return TokenizerFiles({"vocab.txt": text.encode()}, _checked(settings, folder), folder)
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model.get("merges", [])]
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in entry(model, "merges", list) or []]
+    pairs = convert(pairs, list[tuple[str, str]], place.at("model").at("merges"))
     merges = HEADER + "".join(f"{left} {right}\n" for left, right in pairs)
     settings = _bpe_settings(path, whole, model, normalizer)
     return TokenizerFiles({"vocab.json": _dump(ids), "merges.txt": merges.encode()}, _checked(settings, folder), folder)
@@ -194,15 +201,13 @@ def _fast(folder: str, stored: dict) -> TokenizerFiles:
 
 def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict:
     """Which BPE it is, by the marks that its pieces carry."""
-    steps = whole.get("pre_tokenizer") or {}
-    bytewise = [s for s in (steps, *steps.get("pretokenizers", [])) if s.get("type") == "ByteLevel"]
+    place = Place(path, "pre_tokenizer", CheckpointError, verdict="")
+    steps = convert(whole.get("pre_tokenizer"), dict | None, place) or {}
+    parts = convert(steps.get("pretokenizers", []), list[dict], place.at("pretokenizers"))
+    bytewise = [s for s in (steps, *parts) if s.get("type") == "ByteLevel"]
     if model.get("end_of_word_suffix") == END_OF_WORD:
         return {"tokenizer": "bpe", "do_lower_case": bool(normalizer.get("lowercase", False))}
-    if (
-        not bytewise
-        or len(steps.get("pretokenizers", [steps])) != 1
-        or normalizer.get("type") not in (None, "Lowercase")
-    ):
+    if not bytewise or len(parts) > 1 or normalizer.get("type") not in (None, "Lowercase"):
         raise CheckpointError(
             f"{path}: BPE that is neither GPT-2's over bytes nor GPT-1's with </w>; no tokenizer of ours cuts alike."
         )
