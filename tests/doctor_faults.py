@@ -131,7 +131,7 @@ def manifest(change: Callable[[dict], None]) -> Callable[[pathlib.Path], None]:
 
 
 def no_records(value: dict) -> None:
-    value["shards"] = []
+    value.update(shards=[], num_examples=0, statistics={})
 
 
 def rewrite_static(change: Callable[[dict], None]) -> Break:
@@ -177,6 +177,7 @@ def checkpoint(**sizes) -> Break:
 def broken_checkpoint(change: Callable[[pathlib.Path], None]) -> Break:
     def make(clinic, folder, monkeypatch):
         copy = clinic.copy("checkpoint", folder)
+        (copy / "SHA256SUMS").unlink()  # as older versions wrote it
         change(copy)
         return clinic.finetune(init_checkpoint=copy)
 
@@ -186,6 +187,12 @@ def broken_checkpoint(change: Callable[[pathlib.Path], None]) -> Break:
 def cut_weights(folder: pathlib.Path) -> None:
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
+
+
+def edited_checkpoint(clinic, folder, monkeypatch) -> dict:
+    copy = clinic.copy("checkpoint", folder)
+    write(copy / "vocab.txt", vocabulary_text(lambda tokens: [*tokens[:-2], tokens[-1], tokens[-2]]))
+    return clinic.finetune(init_checkpoint=copy)
 
 
 def other_vocabulary(change) -> Break:
@@ -409,6 +416,7 @@ FAULTS = [
     Fault("a checkpoint with another vocabulary of the same size", other_vocabulary(swapped), "checkpoint", 2, "others or in another order", "Make the records with the vocabulary of the checkpoint"),
     Fault("a checkpoint whose weights are cut", broken_checkpoint(cut_weights), "checkpoint", 4, "not a readable safetensors file", "Copy it again", "finetune"),
     Fault("a checkpoint whose vocabulary was replaced", broken_checkpoint(lambda f: write(f / "vocab.txt", vocabulary_text(lambda t: t[:-9]))), "checkpoint", 4, "They do not belong together", "--vocab_file", "finetune"),
+    Fault("a checkpoint with a file that was edited", edited_checkpoint, "checkpoint", 4, "vocab.txt: changed since it was written", "to keep the change: (cd ", "finetune"),
     Fault("a label that training lacks", tables(dev=LABEL_THAT_TRAIN_LACKS), "labels", 3, "label 'excellent' does not occur in training", "add rows with this label", "finetune"),
     Fault("one class only", tables(ONE_CLASS), "labels", 2, "holds one label only", "Add rows of other labels", "finetune"),
     Fault("a table without a header line", tables(NO_HEADER), "labels", 2, "no column", "--text_column=0 --label_column=1", "finetune"),

@@ -55,7 +55,7 @@ def read_json(path: str) -> Any:
     """A whole JSON file. Raises a DataError with the line where it is not JSON."""
     with opened(path) as file:
         try:
-            return strict_json.load(file)
+            return strict_json.loads(file.read())
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
 

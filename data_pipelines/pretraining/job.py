@@ -17,6 +17,7 @@ from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.lock import locked
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.layouts import (
@@ -142,6 +143,12 @@ def create(
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     job = prepare(settings, output_dir, corpus)
+    with locked(output_dir, "output_dir"):
+        return _create(job, num_workers, resume, overwrite, report)
+
+
+def _create(job: "Job", num_workers: int, resume: bool, overwrite: bool, report: Report) -> Manifest:
+    output_dir = job.folder
     if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
         return manifest
     record_folder.remove_leftovers(job.paths)

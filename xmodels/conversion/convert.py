@@ -27,23 +27,27 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
         allow_pickle: read a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
-        CheckpointError: says which file, and which tensors are missing, unexpected or of another shape.
+        CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
     """
     kind, path = names.split(source)
     if not kind:
-        return _read_ours(path)
-    return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+        found = _read_ours(path)
+    else:
+        found = hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+    folder.check_finite(found.values, source)
+    return found
 
 
 def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, `word2vec:FILE`, or a plain path for a model folder of ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `word2vec:FILE`, or a plain path for a model folder of
+            ours.
 
     Raises:
         UsageError: the target exists.
-        CheckpointError: the format cannot express the checkpoint.
+        CheckpointError, DataError: the format cannot express the checkpoint, or its vocabulary is broken.
     """
     if target.startswith("word2vec:"):
         word_vectors.write(target.removeprefix("word2vec:"), loaded)
@@ -57,9 +61,36 @@ def save(loaded: Checkpoint, target: str) -> None:
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
-    write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
+    _check_vocabulary(loaded)
+    path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
-        write(unfinished, loaded)
+        if kind == "tf1":
+            tensorflow1.write(unfinished, loaded, prefix)
+        else:
+            {"hf": hugging_face.write, "": _write_ours}[kind](unfinished, loaded)
+
+
+def _check_vocabulary(loaded: Checkpoint) -> None:
+    """Raises a DataError or a CheckpointError that names a vocabulary that is broken, or is that of another network."""
+    if loaded.tokenizer is None:
+        return
+    found, rows = len(loaded.tokenizer.open().vocabulary), loaded.config.vocabulary_size
+    if found != rows:
+        raise CheckpointError(
+            f"{loaded.tokenizer.source}: its vocabulary holds {found:,} tokens, but the network has {rows:,} rows of them. Put the "
+            "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "
+            "network is converted without."
+        )
+
+
+def lost_ids(loaded: Checkpoint, target: str) -> str:
+    """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
+    known without."""
+    if _split(target)[0] == "hf" or loaded.tokenizer is None:
+        return ""
+    roles = loaded.tokenizer.open().vocabulary.roles
+    wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
+    return ", ".join(f"`{key}` {value}" for key, value in loaded.special_ids.items() if wanted[key] != value)
 
 
 def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, float]:
@@ -139,6 +170,7 @@ def _read_ours(path: str) -> Checkpoint:
         names.check_folder(path)
     if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
         raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
+    folder.check_unchanged(path)
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

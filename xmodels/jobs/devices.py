@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from xmodels.runs.lock import locked
+from data_pipelines.lock import locked
 from xmodels.training.devices import allocator, distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers

@@ -112,10 +112,10 @@ def _start(job: Job):
         *_run(job.options, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256)
     )  # fmt: skip
     if not claim.state or claim.results is not None:
-        return checkpoints.State(0, job.options.seed), claim.results
+        return checkpoints.State(0, job.options.seed, run_id=claim.run_id), claim.results
     state = checkpoints.restore(claim.state, job.learner)
     print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
-    return state, None
+    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
 def _most_per_epoch(options: Options, num_rows: int) -> float:

@@ -265,11 +265,11 @@ def _start(made: Prepared):
         if initial and not claim.state:
             pretraining_network.initialize(initial, options.init_checkpoint, backbone, learner.objective)
         position = checkpoints.Position(lost=tuple(sorted(source.lost)))
-        return checkpoints.State(0, options.seed, {ONLY: position}), claim.results
+        return checkpoints.State(0, options.seed, {ONLY: position}, run_id=claim.run_id), claim.results
     state = checkpoints.restore(claim.state, learner)
     state = state.moved(ONLY, pretraining_records.adapt(state.at(ONLY), source))
     print_status(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
-    return state, None
+    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
 def _initial(options: Options, backbone, tokenizer):

@@ -15,6 +15,7 @@ from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 from xmodels.layers.mixers import mixer_for
 from xmodels.models.backbone import Backbone
+from xmodels.models.bert import usual
 from xmodels.models.mixing import MixerConfig
 
 
@@ -85,8 +86,7 @@ class Albert(Backbone):
 
     def call(self, features, visible=None, training=None):
         pack_ids = features.get("pack_ids")
-        if visible is None:
-            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
+        visible = usual(features) if visible is None else visible
         x = self.embed(features, training)  # (B, L, D)
         for group in self.passes:
             x = group(x, visible=visible, training=training)
@@ -109,7 +109,7 @@ class Albert(Backbone):
 
     def hidden_states(self, features):
         """What enters the first block, and the output of every block: tensors (B, L, D)."""
-        visible = Visible(features["padding_mask"])
+        visible = usual(features)
         states = [self.embed(features)]
         for group in self.passes:
             for block in group.blocks:

@@ -119,11 +119,13 @@ def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = l
     if names.is_foreign(source):
         return _load_foreign(source, change)
     found = identify(source)
+    folder.check_unchanged(found.path)
     tokenizer = read_tokenizer(found.path)
     config, network = folder.read_config(found.path)
     check_vocabulary(found.path, tokenizer, config)
     weights = os.path.join(found.path, folder.WEIGHTS)
     values = folder.read_weights(weights)
+    folder.check_finite(values, weights)
     backbone = network(change(found, config)).initialize()
     folder.assign("backbone", backbone, values, weights)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)
