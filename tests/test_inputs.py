@@ -331,9 +331,50 @@ def test_bad_text_is_named_replaced_or_dropped(tmp_path, packed, bad):
 def test_utf16_is_told_from_other_bad_text(tmp_path):
     path = write(tmp_path / "a.txt", "Plain words.\n".encode("utf-16") * 9)
     for way in ("fail", "replace"):
-        with pytest.raises(DataError, match="UTF-16") as caught:
+        with pytest.raises(DataError, match="UTF-16.*--encoding=utf-16") as caught:
             documents_of(open_corpus(path, "en", "sentences", Reading(on_bad_text=way)))
         assert "iconv -f UTF-16" in str(caught.value) and path in str(caught.value)
+
+
+ZH = ["今天是个好天气，我们去公园。", "他说：你好！", "", "第2天下雨了，所以在家看书。", ""] * 40
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "big5", "utf-8"])
+def test_other_encodings_are_named_and_read_on_demand(tmp_path, encoding, packed):
+    lines = (
+        "\r\n".join(ZH)
+        if encoding != "big5"
+        else "\r\n".join(ZH).replace("个", "個").replace("气", "氣").translate(str.maketrans("们园说书", "們園說書"))
+    )
+    data = lines.encode(encoding)
+    path = write(tmp_path / f"a.txt{packed}", PACK[packed](data) if packed else data)
+    if encoding != "utf-8":
+        with pytest.raises(DataError, match=rf"a\.txt.*, line 1: .*--encoding={encoding}\b"):
+            documents_of(open_corpus(path, "zh", "sentences"))
+    corpus = open_corpus(path, "zh", "auto", Reading(encoding=encoding))
+    expected = [document.split("\r\n") for document in lines.strip().split("\r\n\r\n")]
+    for num_parts in (1, 3):
+        assert documents_of(corpus, num_parts) == expected
+
+
+def test_a_byte_order_mark_goes_before_the_flag_and_bad_bytes_of_any_encoding_are_named(tmp_path):
+    write(tmp_path / "a.txt", "好。\n".encode("utf-8-sig"))
+    write(tmp_path / "b.txt", "好的。\n".encode("utf-16"))
+    corpus = open_corpus(f"{tmp_path}/*.txt", "zh", "sentences", Reading(encoding="gbk"))
+    assert documents_of(corpus) == [["好。"], ["好的。"]]
+    bad = write(tmp_path / "c.txt", "好。\n".encode("gbk") + b"a\xff\xffb\n")
+    with pytest.raises(DataError, match=r"c\.txt, line 2: not valid gbk at byte 2 of the line"):
+        documents_of(open_corpus(bad, "zh", "sentences", Reading(encoding="gbk")))
+    mended = open_corpus(bad, "zh", "sentences", Reading(encoding="gbk", on_bad_text="replace"))
+    assert documents_of(mended) == [["好。", "a\ufffd\ufffdb"]]
+    mixed = write(tmp_path / "d.txt", "好。\n".encode() + "今天是我们的。\n".encode("gbk"))
+    with pytest.raises(
+        DataError, match=r"line 2: .*What stands before it is UTF-8, this looks like gb18030: mend the file"
+    ):
+        documents_of(open_corpus(mixed, "zh", "sentences"))
+    with pytest.raises(UsageError, match="--encoding=idna: unknown"):
+        open_corpus(bad, "zh", "sentences", Reading(encoding="idna"))
 
 
 def test_an_endless_line_costs_no_memory_and_can_be_dropped(tmp_path):
@@ -389,7 +430,7 @@ def test_many_small_files_cost_little_memory_and_no_opening(tmp_path, monkeypatc
             file.write(b"A sentence.\n")
     opened = []
     real = corpora.beginning
-    monkeypatch.setattr(corpora, "beginning", lambda path, size: opened.append(path) or real(path, size))
+    monkeypatch.setattr(corpora, "beginning", lambda path, size, encoding: opened.append(path) or real(path, size))
     tracemalloc.start()
     try:
         corpus = open_corpus(f"{tmp_path}/*.txt", "en")

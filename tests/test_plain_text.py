@@ -197,7 +197,7 @@ def test_a_corpus_without_text_is_refused(tmp_path, text):
 def test_compressed_and_binary_files_are_refused_by_name(tmp_path, packed):
     write(tmp_path / "a.txt", "Fine.\n")
     path = write(tmp_path / "b.txt", packed)
-    with pytest.raises(DataError, match="not plain text|does not end in .gz") as caught:
+    with pytest.raises(DataError, match="not plain text|not UTF-8: .*--encoding=utf-16|does not end in .gz") as caught:
         sentences_of(open_corpus(str(tmp_path / "*.txt"), "en"))
     assert path in str(caught.value) and "a.txt" not in str(caught.value)
 
@@ -213,7 +213,7 @@ def test_invalid_utf8_is_named_with_its_line_in_every_part(tmp_path, layout):
         with pytest.raises(DataError, match="line 31: not valid UTF-8 at byte 1 of the line") as caught:
             for part in corpus.cut(count):
                 sentences_of(corpus, part)
-        assert path in str(caught.value) and "iconv" in str(caught.value)
+        assert path in str(caught.value) and "mend the file" not in str(caught.value)
 
 
 @pytest.mark.parametrize("layout", FORMATS)

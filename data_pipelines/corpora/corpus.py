@@ -13,7 +13,17 @@ import re
 from array import array
 from collections.abc import Iterator
 
-from data_pipelines.corpora import dialogue, json_lines, parallel, parquet, plain_text, separated, tfds, wikiextractor
+from data_pipelines.corpora import (
+    dialogue,
+    encodings,
+    json_lines,
+    parallel,
+    parquet,
+    plain_text,
+    separated,
+    tfds,
+    wikiextractor,
+)
 from data_pipelines.corpora.compression import beginning, is_compressed, stem
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand_with_sizes, split_sources
@@ -48,6 +58,7 @@ class Share:
     Attributes:
         begin: where the first of `paths` begins in the source.
         capacity: size of a part; files below it that cannot be cut belong to one part as a whole.
+        is_utf8: whether text files may be cut at bytes.
     """
 
     paths: list[str]
@@ -58,6 +69,7 @@ class Share:
     low: int
     high: int
     capacity: int
+    is_utf8: bool = True
 
     def pieces(self) -> Iterator[Piece]:
         begin = self.begin
@@ -65,7 +77,7 @@ class Share:
             kind = format_of(path, self.format)
             start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
             target = self.targets[index] if self.targets else None
-            if size <= self.capacity and not can_cut(path, kind, target):
+            if size <= self.capacity and not can_cut(path, kind, target, self.is_utf8):
                 here = self.low <= begin + size // 2 < self.high
                 start, end = (0, size) if here else (0, 0)
             if start < end:
@@ -81,6 +93,7 @@ class Source:
         paths: sorted; without empty ones.
         targets: the translations of `paths`, if they lie in files of their own.
         format: for all files, or for those whose names do not tell.
+        is_utf8: whether text files may be cut at bytes.
     """
 
     weight: float
@@ -89,6 +102,7 @@ class Source:
     sizes: array
     offsets: array
     format: str
+    is_utf8: bool = True
 
     def share(self, part: int, num_parts: int) -> Share:
         total = self.offsets[-1]
@@ -98,7 +112,17 @@ class Source:
         targets = self.targets[first:last] if self.targets else None
         begin = self.offsets[first]
         capacity = total // num_parts
-        return Share(self.paths[first:last], targets, self.sizes[first:last], self.format, begin, low, high, capacity)
+        return Share(
+            self.paths[first:last],
+            targets,
+            self.sizes[first:last],
+            self.format,
+            begin,
+            low,
+            high,
+            capacity,
+            self.is_utf8,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +174,7 @@ class Corpus:
         for source in self.sources:
             for index, path in enumerate(source.paths):
                 target = source.targets and source.targets[index]
-                if can_cut(path, format_of(path, source.format), target):
+                if can_cut(path, format_of(path, source.format), target, source.is_utf8):
                     return 1 << 30
                 most += MOST_SHARES
         return most
@@ -197,9 +221,10 @@ def format_of(path: str, given: str) -> str:
     return ENDINGS.get(os.path.splitext(stem(path))[1].lower(), given[5:])
 
 
-def can_cut(path: str, kind: str, target: str | None) -> bool:
+def can_cut(path: str, kind: str, target: str | None, is_utf8: bool = True) -> bool:
     """Whether several parts can share a file without reading all of it."""
-    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and not is_compressed(path))
+    is_plain = is_utf8 and not is_compressed(path)
+    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and is_plain)
 
 
 def open_corpus(
@@ -257,24 +282,28 @@ def _open_source(pattern, weight, layout, reading, target_file) -> tuple[Source,
     kind = _guess(paths, layout, reading)
     if kind is None:
         raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
-    return Source(weight, paths, targets, sizes, offsets, kind), num_empty
+    return Source(weight, paths, targets, sizes, offsets, kind, reading.codec == encodings.UTF_8), num_empty
 
 
 def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
     """How to read the files, as `format_of` understands it; None without any text."""
     plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
     for path in plain[:_LOOKED_AT]:
-        head = beginning(path, 4096)
-        if layout != "parquet" and head.count(b"\0") * 10 > len(head):
+        if layout == "parquet":
+            break
+        head = beginning(path, encodings.LOOKED_AT, reading.codec)
+        if name := encodings.wide(head):
+            raise DataError(encodings.wide_message(path, head, name))
+        if head.count(b"\0") * 10 > len(head):
             raise DataError(
-                f"{path}: not plain text (binary, or UTF-16: then `iconv -f UTF-16 -t UTF-8` converts it). Parquet "
+                f"{path}: not plain text but a binary file ({head.count(0):,} NULs in its first {len(head):,} bytes). Parquet "
                 "files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
             )
     if layout not in ("auto", "wikiextractor"):
         return layout if paths else None
     if len(plain) < len(paths) and not plain:
         return "auto:sentences"
-    samples = (beginning(path, 1 << 17).removeprefix(b"\xef\xbb\xbf") for path in plain)
+    samples = (beginning(path, 1 << 17, reading.codec).removeprefix(b"\xef\xbb\xbf") for path in plain)
     sample = next((s for s in samples if s.strip()), None)
     if sample is None:
         return "auto:sentences" if len(plain) < len(paths) else None

@@ -27,7 +27,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     Raises:
         DataError: JSON without turns; names the file and the line.
     """
-    head = beginning(piece.path, 1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = beginning(piece.path, 1 << 16, reading.codec).removeprefix(b"\xef\xbb\xbf").lstrip()
     first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
     separator = END_OF_TURN if END_OF_TURN in first else "\t"
     is_json = first[:1] in ("{", "[")

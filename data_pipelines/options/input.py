@@ -9,6 +9,11 @@ from data_pipelines.options.declaration import REQUIRED, option
 LANGUAGES = ("en", "zh")
 
 
+def encoding_option(section: str | None = None) -> str:
+    """The flag --encoding, which all commands share that read text files."""
+    return option("utf-8", "Encoding of text files without a byte-order mark, such as gb18030, big5, utf-16, windows-1252: a name that Python knows. With another than utf-8, byte-order marks still go first.", section=section)  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InputOptions:
     """Files, their language and their layout."""
@@ -21,5 +26,6 @@ class InputOptions:
     text_field: str | None = option(None, "Field or column that holds the text (also --text_column): a name, meta.text for a field inside another, or a number from 0 for tables without a header line. Default: the usual names.", alias="text_column")  # fmt: skip
     target_field: str | None = option(None, "The same for the translation in parallel text (also --target_column).", alias="target_column")  # fmt: skip
     target_file: str | None = option(None, "Files that hold the translations of those of --input_file, line by line.")
-    on_bad_text: str = option("fail", "Bytes that are not UTF-8, and NUL: stop and name the place, put U+FFFD in their place, or drop the line (also endless lines).", choices=BAD_TEXT)  # fmt: skip
+    on_bad_text: str = option("fail", "Bytes that are not of the encoding, and NUL: stop and name the place, put U+FFFD in their place, or drop the line (also endless lines).", choices=BAD_TEXT)  # fmt: skip
+    encoding: str = encoding_option()
     when_exhausted: str = option("repeat", "When a source of a mixture ends: read it again until each has been read whole at least once, or stop.", choices=EXHAUSTED)  # fmt: skip

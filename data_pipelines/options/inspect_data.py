@@ -6,7 +6,7 @@ from typing import ClassVar
 from data_pipelines.corpora.reading import FORMATS
 from data_pipelines.inspect.objectives import OBJECTIVES
 from data_pipelines.options.declaration import option
-from data_pipelines.options.input import LANGUAGES
+from data_pipelines.options.input import LANGUAGES, encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -28,6 +28,7 @@ class Options:
     input_file: str | None = option(None, "The corpus. Default: the one that --data_dir was made from.")
     language: str = option("en", "Language of --input_file.", choices=LANGUAGES)
     input_format: str = option("auto", "How to read --input_file.", choices=FORMATS)
+    encoding: str = encoding_option()
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", section="Vocabulary", choices=("auto", *TOKENIZERS))  # fmt: skip
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     text_field: str | None = option(

@@ -80,7 +80,11 @@ def check_contamination(options: inspect_data.Options) -> None:
         made = Settings.of(Manifest.read(data_dir).settings.to_json())
     else:
         made = Settings(
-            input_file=input_file, vocab_file="", language=options.language, input_format=options.input_format
+            input_file=input_file,
+            vocab_file="",
+            language=options.language,
+            input_format=options.input_format,
+            encoding=options.encoding,
         )
     corpus = made.open_corpus()
     columns = Columns(options.text_column, options.text_pair_column)

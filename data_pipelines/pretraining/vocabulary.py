@@ -93,7 +93,9 @@ def report_vocabulary(options: inspect_data.Options) -> None:
     vocab_file, input_file, language = options.vocab_file, options.input_file, options.language
     opened = open_tokenizer(vocab_file, options.tokenizer, options.do_lower_case)
     if input_file:
-        corpus = open_corpus(input_file, language, options.input_format, Reading(language, options.text_field))
+        corpus = open_corpus(
+            input_file, language, options.input_format, Reading(language, options.text_field, encoding=options.encoding)
+        )
     elif options.data_dir:
         corpus = Settings.of(Manifest.read(options.data_dir).settings.to_json()).open_corpus()
     else:

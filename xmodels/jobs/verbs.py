@@ -7,6 +7,7 @@ import importlib
 import os
 from typing import Any
 
+from data_pipelines.corpora import encodings
 from data_pipelines.options.declaration import options_of
 from data_pipelines.paths import check_local
 from xmodels.jobs.quiet import quiet_start
@@ -29,7 +30,8 @@ def run(options: Any) -> Any:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_start():
         job = resolve(options.JOB)
-    return job(options)
+    with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
+        return job(options)
 
 
 def resolve(name: str) -> Any:
