@@ -194,10 +194,14 @@ def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tu
 def _quotes(error: str) -> str:
     """What is wrong with the quotes of a row of CSV."""
     meanings = {
+        "new-line character": "a carriage return (CR) stands where no line ends; end lines with LF or CRLF",
+        "field larger": f"a field holds more than {csv.field_size_limit():,} characters",
         "unexpected end of data": "a quote opens in this row that nothing closes",
         "expected after": "text stands behind a closing quote, or a quote opens in this row that is closed in another",
     }
     found = next((meaning for known, meaning in meanings.items() if known in error), "cannot be read")
+    if "quote" not in found:
+        return found
     return (
         f"{found} ({error}). A field with quotes or line breaks stands in quotes, and a quote inside of it is doubled"
     )
@@ -231,6 +235,9 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             table.refuse(place, f"field {strange[0]!r} holds {type(value[strange[0]]).__name__}, expected text")
             continue
         texts = ["" if cell is None else str(cell) for cell in cells]
+        if (longest := max(map(len, texts))) > _LONGEST_FIELD:
+            table.refuse(place, f"a field holds {longest:,} characters, more than {_LONGEST_FIELD:,}")
+            continue
         text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
         yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), number)
 

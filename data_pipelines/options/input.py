@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.corpora.reading import BAD_TEXT, EXHAUSTED, FORMATS
+from data_pipelines.corpora.reading import BAD_TEXT, EXHAUSTED
 from data_pipelines.options.declaration import REQUIRED, option
 
 LANGUAGES = ("en", "zh")
@@ -22,7 +22,7 @@ class InputOptions:
 
     input_file: str = option(REQUIRED, "Files: comma-separated names or globs, also .gz .bz2 .xz .zst; tfds:NAME or tfds:FOLDER, with @SPLIT. For a mixture give each its share of the text: wiki/*.txt:0.7,news/*.gz:0.3", section="Input (docs/data.md shows a command for each kind of corpus)")  # fmt: skip
     language: str = option("en", "Language of the text.", choices=LANGUAGES)
-    input_format: str = option("auto", "auto: by the ending of the name, then by looking. sentences: one a line, blank lines between documents. text: free prose, paragraphs parted by blank lines. documents: one a line. jsonl, tsv, csv, parquet: one in a field of each record. wikiextractor: its output, <doc …> or JSON. dialogue: turns. parallel: a text and its translation.", choices=FORMATS)  # fmt: skip
+    input_format: str = option("auto", "auto: by the ending of the name, then by looking. sentences: one a line, blank lines between documents. text: free prose, paragraphs parted by blank lines. documents: one a line. jsonl, tsv, csv, parquet: one in a field of each record. wikiextractor: its output, <doc …> or JSON. dialogue: turns. parallel: a text and its translation. Or by patterns of names: *.txt=text,wiki/*=documents, and one without a pattern for all others.")  # fmt: skip
     text_field: str | None = option(None, "Field or column that holds the text (also --text_column): a name, meta.text for a field inside another, or a number from 0 for tables without a header line. Default: the usual names.", alias="text_column")  # fmt: skip
     target_field: str | None = option(None, "The same for the translation in parallel text (also --target_column).", alias="target_column")  # fmt: skip
     target_file: str | None = option(None, "Files that hold the translations of those of --input_file, line by line.")
