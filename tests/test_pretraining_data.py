@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from data_pipelines.records.folder import PLAN
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.invocation import invoke
 
 ROOT = pathlib.Path(__file__).parent.parent
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")
@@ -344,6 +346,25 @@ def test_labels_far_from_half_and_much_padding_are_said(tmp_path, zh_vocabulary)
     said = [line for line in summary(lines, "records").splitlines() if "Warning" in line]
     assert "next_sentence_labels: 0% are 0 and 100% are 1, where about half is meant" in said[0]
     assert "padding is " in said[1] and all("--input_format=text" in line for line in said)
+
+
+def test_globs_that_take_vocabulary_or_output_for_text_are_refused(tmp_path, zh_vocabulary, capsys):
+    shutil.copy(zh_vocabulary, tmp_path / "vocab.txt")
+    shutil.copy(SAMPLES, tmp_path / "corpus.txt")
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/notes.md").write_text("text", encoding="utf-8")
+    settings = Settings(input_file=f"{tmp_path}/*.txt", vocab_file=f"{tmp_path}/vocab.txt", language="zh")
+    for changed, says in (
+        ({}, "vocab.txt for text, but that is --vocab_file="),
+        ({"vocab_file": str(tmp_path)}, "vocab.txt for text, but that is --vocab_file="),
+        ({"input_file": f"{tmp_path}/**/[cn]*.*"}, "notes.md for text, but that lies in --output_dir="),
+        ({"phrase_lexicon": f"x.txt,{tmp_path}/corpus.txt"}, "corpus.txt for text, but that is --phrase_lexicon"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            create(dataclasses.replace(settings, **changed), str(tmp_path / "records"))
+    flags = {"language": "zh", "overwrite": True, "output_file": tmp_path / "vocab.txt", "vocab_size": 500}
+    assert invoke("train_vocabulary", input_file=f"{tmp_path}/*.txt", **flags) == 2
+    assert "vocab.txt for text, but that is --output_file=" in capsys.readouterr().err
 
 
 def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_vocabulary):

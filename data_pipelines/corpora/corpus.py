@@ -162,6 +162,13 @@ class Corpus:
         return sum(len(source.paths) for source in self.sources)
 
     @property
+    def paths(self) -> Iterator[str]:
+        """All files that are read, also those of translations."""
+        for source in self.sources:
+            yield from source.paths
+            yield from source.targets or ()
+
+    @property
     def layout(self) -> str:
         """The formats of the files, such as "jsonl", or "jsonl+sentences"."""
         return "+".join(sorted({source.layout.of(path) for source in self.sources for path in source.paths}))
