@@ -28,7 +28,6 @@ setup(
         "google-crc32c>=1.6",
         "jieba>=0.42.1",
         "matplotlib>=3.8",
-        "mwparserfromhell>=0.6.6",
         "opencc>=1.1.9",
         "psutil>=5.9",
         "rbloom>=1.5.2",

@@ -153,6 +153,15 @@ def rewrite_static(change: Callable[[dict], None]) -> Break:
     return make
 
 
+def one_sentence_a_document(clinic, folder, monkeypatch):
+    lines = clinic["corpus.txt"].read_text(encoding="utf-8").split("\n")
+    prose = write(folder / "prose.txt", "\n\n".join(filter(None, lines)))
+    found = clinic.records(
+        folder, input_file=prose, input_format="sentences", do_whole_word_mask=True, max_seq_length=16
+    )
+    return clinic.pretrain(data_dir=found, eval_data_dir=None)
+
+
 def far_position(features) -> None:
     features["masked_lm_positions"].int64_list.value[0] = 200
     features["masked_lm_weights"].float_list.value[0] = 1
@@ -385,6 +394,7 @@ FAULTS = [
     Fault("a shard is cut", records(cut_shard), "records", 3, "cut or overwritten", "Copy the shards again"),
     Fault("a shard is missing", records(lambda f: sorted(f.glob("*.tfrecord"))[1].unlink()), "records", 3, ".tfrecord: missing", "Copy the shards again"),
     Fault("one bit of a shard is wrong", records(flip_byte), "records", 3, "contents changed", "Copy the shards again", None),
+    Fault("prose that was read as a document a paragraph", one_sentence_a_document, "records", 0, "where about half is meant", "--input_format=text", None),
     Fault("records without an example", records(manifest(no_records)), "records", 3, "holds no examples", "from files with text"),
     Fault("held-out records are those of the training", shared_held_out, "data", 0, "trained on too", "Make records of held-out text", None),
     Fault("held-out records of another length", other_held_out, "data", 3, "max_sequence_length is 16, that of the records 32", "with the same flags"),

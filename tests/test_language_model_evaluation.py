@@ -517,7 +517,7 @@ def test_faults_are_named(gpt2, transformer_xl, tmp_path, capsys):
         (3, "blank.txt: holds no words to score", {"test_file": tmp_path / "blank.txt"}),
         (2, "a.tsv: a table is not text to be read verbatim; give --input_format=tsv", {"test_file": tmp_path / "a.tsv"}),
         (3, "nowhere.txt: matches no file", {"test_file": tmp_path / "nowhere.txt"}),
-        (3, "latin.txt: not valid UTF-8 at byte 3", {"test_file": tmp_path / "latin.txt"}),
+        (3, "latin.txt, line 1: not valid UTF-8 at byte 4", {"test_file": tmp_path / "latin.txt"}),
         (2, "--max_seq_length=49: the network reads at most 48", {**text, "max_seq_length": 49}),
         (2, "--stride=20: more than a window of 16", {**text, "max_seq_length": 16, "stride": 20}),
         (2, "--mem_length: a Gpt2 has no memory", {**text, "mem_length": 3}),

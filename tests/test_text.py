@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.tables import Columns, Row, read_table
@@ -302,6 +303,7 @@ def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(kind, lower, mon
 
 TRAIN = """
 import sys
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.text.train import train_wordpiece
 path, language, size = sys.argv[1:]
@@ -473,11 +475,17 @@ def test_quotes_in_tsv_are_text(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n["a", 1]\n', Columns(), DataError, "line 2: expected a JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', Columns(), DataError, "line 2: no field 'label'"),
         ("a.jsonl", '{"body": "a", "label": 1}\n', Columns(), UsageError, "body, label"),
-        ("a.tsv", "text\tlabel\n很好\t1\n".encode("gb18030"), Columns(), DataError, "not valid UTF-8"),
+        (
+            "a.tsv",
+            "text\tlabel\n很好\t1\n".encode("gb18030"),
+            Columns(),
+            DataError,
+            "line 2: not valid UTF-8 at byte 1 of the line (0xba). It looks like gb18030: add --encoding=gb18030",
+        ),
         ("a.tsv", "text\tlabel\n" + "x" * 1_100_000 + "\t1\n", Columns(), DataError, "line 2"),
         ("a.parquet", "PAR1", Columns(), UsageError, ".tsv, .csv, .jsonl"),
-        ("a.tsv.gz", "text\tlabel\nnot packed\t1\n", Columns(), DataError, "cannot be read"),
-        ("a.tsv.gz", gzip.compress(b"text\tlabel\n" * 1000, mtime=0)[:-20], Columns(), DataError, "cannot be read"),
+        ("a.tsv.gz", "text\tlabel\nnot packed\t1\n", Columns(), DataError, "no compressed data"),
+        ("a.tsv.gz", gzip.compress(b"text\tlabel\n" * 1000, mtime=0)[:-20], Columns(), DataError, "cut or damaged"),
         (
             "a.tsv.gz",
             gzip.compress(random.Random(0).randbytes(9999), mtime=0)[:40] + b"\xff" * 999,
@@ -494,6 +502,16 @@ def test_a_table_that_does_not_fit_is_refused_by_name(tmp_path, name, contents, 
     assert says in str(caught.value)
     if says != "--text_column":
         assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "gb18030"])
+def test_tables_of_other_encodings_are_named_and_read_on_demand(tmp_path, encoding):
+    path = write(tmp_path / "a.csv", '文,label\r\n"今天, 很好\n的",1\r\n'.encode(encoding))
+    with pytest.raises(DataError, match=f"a.csv, line 1: .*--encoding={encoding}"):
+        read_table(path, Columns("文"))
+    with encodings.assume(encoding):
+        assert read_table(path, Columns("文"))[0].texts == ("今天, 很好\n的",)
+    assert encodings.assumed() == "utf-8"
 
 
 def test_a_missing_table_is_named(tmp_path):

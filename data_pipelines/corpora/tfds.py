@@ -49,7 +49,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
         for number, example in enumerate(_examples(builder, f"{split}[{first}:{last}]"), first):
             place = f"{piece.path}, example {number}"
             value = field(_plain(example), reading.text_field, usual, lambda place=place: place)
-            yield from from_text(text_of(value, lambda place=place: place, monitor), reading.split, place)
+            yield from from_text(text_of(value, lambda place=place: place, monitor), reading, monitor, place)
     monitor.progress(piece.end - piece.start)
 
 

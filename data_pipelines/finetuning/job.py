@@ -22,6 +22,7 @@ from data_pipelines.finetuning.first_pass import Found, gather
 from data_pipelines.finetuning.listing import TASKS, task_class
 from data_pipelines.finetuning.task import Settings, Task, columns_of
 from data_pipelines.lock import locked
+from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining import tasks_split
 from data_pipelines.pretraining.job import Report, default_num_shards
 from data_pipelines.records import folder as record_folder
@@ -135,6 +136,7 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
     inputs = _paths(settings)
+    check_not_input(inputs, output_dir, vocab_file=settings.vocab_file)
     described = {
         **dataclasses.asdict(settings),
         "known_labels": task.labels,

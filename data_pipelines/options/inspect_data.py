@@ -3,10 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.corpora.reading import FORMATS
 from data_pipelines.inspect.objectives import OBJECTIVES
 from data_pipelines.options.declaration import option
-from data_pipelines.options.input import LANGUAGES
+from data_pipelines.options.input import LANGUAGES, encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -27,7 +26,8 @@ class Options:
     contamination: str | None = option(None, "Test files, tables or text with an example a line: how many of their runs of 8 words (in Chinese: of characters) stand in the corpus.")  # fmt: skip
     input_file: str | None = option(None, "The corpus. Default: the one that --data_dir was made from.")
     language: str = option("en", "Language of --input_file.", choices=LANGUAGES)
-    input_format: str = option("auto", "How to read --input_file.", choices=FORMATS)
+    input_format: str = option("auto", "How to read --input_file, as create_pretraining_data.")
+    encoding: str = encoding_option()
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", section="Vocabulary", choices=("auto", *TOKENIZERS))  # fmt: skip
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     text_field: str | None = option(

@@ -173,6 +173,8 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
     settings.check()
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     corpus = corpus or settings.open_corpus()
+    lexicons = {name: getattr(settings, name) for name in ("lexicon", "phrase_lexicon", "entity_lexicon")}
+    paths.check_not_input(corpus.paths, output_dir, vocab_file=settings.vocab_file, **lexicons)
     num_shards = settings.num_shards or min(default_num_shards(corpus.num_bytes), corpus.most_parts)
     settings = dataclasses.replace(
         settings, num_shards=num_shards, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case

@@ -10,6 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
+from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining.command import checked_language
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.progress import bar
@@ -46,6 +47,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
             options.input_file, options.language, options.input_format, Reading.of(vars(options)), options.target_file
         )
     )
+    check_not_input(corpus.paths, output_file=output_file)
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
         trained = train_tokenizer(
@@ -93,7 +95,9 @@ def report_vocabulary(options: inspect_data.Options) -> None:
     vocab_file, input_file, language = options.vocab_file, options.input_file, options.language
     opened = open_tokenizer(vocab_file, options.tokenizer, options.do_lower_case)
     if input_file:
-        corpus = open_corpus(input_file, language, options.input_format, Reading(language, options.text_field))
+        corpus = open_corpus(
+            input_file, language, options.input_format, Reading(language, options.text_field, encoding=options.encoding)
+        )
     elif options.data_dir:
         corpus = Settings.of(Manifest.read(options.data_dir).settings.to_json()).open_corpus()
     else:

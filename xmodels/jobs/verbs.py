@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from data_pipelines.corpora import encodings
 from data_pipelines.options.declaration import options_of
 from data_pipelines.paths import check_local
 from data_pipelines.quiet import quiet_start
@@ -32,7 +33,8 @@ def run(options: Any) -> Any:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_start():
         job = resolve(options.JOB)
-    return job(options)
+    with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
+        return job(options)
 
 
 def resolve(name: str) -> Any:
