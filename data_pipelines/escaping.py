@@ -13,6 +13,23 @@ def for_terminal(text: str) -> str:
     return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
 
 
+class TerminalStream:
+    """A stream of text that writes what `for_terminal` makes of it.
+
+    A carriage return stays: with it a bar of progress goes back.
+    """
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write("\r".join(map(for_terminal, text.split("\r"))))
+        return len(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+
 def for_markdown(text: str) -> str:
     """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
