@@ -16,14 +16,16 @@ def for_terminal(text: str) -> str:
 class TerminalStream:
     """A stream of text that writes what `for_terminal` makes of it.
 
-    A carriage return stays: with it a bar of progress goes back.
+    A carriage return stays: with it a bar of progress goes back. So do colours on a terminal, where we print them.
     """
 
     def __init__(self, stream):
         self._stream = stream
+        self._kept = re.compile(r"(\r|\x1b\[[\d;]*m)" if stream.isatty() else r"(\r)")
 
     def write(self, text: str) -> int:
-        self._stream.write("\r".join(map(for_terminal, text.split("\r"))))
+        parts = self._kept.split(text)  # what is kept stands at odd places
+        self._stream.write("".join(part if place % 2 else for_terminal(part) for place, part in enumerate(parts)))
         return len(text)
 
     def __getattr__(self, name: str):

@@ -93,7 +93,10 @@ class Command:
                         )
                         raise flags.Error(found + f"say what to do: {', '.join(option.choices)}")
                     values[option.name], *arguments = arguments
-            arguments = self.values.read_flags_from_files(arguments, force_gnu=False)
+            try:
+                arguments = self.values.read_flags_from_files(arguments, force_gnu=False)
+            except UnicodeDecodeError as error:
+                raise flags.Error(f"--flagfile: not UTF-8 ({error}). Save the file as UTF-8.") from None
             _check_names(arguments)
             if rest := self.values([self.name, *arguments])[1:]:
                 raise flags.Error(f"unexpected argument {rest[0]!r}; flags are written --name=value")

@@ -23,6 +23,7 @@ from tests.fuzz.table import Table
 from tests.fuzz.targets import TARGETS, Target
 
 FINDS = Path(__file__).parent / "finds"
+SHRINKING = 60  # seconds for making a find smaller
 ROUND = {False: 12, True: 3}  # cases of a target before the next one's turn; without and with a network
 
 
@@ -111,20 +112,28 @@ class Fuzzer:
     def turn(self, target: Target, number: int) -> None:
         """Draws and runs some cases of a target; what fails is made smaller and kept."""
         self.cases.expect(target)
-        smallest = {}
+        smallest: dict[
+            str, dict
+        ] = {}  # of each kind of fault; the first kind is made smaller, others stay as they come
         began = time.monotonic()
 
         def check(case):
-            if smallest and time.monotonic() - began > 120:
-                return  # small enough
+            if smallest and time.monotonic() - began > SHRINKING:
+                return
             started = time.monotonic()
             result = self.cases.run(case)
             self.table.add(target, case, result, time.monotonic() - started)
-            if result.faults and _kind(target, result.faults[0]) not in self.known:
-                smallest.update(
-                    case=case, faults=result.faults, trace=result.outcome.trace, said=result.outcome.errors[:2000]
-                )
-                raise AssertionError(_kind(target, result.faults[0]))
+            kinds = [kind for kind in (_kind(target, fault) for fault in result.faults) if kind not in self.known]
+            for kind in kinds:
+                found = {
+                    "case": case,
+                    "faults": result.faults,
+                    "trace": result.outcome.trace,
+                    "said": result.outcome.errors[:2000],
+                }
+                smallest[kind] = found if kind == next(iter(smallest), kind) else smallest.get(kind, found)
+            if next(iter(smallest), None) in kinds:
+                raise AssertionError(kinds[0])
 
         drawn = hypothesis.given(cases(target, self.cases.base))(check)
         settings = hypothesis.settings(
@@ -133,15 +142,16 @@ class Fuzzer:
         )  # fmt: skip
         try:
             hypothesis.seed(f"{self.seed} {target.name} {number}")(settings(drawn))()
-        except BaseException as error:
-            if not smallest or isinstance(error, KeyboardInterrupt):
+        except Exception:
+            if not smallest:
                 raise
-            self.keep(target, smallest)
+        for kind, find in smallest.items():
+            self.known.add(kind)
+            self.keep(target, find)
 
     def keep(self, target: Target, find: dict) -> None:
         """Writes a find that is new, and says how to see it again."""
         self.found += 1
-        self.known.add(_kind(target, find["faults"][0]))
         self.finds.mkdir(exist_ok=True)
         path = self.finds / f"{target.name.replace(' ', '_').replace('/', '_')}-{self.found:03}.json"
         path.write_text(json.dumps(find, indent=1) + "\n", encoding="utf-8")

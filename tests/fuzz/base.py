@@ -18,7 +18,6 @@ def make(folder: Path) -> None:
     shutil.copytree(SEEDS, folder, dirs_exist_ok=True)
     write(folder / "corpus.txt", text(0, 12))
     write(folder / "vocab.txt", vocabulary_text())
-    write(folder / "flags.txt", "--vocab_file=vocab.txt\n--input_file=prose.txt\n--megabytes=1\n")
     log = folder.parent / "base.log"
     children = [forked(half, folder, log) for half in (readers, writers)]
     statuses = [os.waitpid(child, 0)[1] for child in children]

@@ -12,7 +12,12 @@ LIMITS = {
     False: Limits(seconds=20, megabytes=500),
     True: Limits(seconds=60, megabytes=1500),
 }  # without and with a network
-BY_SIGNAL = {130, 141, 143}  # documented, but nobody sends a signal here
+ELSEWHERE = {
+    1,
+    130,
+    141,
+    143,
+}  # documented, but here nobody sends a signal, kills a worker, or closes what reads the output
 CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.partial$")
 
@@ -25,7 +30,7 @@ def documented_codes() -> set[int]:
     }
 
 
-CODES = documented_codes() - BY_SIGNAL
+CODES = documented_codes() - ELSEWHERE
 
 
 def faults(target: Target, flags: dict[str, str], outcome: Outcome) -> list[str]:
@@ -60,8 +65,8 @@ def _place(lines: list[str]) -> str:
 
 def _may(target: Target, flags: dict[str, str], path: str, how: str) -> bool:
     """Whether a case may touch a path of its room: its outputs, and what lies beside or above these when it is new."""
-    if path == "tmp" or path.startswith("tmp/__autograph_generated_file"):
-        return True  # TensorFlow deletes these when Python ends, which a forked process does not
+    if path == "tmp" or path.startswith(("tmp/__autograph_generated_file", "tmp/jieba")):
+        return True  # TensorFlow deletes its files when Python ends, which a forked process does not; jieba keeps its dictionary
     if path.startswith(("home", "tmp")):
         return False
     path = os.path.relpath(path, "case")
