@@ -22,6 +22,7 @@ STRINGS = (
     "hf:", "tf1:", "new:", "word2vec:", "tfds:", "tfds:x/y@train", ":", "a:b", "@", "a@b", ",", ",,", '"', "'", "\\", "\\x",
     "-1", "1e309", "nan", "--help", "--", "true", "None", "=1+1", "<b>", "%s%n", "{}", "{0}",
 )  # fmt: skip
+LARGEST = 2_000_000  # bytes of a file; what larger ones need grows with them
 CODECS = ("utf-16", "utf-16-le", "utf-32", "utf-8-sig", "latin-1", "gb18030", "shift_jis")
 
 
@@ -29,6 +30,7 @@ def mutate(data: bytes, mutations: list[Mutation], other: Callable[[str], bytes]
     """Applies mutations in order; `other` reads a file that takes the place of this one."""
     for name, *arguments in mutations:
         data = other(*arguments) if name == "other" else FUNCTIONS[name](data, *arguments)
+        data = data[:LARGEST]
     return data
 
 
