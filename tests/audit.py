@@ -18,7 +18,8 @@ def main(command: tuple[str, ...] = (sys.executable, "-m", "pip_audit")) -> int:
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError, TypeError):
-        print(f"pip-audit: skipped, since it gave no answer ({([*done.stderr.split(chr(10)), ''][-2])[:120]}).")
+        reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        print(f"pip-audit: skipped, since it gave no answer ({reason:.120}).")
         return 0
     asked = [package for package in packages if "vulns" in package]
     if not asked:

@@ -74,14 +74,14 @@ def run(command: Command, arguments: list[str], room: Path, limits: Limits) -> O
     child = os.fork()
     if not child:
         _be_the_case(command, arguments, room, limits, logs, report)
-    status, usage, late = _wait(child, began + 4 * limits.seconds + 10, limits)
+    status, usage, late, megabytes = _wait(child, began + 4 * limits.seconds + 10, limits)
     outcome = json.loads(report.read_text()) if report.exists() else {}
     code = os.waitstatus_to_exitcode(status)
     late = late or code == -signal.SIGXCPU
     output, errors = (path.read_text(encoding="utf-8", errors="replace") for path in logs)
     return Outcome(
         outcome.get("code", code), output, errors, outcome.get("trace", ""), usage.ru_utime + usage.ru_stime,
-        outcome.get("megabytes", 0), tuple(outcome.get("stopped", ())), late, _differences(before, snapshot(room)),
+        outcome.get("megabytes", megabytes), tuple(outcome.get("stopped", ())), late, _differences(before, snapshot(room)),
     )  # fmt: skip
 
 
@@ -125,7 +125,8 @@ def _be_the_case(command, arguments, room, limits, logs, report) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(limits.seconds) + 1, int(limits.seconds) + 3))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * MEGABYTE, 256 * MEGABYTE))
-        Path("/proc/self/clear_refs").write_text("5")  # the peak of memory begins anew
+        with contextlib.suppress(OSError):  # some machines forbid it, and show the peak of the parent
+            Path("/proc/self/clear_refs").write_text("5")  # the peak of memory begins anew
         held = _memory("VmRSS")
         sys.addaudithook(_guard(room, found["stopped"], os.getpid()))
         try:
@@ -134,7 +135,8 @@ def _be_the_case(command, arguments, room, limits, logs, report) -> None:
             found["code"] = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException:
             found["trace"] = traceback.format_exc()
-        found["megabytes"] = _memory("VmHWM") - held
+        workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        found["megabytes"] = max(_memory("VmHWM"), workers) - held
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -188,15 +190,16 @@ def _guard(room: Path, stopped: list[str], process: int) -> Callable:
 
 
 def _wait(child: int, until: float, limits: Limits):
-    """The status of a child and what it used; ends it and its own children when it is late or has taken far too much."""
-    late, pause, held = False, 0.002, None
+    """The status of a child, what it used, whether it was late, and its megabytes; ends it when it is late or takes twice too much."""
+    late, pause, held, taken = False, 0.002, None, 0.0
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             break
         used = _resident(child)
         held = used if held is None else held
-        if time.monotonic() > until or used - held > 2 * limits.megabytes:
+        taken = used - held
+        if time.monotonic() > until or taken > 2 * limits.megabytes:
             late = time.monotonic() > until
             os.kill(child, signal.SIGKILL)
             _, status, usage = os.wait4(child, 0)
@@ -205,7 +208,7 @@ def _wait(child: int, until: float, limits: Limits):
         pause = min(2 * pause, 0.05)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    return status, usage, late
+    return status, usage, late, taken
 
 
 def _resident(process: int) -> float:

@@ -107,8 +107,8 @@ def cases(draw, target: Target, base: Path, turn: int = 0):
     """A case: {"target": name, "files": {path: mutations}, "flags": {name: value}}; another one is the simplest at each turn."""
     case = {"target": target.name, "files": {}, "flags": {}}
     files = [path for pattern in target.reads for path in sorted(base.glob(pattern)) if path.is_file()]
-    names = [each.name for each in base.iterdir()]
-    others = [each.name for each in base.iterdir() if each.is_file()]
+    beside = sorted(base.iterdir())  # in an order that is the same everywhere
+    names, others = [each.name for each in beside], [each.name for each in beside if each.is_file()]
     declared = [each for each in target.command.declared if each.shown not in UNTRIED and not each.positional]
     if files and draw(st.sampled_from(_turned([True, True, True, False], turn))):
         for path in draw(st.lists(st.sampled_from(_turned(files, turn)), min_size=1, max_size=2, unique=True)):
