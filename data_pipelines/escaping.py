@@ -15,6 +15,25 @@ def for_terminal(text: str) -> str:
     return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
 
 
+class TerminalStream:
+    """A stream of text that writes what `for_terminal` makes of it.
+
+    A carriage return stays: with it a bar of progress goes back. So do colours on a terminal, where we print them.
+    """
+
+    def __init__(self, stream):
+        self._stream = stream
+        self._kept = re.compile(r"(\r|\x1b\[[\d;]*m)" if stream.isatty() else r"(\r)")
+
+    def write(self, text: str) -> int:
+        parts = self._kept.split(text)  # what is kept stands at odd places
+        self._stream.write("".join(part if place % 2 else for_terminal(part) for place, part in enumerate(parts)))
+        return len(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+
 def for_markdown(text: str) -> str:
     """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")

@@ -1,12 +1,13 @@
 """Labels and texts that somebody else wrote do nothing where they are shown."""
 
 import csv
+import io
 import json
 import types
 
 import pytest
 
-from data_pipelines.escaping import for_code_span, for_json_line, for_spreadsheet, for_terminal
+from data_pipelines.escaping import TerminalStream, for_code_span, for_json_line, for_spreadsheet, for_terminal
 from tests.invocation import invoke
 from xmodels.runs.folder import write_model_card
 from xmodels.training.watching.progress import print_status
@@ -92,6 +93,24 @@ def test_a_message_with_codes_reaches_the_terminal_without(tmp_path, capsys):
     assert invoke("inspect_data", "--data_dir=\x1b[31mnowhere") != 0
     captured = capsys.readouterr()
     assert "\\x1b[31mnowhere" in captured.err and "\x1b" not in captured.err
+
+
+@pytest.mark.parametrize("name", ["zone", "project"])
+def test_what_a_verb_prints_holds_no_codes(name, capsys):
+    flags = {"accelerator_type": "v5litepod-8", "zone": "z", "project": "p"} | {name: "\x1b]0;x\x07\u202e"}
+    assert invoke("cloud_tpu", "create", **flags) == 0
+    said = capsys.readouterr().out
+    assert "\\x1b]0;x\\x07\\u202e" in said and not set("\x1b\x07\u202e") & set(said)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "written"), [(True, "\r10% \x1b[32mgood\x1b[0m\\x07\n"), (False, "\r10% \\x1b[32mgood\\x1b[0m\\x07\n")]
+)
+def test_a_bar_and_our_colours_reach_a_terminal(terminal, written, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    print("\r10% \x1b[32mgood\x1b[0m\x07", file=TerminalStream(stream))
+    assert stream.getvalue() == written
 
 
 def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):

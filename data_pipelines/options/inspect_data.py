@@ -33,7 +33,9 @@ class Options:
     text_field: str | None = option(
         None, "Field or column of --input_file that holds the text. Default: the usual names."
     )
-    megabytes: float = option(5.0, "How much of the corpus to read, from places at equal distances; 0 reads all.")
+    megabytes: float = option(
+        5.0, "How much of the corpus to read, from places at equal distances; 0 reads all.", maximum=1e9
+    )
     text_column: str | None = option(None, "Column of the text in test tables, by name or position.", section="Contamination")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, if any.")
     num_worst: int = option(5, "Most contaminated examples to print of each file.")

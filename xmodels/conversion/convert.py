@@ -86,7 +86,7 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
 def lost_ids(loaded: Checkpoint, target: str) -> str:
     """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
     known without."""
-    if _split(target)[0] == "hf" or loaded.tokenizer is None:
+    if names.split(target)[0] == "hf" or loaded.tokenizer is None:
         return ""
     roles = loaded.tokenizer.open().vocabulary.roles
     wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
