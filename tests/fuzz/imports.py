@@ -4,8 +4,8 @@ import importlib
 import pkgutil
 import sys
 
+from data_pipelines.quiet import quiet_start
 from launch.__main__ import verbs
-from xmodels.jobs.quiet import quiet_start
 
 PACKAGES = ("data_pipelines", "xmodels", "launch")
 
