@@ -30,8 +30,6 @@ from tests.fuzz.targets import TARGETS, Target
 FINDS = Path(__file__).parent / "finds"
 SHRINKING = 60  # seconds for making a find smaller
 ROUND = {False: 6, True: 2}  # cases of a target before the next one's turn; without and with a network
-
-
 PARTS = {False: "data", True: "networks"}
 
 
