@@ -212,6 +212,7 @@ def test_no_gcloud_is_a_device_error(monkeypatch, capsys):
         (["destroy"], {}, "unexpected argument 'destroy'"),
         (["submit"], {}, "--command: missing"),
         (["submit"], {"command": "xmodels pretrain"}, "leave out the leading"),
+        (["submit"], {"command": "predict --text='open"}, "cannot be read as a shell reads it"),
         (["create"], {"accelerator_type": "h100-8"}, "v5litepod-N"),
         (["create"], {"accelerator_type": "v5litepod-7"}, "comes in sizes 1, 4, 8"),
         (["create"], {"accelerator_type": "v4-4"}, "comes in sizes 8, 16"),

@@ -16,7 +16,11 @@ from hypothesis import HealthCheck, Phase, Verbosity
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
 
-from tests.fuzz import base
+from xmodels.jobs.quiet import quiet_start
+
+with quiet_start():
+    from tests.fuzz import base
+
 from tests.fuzz.case import Cases
 from tests.fuzz.imports import import_everything
 from tests.fuzz.strategies import cases
@@ -26,8 +30,6 @@ from tests.fuzz.targets import TARGETS, Target
 FINDS = Path(__file__).parent / "finds"
 SHRINKING = 60  # seconds for making a find smaller
 ROUND = {False: 6, True: 2}  # cases of a target before the next one's turn; without and with a network
-
-
 PARTS = {False: "data", True: "networks"}
 
 

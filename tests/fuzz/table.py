@@ -39,7 +39,7 @@ class Table:
         minutes = sum(self.spent.values()) / 60
         return (
             f"# Fuzzing\n\n{cases:,} cases of {len(self.spent)} commands in {minutes:.0f} minutes, seed {seed}; {bad} with a fault. "
-            f"One process, Python {platform.python_version()}. Made by `make fuzz MINUTES=60 REPORT=benchmarks/results/fuzz.md`.\n\n"
+            f"One process, Python {platform.python_version()}. Made by `make fuzz REPORT=benchmarks/results/fuzz.md`.\n\n"
             "Memory is what a case takes beside what its process begins with. BUILD_NOTES.md says what counts as a fault.\n\n"
             + self.text()
         )
