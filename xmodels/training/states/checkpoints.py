@@ -246,7 +246,9 @@ def damaged_file(path: str) -> str | None:
         }
     except CheckpointError:
         return source
-    if not whole or sums.pop(STATE, _sha256(stored)) != _sha256(stored):
+    if not whole or not {WEIGHTS, OPTIMIZER} <= set(sums) <= {WEIGHTS, OPTIMIZER, STATE}:
+        return source
+    if sums.pop(STATE, _sha256(stored)) != _sha256(stored):
         return source
     for name, wanted in sums.items():
         source = os.path.join(path, name)
