@@ -416,6 +416,16 @@ def test_an_endless_paragraph_in_a_field_is_named_or_dropped(tmp_path, name, con
     assert found == [["Fine."], ["Begin."]][: 1 + (name == "a.parquet")] and counts["bad_text_dropped"] == 1
 
 
+def test_parquet_text_that_is_not_utf8_is_named_or_dropped(tmp_path):
+    texts = pyarrow.array([b"Fine.", b"caf\xe9", b"Fine too."]).view(pyarrow.string())
+    path = write(tmp_path / "a.parquet", parquet(texts))
+    with pytest.raises(DataError, match=r"a.parquet, row 2: not valid UTF-8 \(byte 0xe9\)"):
+        documents_of(open_corpus(path, "en"))
+    counts = collections.Counter()
+    found = documents_of(open_corpus(path, "en", reading=Reading(on_bad_text="drop")), 1, counts)
+    assert found == [["Fine."], ["Fine too."]] and counts["bad_text_dropped"] == 1
+
+
 @pytest.mark.parametrize("together", [1, 40], ids=["one text", "40 rows"])
 def test_parquet_that_unfolds_is_named_before_it_fills_the_memory(tmp_path, together):
     table = pyarrow.table({"text": ["x" * (80_000_000 // together)] * together})

@@ -56,9 +56,12 @@ def _rows(file, piece: Piece, leaf: str | None, column: str | None, reading: Rea
         together = _rows_together(file.metadata.row_group(group), leaf, f"{piece.path}, rows {row + 1} to {row + size}")
         for batch in file.iter_batches(together, row_groups=[group], columns=[column], use_threads=False):
             for index in range(batch.num_rows):
-                if first <= row < last:
-                    place = f"{piece.path}, row {row + 1}"
-                    record = batch.slice(index, 1).to_pylist()[0]
+                row += 1
+                if first < row <= last:
+                    place = f"{piece.path}, row {row}"
+                    record = _record(batch.slice(index, 1), place, reading, monitor)
+                    if record is None:
+                        continue
                     value = field(record, reading.text_field, TEXT_NAMES, lambda place=place: place)
                     text = text_of(value, lambda place=place: place, monitor)
                     if len(text) > _HELD:
@@ -66,7 +69,24 @@ def _rows(file, piece: Piece, leaf: str | None, column: str | None, reading: Rea
                             f"{place}: a text of {len(text):,} characters, more than {_HELD:,}. Cut it into several."
                         )
                     yield from from_text(text, reading, monitor, place)
-                row += 1
+
+
+def _record(row, place: str, reading: Reading, monitor: Monitor) -> dict | None:
+    """A row as a dictionary; None where it is not UTF-8 and `on_bad_text` drops it.
+
+    Raises:
+        DataError: it is not UTF-8, although the file says so.
+    """
+    try:
+        return row.to_pylist()[0]
+    except UnicodeDecodeError as error:
+        if reading.on_bad_text != "drop":
+            raise DataError(
+                f"{place}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Write the file anew, or go on with "
+                "--on_bad_text=drop, which leaves such rows out."
+            ) from None
+    monitor.counts["bad_text_dropped"] += 1
+    return None
 
 
 def _rows_together(group, leaf: str | None, place: str) -> int:

@@ -18,6 +18,7 @@ from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfit
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 GENERATION = "generation_config.json"
+SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
 SPECIAL_IDS = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
 
 
@@ -147,6 +148,11 @@ def _unpickle(path: str) -> dict[str, np.ndarray]:
         raise CheckpointError(
             f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to {WEIGHTS}."
         ) from None
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < SAFE_TORCH:
+        raise CheckpointError(
+            f"{path}: PyTorch {torch.__version__} can run code of a pickle although it is told to load weights only "
+            "(CVE-2025-32434). Install PyTorch 2.6 or newer."
+        )
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:

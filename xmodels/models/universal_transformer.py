@@ -53,12 +53,20 @@ class UniversalTransformerConfig(TransformerConfig):
     def from_json(cls, values, source="config.json", spelled=NOTHING):
         """See `ModelConfig`. There must be a block of this norm and this transition."""
         config = super().from_json(values, source, spelled)
-        if (config.norm, config.transition) not in BLOCKS:
-            raise CheckpointError(
-                f"{source}: `norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
-                f"Found: {config.norm!r}, {config.transition!r}."
-            )
+        try:
+            check_block(config)
+        except ValueError as error:
+            raise CheckpointError(f"{source}: {error}") from None
         return config
+
+
+def check_block(config: UniversalTransformerConfig) -> None:
+    """Raises a ValueError unless there is a block of this norm and this transition."""
+    if (config.norm, config.transition) not in BLOCKS:
+        raise ValueError(
+            f"`norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
+            f"Received: {config.norm!r}, {config.transition!r}."
+        )
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -73,6 +81,7 @@ class UniversalTransformer(Backbone):
 
     def __init__(self, config: UniversalTransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
+        check_block(config)
         self.embedding = Tokens(config, name="embedding")
         encoder_block, decoder_block = BLOCKS[config.norm, config.transition]
         numbers = config.dropout, config.layer_norm_epsilon

@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import file_sha256, write_json
-from data_pipelines.schema import Count, FileName, Place, Positive, Sha256, convert
+from data_pipelines.schema import Count, Place, Positive, Sha256, convert
 from xmodels.models.folder import assign, read_json, read_weights, values_of
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
@@ -238,11 +238,17 @@ def damaged_file(path: str) -> str | None:
     source = os.path.join(path, STATE)
     try:
         stored = read_json(source)
-        sums = convert(stored.pop("sha256", None), dict[FileName, Sha256], Place(source, "sha256", CheckpointError))
-        whole = State.from_json(stored, source).step == step_of(path) and {WEIGHTS, OPTIMIZER} <= set(sums)
+        sums = convert(stored.pop("sha256", None), dict[str, Sha256], Place(source, "sha256", CheckpointError))
+        whole = State.from_json(stored, source).step == step_of(path) and {WEIGHTS, OPTIMIZER} <= set(sums) <= {
+            WEIGHTS,
+            OPTIMIZER,
+            STATE,
+        }
     except CheckpointError:
         return source
-    if not whole or sums.pop(STATE, _sha256(stored)) != _sha256(stored):
+    if not whole or not {WEIGHTS, OPTIMIZER} <= set(sums) <= {WEIGHTS, OPTIMIZER, STATE}:
+        return source
+    if sums.pop(STATE, _sha256(stored)) != _sha256(stored):
         return source
     for name, wanted in sums.items():
         source = os.path.join(path, name)
