@@ -17,6 +17,7 @@ import pytest
 from backports import zstd
 
 from data_pipelines.corpora import corpus as corpora
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.reading import Monitor, Reading, report
@@ -373,8 +374,27 @@ def test_a_byte_order_mark_goes_before_the_flag_and_bad_bytes_of_any_encoding_ar
         DataError, match=r"line 2: .*What stands before it is UTF-8, this looks like gb18030: mend the file"
     ):
         documents_of(open_corpus(mixed, "zh", "sentences"))
-    with pytest.raises(UsageError, match="--encoding=idna: unknown"):
-        open_corpus(bad, "zh", "sentences", Reading(encoding="idna"))
+    for name in ("idna", "rot13", "hex", "", "nonsense"):
+        with pytest.raises(UsageError, match=f"--encoding={name}: unknown"):
+            open_corpus(bad, "zh", "sentences", Reading(encoding=name))
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"", None),
+        (b"\0", None),
+        (b"\0" * 999, None),
+        (b"text\tlabel\na\0b\t1\n", None),
+        (random.Random(0).randbytes(4096), None),
+        ("好的。\n".encode("utf-16-be") * 9, "utf-16-be"),
+        ("一　\n".encode("utf-16-le") * 9, "utf-16-le"),
+        (b"a\0b\0c\0", "utf-16-le"),
+        (("a b c\n" * 50 + "😀").encode("utf-32-be"), "utf-32-be"),
+    ],
+)
+def test_wide_encodings_are_told_from_binary_files_and_stray_nuls(head, name):
+    assert encodings.wide(head) == name
 
 
 def test_an_endless_line_costs_no_memory_and_can_be_dropped(tmp_path):

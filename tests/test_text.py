@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -24,6 +25,7 @@ from data_pipelines.text import words
 from data_pipelines.text.byte_pairs import BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english
 from data_pipelines.text.train import train_wordpiece
+from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
@@ -355,6 +357,17 @@ def test_an_english_vocabulary_learns_the_stems_and_spells_the_rest(english):
     assert len(vocabulary) <= 150
     tokenizer = WordPieceTokenizer(vocabulary)
     assert tokenizer.encode("walking walked").ids.count(vocabulary["[UNK]"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe"])
+def test_endless_words_are_left_out_of_training_and_said(tmp_path, kind, capsys):
+    fine = "The quick brown fox, 今天很好。\n" * 20
+    corpus = open_corpus(write(tmp_path / "a.txt", f"{fine}{'xyz' * 300_000} tail\n{fine}"), "en", "sentences")
+    begin = time.process_time()
+    trained = train_tokenizer(kind, corpus, 330)
+    assert time.process_time() - begin < 5  # the square of 900,000 takes hours
+    assert "a word of 900,000 characters is left out" in capsys.readouterr().err
+    assert "quick" in trained.vocabulary.ids or "quick</w>" in trained.vocabulary.ids or kind == "byte_bpe"
 
 
 def test_cased_vocabularies_keep_capitals_and_accents(english):

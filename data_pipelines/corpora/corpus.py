@@ -313,10 +313,9 @@ def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
         head = beginning(path, encodings.LOOKED_AT, reading.codec)
         if name := encodings.wide(head):
             raise DataError(encodings.wide_message(path, head, name))
-        if head.count(b"\0") * 10 > len(head):
+        if message := encodings.binary_message(path, head):
             raise DataError(
-                f"{path}: not plain text but a binary file ({head.count(0):,} NULs in its first {len(head):,} bytes). Parquet "
-                "files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
+                f"{message}. Parquet files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
             )
     if layout not in ("auto", "wikiextractor"):
         return layout if paths else None

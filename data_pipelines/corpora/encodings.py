@@ -40,10 +40,10 @@ def checked(name: str) -> str:
     try:
         found = codecs.lookup(name)
         codecs.getincrementaldecoder(name)
-        b"".decode(name)  # refuses codecs that do not make text of bytes
     except (LookupError, ValueError):
         found = None
-    if found is None or found.name in _NOT_FOR_FILES:
+    # Python says so of codecs such as rot13 and hex in no public way.
+    if found is None or not found._is_text_encoding or found.name in _NOT_FOR_FILES:
         raise UsageError(
             f"--encoding={name}: unknown. Known are those of Python, such as utf-8, utf-16, gb18030, big5, shift_jis, "
             "windows-1252."
@@ -87,7 +87,8 @@ def _wide_without_mark(head: bytes) -> str | None:
     if empty == [True, True, False, False] or empty == [True, True, True, False]:
         return "utf-32-be"
     # Chinese has few characters with a zero byte, but line ends, blanks and digits are such.
-    if head.count(0) * 400 < len(head) or not head:
+    zeros = head.count(0)
+    if zeros * 400 < len(head) or not head or (zeros * 4 < len(head) and is_utf8(head)):
         return None
     odd = {name: _odd_characters(head, name) for name in ("utf-16-le", "utf-16-be")}
     best = min(odd, key=odd.get)
@@ -124,7 +125,7 @@ def bad_bytes(line: bytes, place: int, encoding: str, is_later: bool, head: byte
     if encoding != UTF_8:
         return f"not valid {encoding} at byte {place + 1} of the line, counted in UTF-8. Give the --encoding that the file has"
     name = likely(line) or likely(line + more)
-    if is_later and is_utf8_beyond_ascii(head[: head.find(line)] if line in head else head):
+    if is_later and _is_utf8_beyond_ascii(head[: head.find(line)] if line in head else head):
         advice = f"What stands before it is UTF-8, this looks like {name or 'something else'}: mend the file"
     elif name:
         advice = f"It looks like {name}: add --encoding={name}"
@@ -133,13 +134,27 @@ def bad_bytes(line: bytes, place: int, encoding: str, is_later: bool, head: byte
     return f"not valid UTF-8 at byte {place + 1} of the line (0x{line[place]:02x}). {advice}"
 
 
-def is_utf8_beyond_ascii(head: bytes) -> bool:
-    """Whether there are characters beyond ASCII and all are UTF-8, but for one that may be cut at the end."""
+def binary_message(path: str, head: bytes) -> str | None:
+    """What is wrong with a file whose beginning no text has; None where it may be text."""
+    zeros = head.count(0)
+    return (
+        f"{path}: not plain text but a binary file ({zeros:,} NULs in its first {len(head):,} bytes)"
+        if zeros * 10 > len(head)
+        else None
+    )
+
+
+def is_utf8(head: bytes) -> bool:
+    """Whether all of a beginning is UTF-8, but for a character that may be cut at the end."""
     try:
-        text = codecs.getincrementaldecoder(UTF_8)().decode(head)
+        codecs.getincrementaldecoder(UTF_8)().decode(head)
     except UnicodeDecodeError:
         return False
-    return not text.removeprefix("\ufeff").isascii()
+    return True
+
+
+def _is_utf8_beyond_ascii(head: bytes) -> bool:
+    return is_utf8(head) and not head.removeprefix(codecs.BOM_UTF8).isascii()
 
 
 def likely(data: bytes) -> str | None:

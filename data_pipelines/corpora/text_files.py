@@ -23,6 +23,8 @@ def open_text(path: str) -> Iterator[TextIO]:
     encoding = encodings.assumed()
     if name := encodings.wide(head := beginning(path, encodings.LOOKED_AT, encoding)):
         raise DataError(encodings.wide_message(path, head, name))
+    if message := encodings.binary_message(path, head):
+        raise DataError(f"{message}. Take it out of the files that are read, or fetch it again.")
     try:
         with open_stream(path, encoding) as (stream, _):
             file = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")

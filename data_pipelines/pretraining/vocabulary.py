@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.reading import Reading
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
@@ -60,6 +60,8 @@ def train_vocabulary(options: Options) -> Tokenizer:
             segmenter,
         )
         progress.update(progress.total - progress.n)
+    if len(trained.vocabulary) <= len(trained.vocabulary.special_ids):
+        raise DataError(f"--input_file={options.input_file}: holds no words to learn from. Is there text in the files?")
     contents = trained.files()
     if as_folder:
         contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()

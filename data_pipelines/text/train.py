@@ -2,7 +2,10 @@
 
 import collections
 import dataclasses
+import functools
 import json
+import re
+import sys
 from collections.abc import Callable, Iterator
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -16,6 +19,9 @@ from data_pipelines.text.plain_units import stands_alone
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 Progress = Callable[[int], None]
+LONGEST_WORD = 1000  # characters without blanks and punctuation; the time to learn from a word grows with its square
+_PARTS_WORDS = r"\s!-/:-@\[-`{-~\u2000-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20"
+_ENDLESS_WORD = re.compile(f"(?<![^{_PARTS_WORDS}])[^{_PARTS_WORDS}]{{{LONGEST_WORD + 1},}}+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,9 +131,24 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
 
 
 def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
-    """The sentences of a corpus."""
+    """The sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said."""
+    said = False
     for document in read_documents(corpus.whole(), Monitor(progress)):
-        yield from document.sentences
+        for sentence in document.sentences:
+            if len(sentence) > LONGEST_WORD and (found := _ENDLESS_WORD.search(sentence)):
+                said = said or _warn_of(document.source, len(found[0]))
+                sentence = _ENDLESS_WORD.sub(" ", sentence)
+            yield sentence
+
+
+@functools.cache  # the corpus is read several times
+def _warn_of(source: str, length: int) -> bool:
+    print(
+        f"Warning: {source}: a word of {length:,} characters is left out, as are others of more than {LONGEST_WORD:,}. "
+        "Is this text?",
+        file=sys.stderr,
+    )
+    return True
 
 
 def _alphabet(scheme, corpus, normalizer, kept, progress) -> list[str]:
