@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, Verbosity
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
 
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 
 with quiet_start():
     from tests.fuzz import base
