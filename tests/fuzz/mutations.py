@@ -123,7 +123,7 @@ def json_set(data, path, raw, how="set"):
     """Puts `raw` where `path` leads to; `how` also deletes it, adds a key beside it, or writes it twice."""
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return data
     mark, inner = "\x01mark\x01", value
     try:
@@ -157,7 +157,7 @@ def json_paths(data: bytes) -> list[list]:
     """The ways to all values of a JSON text, its own first; none where it is no JSON."""
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return list(_paths(value, []))[:500]
 
