@@ -29,6 +29,7 @@ class Format:
         activation_key: the key of the activation in their config.json.
         fixed: keys of their config.json that may hold this value only.
         implied: from what their config.json holds, those of our fields that it does not name.
+        derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
         complete: fills in what their config.json may leave out.
     """
 
@@ -38,6 +39,7 @@ class Format:
     activation_key: str = "hidden_act"
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
+    derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
 
 
@@ -242,7 +244,12 @@ def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
     """
     values = dataclasses.asdict(config)
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
-    written = {**form.fixed, **settings, **_activation_to(form, values.get("activation"), target)}
+    written = {
+        **form.fixed,
+        **settings,
+        **form.derived(config),
+        **_activation_to(form, values.get("activation"), target),
+    }
     back = config_from(form, written, type(config), target)
     for name in sorted(values):
         if getattr(back, name) != values[name]:

@@ -45,6 +45,8 @@ class Reading:
     Attributes:
         frame: where special tokens stand around the texts.
         summary: (outputs of the network, batch of B sequences) -> (B, D), the state that answers.
+        has_dense: whether a head has a Dense layer with tanh of its own on that state, as fairseq's; pooled states have gone
+            through one already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
@@ -53,6 +55,7 @@ class Reading:
 
     frame: Frame = BERT
     summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
+    has_dense: bool = False
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
@@ -61,6 +64,13 @@ class Reading:
     def initializer(self, config) -> keras.initializers.Initializer:
         """The initializer of the kernel of a head; make one for each."""
         return self.make_initializer(config.initializer_stddev)
+
+    def dense(self, config) -> keras.layers.Layer | None:
+        """What a head applies to the state that answers, between two dropouts; None where that is nothing."""
+        if not self.has_dense:
+            return None
+        initializer = self.initializer(config)
+        return keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="dense")
 
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
         """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""

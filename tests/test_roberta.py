@@ -1,0 +1,135 @@
+"""RoBERTa computes what Hugging Face's does, wherever padding stands, and travels both ways."""
+
+import json
+
+import numpy as np
+import pytest
+from keras import ops
+from parity import assert_close, read_case
+from safetensors.numpy import load_file, save_file
+
+from xmodels.conversion import convert
+from xmodels.conversion.tables.roberta import HUGGING_FACE
+from xmodels.models import folder
+from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
+from xmodels.objectives.masked_lm import MaskedLM
+
+CASE = read_case("roberta/mlm")
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """The weights of the case as Hugging Face writes them."""
+    path = tmp_path_factory.mktemp("theirs")
+    numbers = CASE.numbers
+    copies = {copy: CASE.weights[original] for copy, original in HUGGING_FACE.tied.items()}
+    save_file(CASE.weights | copies, path / "model.safetensors")
+    settings = {
+        "model_type": "roberta", "vocab_size": numbers["vocabulary_size"], "hidden_size": numbers["hidden_dim"],
+        "num_hidden_layers": numbers["num_layers"], "num_attention_heads": numbers["num_heads"],
+        "intermediate_size": numbers["intermediate_dim"], "max_position_embeddings": numbers["position_table_rows"],
+        "type_vocab_size": 1, "pad_token_id": 1, "hidden_act": "gelu", "layer_norm_eps": 1e-5,
+    }  # fmt: skip
+    (path / "config.json").write_text(json.dumps(settings))
+    return path
+
+
+@pytest.fixture(scope="module")
+def loaded(theirs):
+    return convert.load(f"hf:{theirs}")
+
+
+@pytest.fixture(scope="module")
+def network(loaded):
+    backbone = Roberta(loaded.config).initialize()
+    folder.assign("backbone", backbone, loaded.values, "the case")
+    return backbone
+
+
+FEATURES = {"token_ids": CASE.inputs["token_ids"], "padding_mask": CASE.inputs["padding_mask"].astype(bool)}
+REAL = FEATURES["padding_mask"]
+
+
+def test_positions_count_real_tokens(network):
+    assert np.array_equal(real_positions(FEATURES["padding_mask"], 2), CASE.outputs["position_ids"])
+    assert network.config.max_sequence_length == 22 and network.config.num_positions == 24
+
+
+def test_states_and_attention_are_those_of_the_original(network):
+    for index, states in enumerate(network.hidden_states(FEATURES)):
+        assert_close(states, CASE.outputs[f"hidden_states/{index}"], f"state {index}", REAL)
+    for index, maps in enumerate(network.attention_maps(FEATURES)):
+        expected = CASE.outputs[f"attention_probs/{index}"]
+        where = np.broadcast_to(REAL[:, None, :, None], expected.shape)
+        assert_close(maps, expected, f"attention {index}", where)
+
+
+def test_the_head_gives_the_logits_and_the_loss_of_the_original(network, loaded):
+    objective = MaskedLM(loaded.config)
+    labels = CASE.inputs["mlm_labels"]
+    hidden = labels >= 0
+    most = hidden.sum(axis=1).max()
+    order = np.argsort(~hidden, axis=1, kind="stable")[:, :most]
+    weights = np.take_along_axis(hidden, order, 1).astype("float32")
+    batch = {
+        **FEATURES, "mask_positions": order.astype("int32"), "label_weights": weights,
+        "labels": np.where(weights > 0, np.take_along_axis(labels, order, 1), 0).astype("int32"),
+    }  # fmt: skip
+    outputs = network(FEATURES)
+    objective.logits(outputs, batch, network)  # creates the weights
+    folder.assign(objective.prefix, objective, loaded.values, "the case")
+    expected = np.take_along_axis(CASE.outputs["mlm_logits"], order[..., None], 1)
+    assert_close(objective.logits(outputs, batch, network), expected, "logits", weights > 0)
+    total, weight = objective.score(outputs, batch, network)[0]["masked_lm"]
+    assert_close(total / weight, CASE.outputs["loss"], "loss")
+
+
+def test_more_padding_on_either_side_changes_nothing(network):
+    token_ids = CASE.inputs["token_ids"][:1, :6]
+    alone = network({"token_ids": token_ids, "padding_mask": np.ones((1, 6), bool)})["sequence_output"]
+    for left, right in ((0, 5), (4, 0), (3, 7)):
+        padded = np.pad(token_ids, ((0, 0), (left, right)), constant_values=1)
+        mask = np.pad(np.ones((1, 6), bool), ((0, 0), (left, right)))
+        found = network({"token_ids": padded, "padding_mask": mask})["sequence_output"]
+        assert_close(
+            found[:, left : left + 6], alone, f"{left} on the left, {right} on the right", atol=1e-5, rtol=1e-5
+        )
+
+
+def test_rows_of_several_examples_give_each_what_it_gets_alone(network):
+    ids = CASE.inputs["token_ids"][0]
+    row = {
+        "token_ids": ids[None, :11], "padding_mask": np.arange(11)[None] < 10,
+        "pack_ids": np.array([[1] * 4 + [2] * 6 + [0]], "int32"), "position_ids": np.array([[*range(4), *range(6), 0]], "int32"),
+    }  # fmt: skip
+    packed = network(row)["sequence_output"]
+    for begin, end in ((0, 4), (4, 10)):
+        alone = {"token_ids": ids[None, begin:end], "padding_mask": np.ones((1, end - begin), bool)}
+        assert_close(packed[:, begin:end], network(alone)["sequence_output"], "packed", atol=1e-5, rtol=1e-5)
+
+
+def test_a_row_that_is_too_long_is_refused(network):
+    with pytest.raises(ValueError, match="length=23, max_sequence_length=22"):
+        network({"token_ids": ops.zeros((1, 23), "int32"), "padding_mask": ops.ones((1, 23), "bool")})
+
+
+def test_what_is_written_is_what_was_read(theirs, loaded, tmp_path):
+    convert.save(loaded, str(tmp_path / "ours"))
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'back'}")
+    there, back = (load_file(path / "model.safetensors") for path in (theirs, tmp_path / "back"))
+    assert set(there) - set(HUGGING_FACE.tied) == set(back)
+    assert all(np.array_equal(there[name], value) for name, value in back.items())
+    stored, written = (json.loads((path / "config.json").read_text()) for path in (theirs, tmp_path / "back"))
+    assert {key: written[key] for key in stored} == stored and written["architectures"] == ["RobertaForMaskedLM"]
+
+
+def num_weights(config):
+    width, inner = config.hidden_dim, config.intermediate_dim
+    block = 4 * width * (width + 1) + 2 * width * inner + inner + width + 4 * width
+    return (config.vocabulary_size + config.num_positions + config.num_segments + 2) * width + config.num_layers * block
+
+
+def test_sizes_have_the_published_numbers_of_parameters(network):
+    assert network.count_params() == num_weights(network.config)
+    for size, published in (("base", 124_055_040), ("large", 354_310_144)):
+        assert num_weights(RobertaConfig(50_265, **SIZES[size])) == published
