@@ -49,6 +49,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= formats.config_to(form, loaded.config, CONFIG)
     settings["pad_token_id"] = loaded.tokenizer.open().vocabulary.roles.get(PAD, 0) if loaded.tokenizer else 0
+    settings |= form.derived(loaded.config)
     classes = tensors.num_classes(loaded.values, table)
     if classes:
         labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]

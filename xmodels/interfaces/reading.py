@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from data_pipelines.text.frames import BERT, Frame
+from data_pipelines.text.frames import BERT, ROBERTA, Frame
 from xmodels.layers.initialization import truncated_normal
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
@@ -76,3 +76,17 @@ class Reading:
         """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""
         call = backbone.summarize if self.summary is pooled else backbone
         return call(batch, training=training)
+
+
+# Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2
+# 0.98, whose rate rises for 6 % of the steps.
+ROBERTA_READING = Reading(
+    frame=ROBERTA,
+    summary=first_token,
+    has_dense=True,
+    make_initializer=normal,
+    numbers={
+        "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "bert_linear",
+        "weight_decay": 0.1, "adam_beta2": 0.98,
+    },
+)  # fmt: skip

@@ -10,7 +10,7 @@ from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.vocabulary import MASK, Vocabulary
-from xmodels.interfaces.reading import Reading, first_token, normal
+from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -18,18 +18,7 @@ from xmodels.systems import bert
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Roberta, False
-# Section 5.1 and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2 0.98 after 6 %.
-READING = Reading(
-    frame=ROBERTA,
-    summary=first_token,
-    has_dense=True,
-    make_initializer=normal,
-    numbers={
-        "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "bert_linear",
-        "weight_decay": 0.1, "adam_beta2": 0.98,
-    },
-)  # fmt: skip
-WRITING = None
+READING, WRITING = ROBERTA_READING, None
 Options = bert.Options
 
 

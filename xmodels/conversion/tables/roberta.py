@@ -5,8 +5,8 @@ Axes as in `tables/bert.py`.
 
 from xmodels.conversion.formats import Head, HuggingFace, Table
 from xmodels.conversion.tables import bert
+from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import RobertaConfig
-from xmodels.systems import roberta
 from xmodels.tasks.classify.task import Classify
 
 AXES = {
@@ -19,7 +19,7 @@ HEADS = (
     *(head for head in bert.HEADS if head.label == "masked_lm"),
     Head(
         "classify",
-        lambda config, num_classes: Classify(config, range(num_classes), roberta.READING),
+        lambda config, num_classes: Classify(config, range(num_classes), ROBERTA_READING),
         lambda head, outputs, batch, backbone: head.answer(outputs, batch),
     ),
 )
