@@ -10,14 +10,24 @@ BY_FILE = --dist loadfile --no-loadscope-reorder
 OUTPUT ?= quickstart-$(LANGUAGE)
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+# With LOCKED=1 the quickstart takes the very files of requirements.lock, by their hashes.
+LOCKED ?=
+INSTALLED = $(if $(LOCKED),$(STAMP)-locked,$(STAMP))
+# For the fuzzer: minutes, or ROUNDS, in which every command has its turn; SEED repeats a run, ONLY takes a verb or a target.
+MINUTES ?= 10
+ROUNDS ?=
+SEED ?=
+ONLY ?=
+REPORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-long test-extras test-tf220 lint format clean
+.PHONY: help quickstart test test-long test-extras test-tf220 fuzz lint audit lock format clean
 
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT))."
+	@echo "Variables: PYTHON ($(PYTHON)), VENV ($(VENV)); for tests JOBS ($(JOBS)); for quickstart LANGUAGE=en|zh ($(LANGUAGE)), OUTPUT ($(OUTPUT)), LOCKED=1;"
+	@echo "for fuzz MINUTES ($(MINUTES)), ROUNDS, SEED, ONLY, REPORT."
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(0 if ok else \
@@ -29,11 +39,17 @@ $(STAMP): $(BIN)/python setup.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
+$(STAMP)-locked: $(BIN)/python setup.py requirements.lock
+	@echo "Installing the versions of requirements.lock (about 3 GB with TensorFlow; one to three minutes) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
 $(STAMP)-test: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
 	@touch $@
 
-quickstart: $(STAMP)  ## From raw text to a served model in a few minutes (LANGUAGE=zh for Chinese)
+quickstart: $(INSTALLED)  ## From raw text to a served model in a few minutes (LANGUAGE=zh for Chinese, LOCKED=1 for locked versions)
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
 
 $(STAMP)-extras: $(STAMP)-test
@@ -66,13 +82,26 @@ $(VENV)-tf220/.installed: setup.py
 test-tf220: $(VENV)-tf220/.installed  ## Runs the tests of the engine on TensorFlow 2.20, the newest for TPUs
 	@$(VENV)-tf220/bin/python -m pytest -q -n $(JOBS) $(BY_FILE) $(ENGINE_TESTS)
 
-lint: $(STAMP)-test  ## Checks style and formatting
+fuzz: $(STAMP)-test  ## Runs all verbs on damaged files and odd flags for MINUTES=10, and fails where one misbehaves
+	@$(BIN)/python -m tests.fuzz --minutes=$(MINUTES) $(if $(ROUNDS),--rounds=$(ROUNDS)) $(if $(SEED),--seed=$(SEED)) \
+	  $(if $(ONLY),--only="$(ONLY)") $(if $(REPORT),--report=$(REPORT))
+
+lint: $(STAMP)-test audit  ## Checks style and formatting, and asks for known vulnerabilities of what is locked
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+
+audit: $(STAMP)-test  ## Asks pip-audit about requirements.lock; skips where no service answers
+	@$(BIN)/python -m tests.audit
+
+# uv finds versions for all Pythons and systems at once. Neither the name of a registry nor a folder gets into the file.
+lock: $(BIN)/python  ## Writes requirements.lock anew, with the newest versions that setup.py allows
+	@test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/python -m pip install --quiet uv; }
+	@$(VENV)-lock/bin/uv pip compile setup.py --universal --python-version 3.11 --generate-hashes --upgrade --quiet --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --output-file requirements.lock
 
 format: $(STAMP)-test  ## Formats the code and fixes what can be fixed
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 clean:  ## Removes the virtual environment and what quickstart has written
-	rm -rf $(VENV) $(VENV)-tf220 quickstart-en quickstart-zh build *.egg-info
+	rm -rf $(VENV) $(VENV)-tf220 $(VENV)-lock fuzz-finds quickstart-en quickstart-zh build *.egg-info

@@ -13,23 +13,25 @@ setup(
     license="Apache-2.0",
     packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),
     python_requires=">=3.11,<3.14",
+    # Lower bounds are the oldest versions that were tried, or, with a comment, the first without a known vulnerability.
     install_requires=[
-        "tensorflow>=2.20,<2.22",
+        "tensorflow>=2.20,<2.22",  # those of 2023 and before, such as CVE-2023-25668, are fixed in 2.12
+        # Above the fixes of what saved models may run and read: CVE-2024-3660, CVE-2025-1550, -8747, -9905, -9906, -12058, -12060
         "keras>=3.15.1",
         "tensorflow-text>=2.20,<2.22,!=2.21.0",  # the wheels of 2.21.0 do not load
         "keras-nlp>=0.20",
         "tensorflow-datasets>=4.9.7",
         "absl-py>=2.1",
         "backports.zstd>=1.0",  # Zstandard as Python 3.14 has it
-        "numpy>=1.26",
+        "numpy>=1.26",  # CVE-2021-34141 and its kin are fixed in 1.22
         "tokenizers>=0.21",
-        "sentencepiece>=0.2.3",  # the first that gives offsets in characters
+        "sentencepiece>=0.2.3",  # the first that gives offsets in characters; CVE-2026-1260 (models) is fixed in 0.2.1
         "safetensors>=0.5",
         "google-crc32c>=1.6",
         "jieba>=0.42.1",
         "matplotlib>=3.8",
-        "mwparserfromhell>=0.6.6",
         "opencc>=1.1.9",
+        "protobuf>=6.33.5",  # CVE-2025-4565 and CVE-2026-0994: nested messages without end
         "psutil>=5.9",
         "rbloom>=1.5.2",
         "rensa>=0.5",
@@ -37,17 +39,27 @@ setup(
         "sacrebleu>=2.4",
         "seqeval>=1.2.2",
         "tensorboard>=2.20",
-        "tqdm>=4.66",
+        "tqdm>=4.66.3",  # CVE-2024-34062
+        # Not ours: what the packages above bring, and may bring too old.
+        "pillow>=12.1.1",  # CVE-2023-50447, CVE-2024-28219, CVE-2025-48379, CVE-2026-25990: pictures
+        "requests>=2.32.4",  # CVE-2024-47081: passwords to other hosts
+        "urllib3>=2.6.3",  # CVE-2025-66418, CVE-2025-66471, CVE-2026-21441: compressed answers without end
     ],
     extras_require={
         "beam": ["apache-beam>=2.77"],
-        "parquet": ["pyarrow>=15"],
+        "parquet": ["pyarrow>=15"],  # CVE-2023-47248 (code in files) is fixed in 14.0.1
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
-        "ltp": ["ltp>=4.2.14"],
+        "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code
         "notebook": ["ipykernel>=6.29", "nbclient>=0.10"],
         "tpu-preflight": ["jax>=0.10.2,<0.11", "libtpu>=0.0.51,<0.1"],  # the compiler for TPUs, without a TPU
-        "test": ["pyarrow>=15", "pytest>=8", "pytest-xdist>=3.8", "hypothesis>=6.100", "pyyaml>=6"],
-        "lint": ["ruff==0.17.5"],
+        "test": [
+            "pyarrow>=15",
+            "pytest>=9.0.3",
+            "pytest-xdist>=3.8",
+            "hypothesis>=6.100",
+            "pyyaml>=6",
+        ],  # pytest: CVE-2025-71176
+        "lint": ["ruff==0.17.5", "pip-audit>=2.9"],
     },
     entry_points={"console_scripts": ["xmodels=launch.__main__:main"]},
 )

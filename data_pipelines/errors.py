@@ -1,6 +1,6 @@
 """Errors that a user can act on: each says what, where and what to change, and carries the exit code of a command.
 
-The codes are documented in the README: 2 usage, 3 data, 4 checkpoint, 5 device, 6 non-finite numbers.
+The codes are documented in the README: 1 a process that ended badly, 2 usage, 3 data, 4 checkpoint, 5 device, 6 non-finite numbers.
 """
 
 

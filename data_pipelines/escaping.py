@@ -1,7 +1,9 @@
 """Text that somebody else wrote, made harmless for where it is shown."""
 
 import html
+import json
 import re
+from typing import Any
 
 # Controls, among them the escape codes of terminals, and characters that turn the direction of what follows.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -13,10 +15,42 @@ def for_terminal(text: str) -> str:
     return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
 
 
+class TerminalStream:
+    """A stream of text that writes what `for_terminal` makes of it.
+
+    A carriage return stays: with it a bar of progress goes back. So do colours on a terminal, where we print them.
+    """
+
+    def __init__(self, stream):
+        self._stream = stream
+        self._kept = re.compile(r"(\r|\x1b\[[\d;]*m)" if stream.isatty() else r"(\r)")
+
+    def write(self, text: str) -> int:
+        parts = self._kept.split(text)  # what is kept stands at odd places
+        self._stream.write("".join(part if place % 2 else for_terminal(part) for place, part in enumerate(parts)))
+        return len(text)
+
+    def __getattr__(self, name: str):
+        return getattr(self._stream, name)
+
+
 def for_markdown(text: str) -> str:
     """The same for one line of Markdown, be it in a cell of a table: no HTML, no further cells, no line ends."""
     text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
     return re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(text, quote=False))
+
+
+def for_code_span(text: str) -> str:
+    """The same as code within a line of Markdown, whatever backticks it holds. (CommonMark, code spans)"""
+    text = for_terminal(text).replace("\n", "\\n").replace("\t", " ")
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    blank = " " * (len(fence) > 1 or not text)
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def for_json_line(value: Any) -> str:
+    """A value as JSON in one line that shows nothing but what it says."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def for_spreadsheet(text: str) -> str:

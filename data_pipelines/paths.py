@@ -2,11 +2,15 @@
 
 import os
 import re
+from collections.abc import Iterable
 
 from data_pipelines.errors import UsageError
 
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+)://")
 _MOUNTS = {"gs": "gcsfuse", "s3": "mount-s3 or s3fs", "hdfs": "its NFS gateway or fuse-dfs", "az": "blobfuse2"}
+_OF_VOCABULARIES = (
+    "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json",
+)  # fmt: skip
 
 
 def check_local(**values: str | None) -> None:
@@ -27,6 +31,30 @@ def check_local(**values: str | None) -> None:
                         "rclone), and name that path."
                     )
                 raise UsageError(f"--{name}={path.strip()}: remote paths are not supported. {how}")
+
+
+def check_not_input(inputs: Iterable[str], output_dir: str | None = None, **files: str | None) -> None:
+    """Refuses input that a glob took by mistake: a file that another flag names, or one in the folder of the output.
+
+    Args:
+        files: by flag the files that it names, also several, or a folder of a vocabulary.
+
+    Raises:
+        UsageError: names the file and the flag.
+    """
+    taken = {}
+    for flag, value in files.items():
+        for path in filter(None, (value or "").split(",")):
+            inside = (os.path.join(path, name) for name in _OF_VOCABULARIES)
+            taken |= dict.fromkeys(map(os.path.realpath, [path, *inside]), f"is --{flag}={value}")
+    folder = output_dir and os.path.realpath(output_dir) + os.sep
+    for path in inputs:
+        found = os.path.realpath(path)
+        why = taken.get(found) or (folder and found.startswith(folder) and f"lies in --output_dir={output_dir}")
+        if why:
+            raise UsageError(
+                f"--input_file: takes {path} for text, but that {why}. Choose a pattern that leaves it out, or move one of them."
+            )
 
 
 def check_output(path: str | None, flag: str = "output_file", overwrite: bool = True) -> None:

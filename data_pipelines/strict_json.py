@@ -1,8 +1,10 @@
 """JSON that others wrote: whatever is wrong with it is a json.JSONDecodeError, and no text in it is half a character."""
 
 import json
+import os
 import re
-from typing import IO, Any
+import stat
+from typing import Any
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 REPLACEMENT = "\ufffd"
@@ -12,9 +14,29 @@ class HalfCharacter(json.JSONDecodeError):
     """An escape such as \\ud800 stands alone; it is one half of a character in UTF-16, which no file can hold."""
 
 
-def load(file: IO[str]) -> Any:
-    """The value in a file; errors are those of `loads`, and UnicodeDecodeError."""
-    return loads(file.read())
+class NoFile(json.JSONDecodeError):
+    """What should be a file is a folder, a pipe or a device, which may never end."""
+
+    def __init__(self, mode: int):
+        kind = "folder" if stat.S_ISDIR(mode) else "pipe" if stat.S_ISFIFO(mode) else "device or socket"
+        super().__init__(f"it is a {kind}, not a file", "", 0)
+
+    def __str__(self) -> str:
+        return self.msg
+
+
+def read(path: str, encoding: str = "utf-8") -> Any:
+    """The value in the file `path`.
+
+    Raises:
+        NoFile: there is something else of this name.
+        others: those of `loads`, UnicodeDecodeError and FileNotFoundError.
+    """
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise NoFile(mode)
+    with open(path, encoding=encoding) as file:
+        return loads(file.read())
 
 
 def loads(text: str | bytes, replace: bool = False) -> Any:

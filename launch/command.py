@@ -1,5 +1,6 @@
 """A verb on the command line: flags out of a dataclass of options, `--help` that reads well, and exit codes."""
 
+import contextlib
 import difflib
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from absl import flags
 
 from data_pipelines.errors import ReportedError
-from data_pipelines.escaping import for_terminal
+from data_pipelines.escaping import TerminalStream, for_terminal
 from data_pipelines.options.declaration import REQUIRED, SWITCH, Option, options_of
 from xmodels.jobs.verbs import run
 
@@ -92,6 +93,11 @@ class Command:
                         )
                         raise flags.Error(found + f"say what to do: {', '.join(option.choices)}")
                     values[option.name], *arguments = arguments
+            try:
+                arguments = self.values.read_flags_from_files(arguments, force_gnu=False)
+            except UnicodeDecodeError as error:
+                raise flags.Error(f"--flagfile: not UTF-8 ({error}). Save the file as UTF-8.") from None
+            _check_names(arguments)
             if rest := self.values([self.name, *arguments])[1:]:
                 raise flags.Error(f"unexpected argument {rest[0]!r}; flags are written --name=value")
             for option in self.declared:
@@ -146,6 +152,14 @@ def _described(option: Option) -> list[str]:
     return [f"  {head[0]}", *(f"      {line}" for line in [*head[1:], *textwrap.wrap(option.help + option.note, 92)])]
 
 
+def _check_names(arguments: list[str], longest: int = 100) -> None:
+    """Raises a flags.Error where the name of a flag is far too long: absl would look for one like it, and never end."""
+    for argument in arguments:
+        name = argument.lstrip("-").partition("=")[0]
+        if argument.startswith("-") and len(name) > longest:
+            raise flags.Error(f"unknown flag --{name[:longest]}… ({len(name):,} characters)")
+
+
 def _check_characters(name: str, value) -> None:
     """Raises a flags.Error where a flag holds bytes that are not UTF-8, which Python reads as half characters."""
     try:
@@ -156,7 +170,15 @@ def _check_characters(name: str, value) -> None:
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
-    """Runs `work` and returns its exit code, or that of the error it ends with, which becomes one line."""
+    """Runs `work` and returns its exit code, or that of the error it ends with, which becomes one line.
+
+    What it prints holds no controls that a terminal would obey, whoever wrote them: a flag, a file, a network.
+    """
+    with contextlib.redirect_stdout(TerminalStream(sys.stdout)), contextlib.redirect_stderr(TerminalStream(sys.stderr)):
+        return _guarded(name, work)
+
+
+def _guarded(name: str, work: Callable[[], int]) -> int:
     try:
         code = work()
         sys.stdout.flush()

@@ -16,7 +16,7 @@ import pathlib
 
 import pytest
 
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 
 with quiet_start():
     from xmodels.training.devices import distribution

@@ -131,7 +131,7 @@ def manifest(change: Callable[[dict], None]) -> Callable[[pathlib.Path], None]:
 
 
 def no_records(value: dict) -> None:
-    value["shards"] = []
+    value.update(shards=[], num_examples=0, statistics={})
 
 
 def rewrite_static(change: Callable[[dict], None]) -> Break:
@@ -151,6 +151,15 @@ def rewrite_static(change: Callable[[dict], None]) -> Break:
         )
 
     return make
+
+
+def one_sentence_a_document(clinic, folder, monkeypatch):
+    lines = clinic["corpus.txt"].read_text(encoding="utf-8").split("\n")
+    prose = write(folder / "prose.txt", "\n\n".join(filter(None, lines)))
+    found = clinic.records(
+        folder, input_file=prose, input_format="sentences", do_whole_word_mask=True, max_seq_length=16
+    )
+    return clinic.pretrain(data_dir=found, eval_data_dir=None)
 
 
 def far_position(features) -> None:
@@ -177,6 +186,7 @@ def checkpoint(**sizes) -> Break:
 def broken_checkpoint(change: Callable[[pathlib.Path], None]) -> Break:
     def make(clinic, folder, monkeypatch):
         copy = clinic.copy("checkpoint", folder)
+        (copy / "SHA256SUMS").unlink()  # as older versions wrote it
         change(copy)
         return clinic.finetune(init_checkpoint=copy)
 
@@ -186,6 +196,12 @@ def broken_checkpoint(change: Callable[[pathlib.Path], None]) -> Break:
 def cut_weights(folder: pathlib.Path) -> None:
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
+
+
+def edited_checkpoint(clinic, folder, monkeypatch) -> dict:
+    copy = clinic.copy("checkpoint", folder)
+    write(copy / "vocab.txt", vocabulary_text(lambda tokens: [*tokens[:-2], tokens[-1], tokens[-2]]))
+    return clinic.finetune(init_checkpoint=copy)
 
 
 def other_vocabulary(change) -> Break:
@@ -378,6 +394,7 @@ FAULTS = [
     Fault("a shard is cut", records(cut_shard), "records", 3, "cut or overwritten", "Copy the shards again"),
     Fault("a shard is missing", records(lambda f: sorted(f.glob("*.tfrecord"))[1].unlink()), "records", 3, ".tfrecord: missing", "Copy the shards again"),
     Fault("one bit of a shard is wrong", records(flip_byte), "records", 3, "contents changed", "Copy the shards again", None),
+    Fault("prose that was read as a document a paragraph", one_sentence_a_document, "records", 0, "where about half is meant", "--input_format=text", None),
     Fault("records without an example", records(manifest(no_records)), "records", 3, "holds no examples", "from files with text"),
     Fault("held-out records are those of the training", shared_held_out, "data", 0, "trained on too", "Make records of held-out text", None),
     Fault("held-out records of another length", other_held_out, "data", 3, "max_sequence_length is 16, that of the records 32", "with the same flags"),
@@ -409,6 +426,7 @@ FAULTS = [
     Fault("a checkpoint with another vocabulary of the same size", other_vocabulary(swapped), "checkpoint", 2, "others or in another order", "Make the records with the vocabulary of the checkpoint"),
     Fault("a checkpoint whose weights are cut", broken_checkpoint(cut_weights), "checkpoint", 4, "not a readable safetensors file", "Copy it again", "finetune"),
     Fault("a checkpoint whose vocabulary was replaced", broken_checkpoint(lambda f: write(f / "vocab.txt", vocabulary_text(lambda t: t[:-9]))), "checkpoint", 4, "They do not belong together", "--vocab_file", "finetune"),
+    Fault("a checkpoint with a file that was edited", edited_checkpoint, "checkpoint", 4, "vocab.txt: changed since it was written", "to keep the change: (cd ", "finetune"),
     Fault("a label that training lacks", tables(dev=LABEL_THAT_TRAIN_LACKS), "labels", 3, "label 'excellent' does not occur in training", "add rows with this label", "finetune"),
     Fault("one class only", tables(ONE_CLASS), "labels", 2, "holds one label only", "Add rows of other labels", "finetune"),
     Fault("a table without a header line", tables(NO_HEADER), "labels", 2, "no column", "--text_column=0 --label_column=1", "finetune"),

@@ -2,6 +2,7 @@
 
 import collections
 import pathlib
+import time
 
 import pytest
 
@@ -9,7 +10,8 @@ from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.pretraining.stages.clean import CLEANERS, chosen, clean, report
-from data_pipelines.text.markup import strip_html, strip_wiki
+from data_pipelines.text.html_markup import strip_html
+from data_pipelines.text.wiki_markup import strip_wiki
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -23,6 +25,10 @@ ROOT = pathlib.Path(__file__).parent.parent
         ("a < b & c > d, AT&T, x<y and <unk>", "a < b & c > d, AT&T, x<y and <unk>"),
         ("<table><tr><td>1</td><td>2</td></tr></table>", "1\n\n2"),
         ("<script/>seen</div>", "seen"),
+        ("<p class='a>b' title=\"c\">seen", "seen"),
+        ("use a <![ b here", "use a <![ b here"),
+        ("a <!-- b &#999999999999999999999999;", "a <!-- b \ufffd"),
+        ("<a href='x>seen", "seen"),
     ],
 )
 def test_html_becomes_its_visible_text(html, text):
@@ -39,10 +45,43 @@ def test_html_becomes_its_visible_text(html, text):
         ("{| class=x\n| cell\n|}\nafter", "after"),
         ("-{zh-hant:電腦; zh-hans:计算机;}-和-{了}-", "计算机和了"),
         ("no markup: a - {b} = 'c'", "no markup: a - {b} = 'c'"),
+        ("{{a|{{{b|1}}}}}{{{{{c}}}}}x {{#if:y|z}} ''i''", "x  i"),
+        ("{| a\n| {{b}}\n{| c\n|}\n|}\nx<math>y < z</math><nowiki>[[n]]</nowiki>", "x[[n]]"),
+        ("{{ open [[ open [a] ''i'' ]] }", "{{ open  open [a] i  }"),
+        ("''i'' [[a\nb]] [http://x.org] [[c|d|e]]", "i [[a\nb]]  d|e"),
     ],
 )
 def test_wiki_markup_becomes_its_prose(wiki, text):
     assert strip_wiki(wiki).strip() == text
+
+
+NASTY = (
+    "x<y ", "<a ", "<![ ", "<!-- ", "<!", "</", "<?a", "<", "&", "&#", "&#9", "&amp", "<a href='", "<a '>'", "<a b=", "<p>", "</p>",
+    "<b ='", "<svg>", "<svg ", "<script>", "<script ", "<style>", "<textarea>", "<math>", "<nowiki>", "<ref ", "<ref>", "</ref>",
+    "{{a|", "{{", "}}", "{{{", "{{a}}", "[[a|", "[[", "]]", "[[a]]", "{{a|[[b|", "[http:", "[http://x", "[http://x ", "]", "''", "'''",
+    "{|", "{|\n", "|}", "\n|}", "-{", "-{a;", "-{a:b;", "__", "__A", "=", "\n==", "== ", "\n", " ", "\t \n", "* ", "\n*", "\n:", "|",
+    "\u200b", "\u3000", "\x00", "漢",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLEANERS)
+def test_cleaners_take_linear_time_whatever_the_text(name):
+    cleaner = CLEANERS[name]()
+    for piece in NASTY:
+        for prefix, suffix in (("", ""), ("''i'' <p>{{", "}}]]></p>")):
+            text = f"{prefix}{piece * (40_000 // len(piece))}{suffix}"
+            begin = time.process_time()
+            cleaner(text)
+            # Linear cleaners need less than 0.2 s. Those that grew with the square needed 18 s and more for many of these.
+            assert time.process_time() - begin < 3, piece
+
+
+def test_a_document_that_a_cleaner_cannot_take_is_kept_and_counted(monkeypatch):
+    monkeypatch.setitem(CLEANERS, "width", lambda: lambda text: text.encode("ascii").decode())
+    counts = collections.Counter()
+    kept = list(clean("width", 0, 0, counts)(iter([Document(["好"], "1"), Document(["a"], "2")])))
+    assert [d.sentences for d in kept] == [["好"], ["a"]] and counts["not_cleaned_by_width"] == 1
+    assert "width 1" in report(counts)[1]
 
 
 @pytest.mark.parametrize(

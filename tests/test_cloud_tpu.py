@@ -16,7 +16,7 @@ import yaml
 from data_pipelines.errors import UsageError
 from tests import fake_gcloud
 from tests.invocation import invoke
-from xmodels.tpu import gcloud, packing
+from xmodels.tpu import gcloud, gke, packing
 from xmodels.tpu.gcloud import Job
 from xmodels.tpu.job import CloudError, JobFailed, JobSupervisor
 from xmodels.tpu.slices import RentedSlice
@@ -212,6 +212,7 @@ def test_no_gcloud_is_a_device_error(monkeypatch, capsys):
         (["destroy"], {}, "unexpected argument 'destroy'"),
         (["submit"], {}, "--command: missing"),
         (["submit"], {"command": "xmodels pretrain"}, "leave out the leading"),
+        (["submit"], {"command": "predict --text='open"}, "cannot be read as a shell reads it"),
         (["create"], {"accelerator_type": "h100-8"}, "v5litepod-N"),
         (["create"], {"accelerator_type": "v5litepod-7"}, "comes in sizes 1, 4, 8"),
         (["create"], {"accelerator_type": "v4-4"}, "comes in sizes 8, 16"),
@@ -252,6 +253,33 @@ def test_manifest_for_kubernetes(accelerator, hosts, shape, capsys):
     assert shlex.split(container["command"][2])[1:] == ["xmodels", *shlex.split(COMMAND)]
     assert pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None"
     assert pod["volumes"][0]["csi"]["volumeAttributes"]["bucketName"] == "my-bucket"
+
+
+TRAPS = [
+    "yes", "null", "1e3", "0x10", "012", "1:30", "~", "a: b", "#x", "x #y", "- a", "*a", "&a", "!a", "%a", "'", '"', "a\\nb", "a\nb",
+    "\t", " a ", "{a}", "[a]", "é 😀", "\x7f\x85\u2028\ufeff",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TRAPS)
+def test_a_text_in_a_manifest_stays_that_text(text):
+    job = Job(
+        "yes", RentedSlice.parse("v4-8"), "z", "p", text, service_account=text, arguments=("pretrain", text), mount=text
+    )
+    service, found = yaml.safe_load_all(gke.manifest(job, text, 1))
+    pod = found["spec"]["template"]["spec"]
+    container, (volume,) = pod["containers"][0], pod["volumes"]
+    names = (
+        service["metadata"]["name"],
+        found["metadata"]["name"],
+        service["spec"]["selector"]["job-name"],
+        pod["subdomain"],
+    )
+    assert names == ("yes",) * 4
+    assert pod["serviceAccountName"] == container["image"] == container["volumeMounts"][0]["mountPath"] == text
+    assert volume["csi"]["volumeAttributes"]["bucketName"] == text
+    assert shlex.split(container["command"][2]) == ["exec", "xmodels", "pretrain", text]
+    assert gke.quoted(text)[0] == gke.quoted(text)[-1] == '"'  # so no reader of YAML takes it for anything else
 
 
 def test_arguments_of_a_job_survive_the_shell(tmp_path):

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -280,6 +281,42 @@ def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, cap
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+EARLY = """
+import sys
+from tests.invocation import invoke
+
+for verb, flags in {wrong!r}:
+    print("code", invoke(verb, **flags))
+assert not {{"tensorflow", "keras", "torch", "jax"}} & set(sys.modules)
+"""
+
+
+def test_wrong_names_are_told_before_tensorflow_is_imported(tmp_path):
+    table = tmp_path / "train.tsv"
+    table.write_text("label\ttext\na\tb\n")
+    run, table, absent = (str(path) for path in (tmp_path / "run", table, tmp_path / "absent"))
+    tuned = {"model_dir": run, "init_checkpoint": str(tmp_path), "train_file": table}
+    wrong = [
+        ("pretrain", {"system": "bertt", "data_dir": absent, "model_dir": run}, "--system=bertt: unknown"),
+        ("pretrain", {"system": "bert", "data_dir": absent, "model_dir": run}, "no such folder of records"),
+        ("pretrain", {"system": "bert", "data_dir": absent, "model_dir": table}, "is a file, not a folder"),
+        ("finetune", {**tuned, "init_checkpoint": absent}, "no such checkpoint"),
+        ("finetune", {**tuned, "label_column": "class"}, "no column 'class'"),
+        ("finetune", {**tuned, "eval_file": absent}, "no such file"),
+        ("predict", {"model_dir": absent, "text": "a"}, "no such checkpoint"),
+        ("predict", {"model_dir": str(tmp_path), "input_file": absent}, "no such file"),
+        ("export_model", {"model_dir": absent, "export_dir": run}, "no such checkpoint"),
+    ]
+    program = EARLY.format(wrong=[(verb, flags) for verb, flags, _ in wrong])
+    root = pathlib.Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = done.stderr.splitlines()
+    assert len(told) == len(wrong) == len(re.findall("code [2-4]", done.stdout))
+    for line, (verb, _, said) in zip(told, wrong, strict=True):
+        assert line.startswith(f"xmodels {verb}: ") and said in line
+
+
 @pytest.mark.long
 def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, tmp_path, capsys):
     run = {"system": "bert_wwm", "data_dir": records, "model_dir": tmp_path / "run", "bert_config_file": small_config}
@@ -287,12 +324,14 @@ def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, 
     said = "100,000 steps of 2560 on 1 device(s); lamb, learning rate 0.0001 after 10,000 warm-up steps"
     assert said in capsys.readouterr().out and not (tmp_path / "run").exists()
     assert invoke("pretrain", **run, num_train_steps=20, train_batch_size=8, eval_steps=1) == 0
-    assert "lamb, learning rate 0.0001 after 2 warm-up steps" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "Batches of 8: lamb, which --system=bert_wwm is published with, is meant for 512 and more. Taken" in shown
+    assert "bert_adamw, learning rate 0.0001 after 2 warm-up steps" in shown
     stored = json.loads((tmp_path / "run/config.json").read_text())
-    numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "lamb", "learning_rate": 1e-4}
+    numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "bert_adamw", "learning_rate": 1e-4}
     assert stored["settings"].items() >= numbers.items() and stored["settings"]["max_seq_length"] == 32
     assert stored["flags"]["optimizer"] is None
-    assert "lamb, learning rate 0.0001, warm-up 2 " in (tmp_path / "run/model_card.md").read_text()
+    assert "bert_adamw, learning rate 0.0001, warm-up 2 " in (tmp_path / "run/model_card.md").read_text()
 
 
 @pytest.mark.parametrize("verb", verbs())

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -93,6 +94,7 @@ HUGE = {
 def test_sizes_that_no_file_can_have_are_refused_before_anything_is_built(tmp_path, name, monkeypatch):
     config = BertConfig(1000, 16, num_layers=1, num_heads=2, intermediate_dim=32, max_sequence_length=64)
     folder.write_model(str(tmp_path), Bert(config).initialize())
+    (tmp_path / "SHA256SUMS").unlink()  # as in folders of older versions
     stored = json.loads((tmp_path / "config.json").read_text())
     value, says = HUGE[name]
     stored["config"][name] = value
@@ -424,6 +426,14 @@ def test_a_pickle_that_was_asked_for_runs_no_code(tmp_path, monkeypatch):
     assert listing(tmp_path) == ["theirs"]
 
 
+def test_a_pickle_is_not_read_by_a_torch_that_runs_its_code(tmp_path, monkeypatch):
+    path, _, _ = hugging_face_folder(tmp_path)
+    (path / "model.safetensors").rename(path / "pytorch_model.bin")
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__version__="2.5.1+cpu"))
+    with pytest.raises(CheckpointError, match="PyTorch 2.5.1.cpu can run code .* Install PyTorch 2.6"):
+        convert.load(f"hf:{path}", allow_pickle=True)
+
+
 def test_a_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):
     path, _, _ = hugging_face_folder(tmp_path)
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
@@ -499,6 +509,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
 
 RUN_ELSEWHERE = """
 import sys
+import types
 sys.modules["tensorflow"] = None  # an import of it fails
 import numpy as np
 from xmodels.conversion import convert

@@ -1,5 +1,6 @@
 """Every kind of tokenizer travels with its checkpoint, and Hugging Face's files tell which kind they are."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -27,12 +28,16 @@ def tokenizer(request):
     return train_tokenizer(request.param, open_corpus(str(ROOT / "samples/zh/corpus.txt"), "zh"), SIZES[request.param])
 
 
+def checkpoint_with(held):
+    """A small network with as many rows of tokens as this vocabulary has."""
+    checkpoint = random_checkpoint(vocabulary_size=len(held.open().vocabulary))
+    return dataclasses.replace(checkpoint, tokenizer=held)
+
+
 @pytest.mark.parametrize("kind", ["hf:", "tf1:"])
 def test_a_converted_checkpoint_keeps_the_kind_and_the_files_of_its_vocabulary(tokenizer, kind, tmp_path):
     held = TokenizerFiles(tokenizer.files(), tokenizer.describe())
-    checkpoint = random_checkpoint()
-    checkpoint = type(checkpoint)(**{**vars(checkpoint), "tokenizer": held})
-    convert.save(checkpoint, str(tmp_path / "ours"))
+    convert.save(checkpoint_with(held), str(tmp_path / "ours"))
     convert.save(convert.load(str(tmp_path / "ours")), f"{kind}{tmp_path / 'theirs'}")
     convert.save(convert.load(f"{kind}{tmp_path / 'theirs'}"), str(tmp_path / "again"))
     assert convert.load(str(tmp_path / "again")).tokenizer == held
@@ -42,9 +47,8 @@ def test_a_converted_checkpoint_keeps_the_kind_and_the_files_of_its_vocabulary(t
 
 @pytest.mark.parametrize("tokenizer", ["byte_bpe", "bpe"], indirect=True)
 def test_hugging_face_reads_byte_pairs_with_our_framing(tokenizer, tmp_path):
-    checkpoint = random_checkpoint()
     held = TokenizerFiles(tokenizer.files(), tokenizer.describe())
-    convert.save(type(checkpoint)(**{**vars(checkpoint), "tokenizer": held}), f"hf:{tmp_path / 'theirs'}")
+    convert.save(checkpoint_with(held), f"hf:{tmp_path / 'theirs'}")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "theirs/tokenizer.json"))
     for text in TEXTS:
         ids = [tokenizer.encode(part).ids for part in (text, TEXTS[0])]

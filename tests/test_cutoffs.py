@@ -65,7 +65,7 @@ def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
         ({"cutoffs": [30, 12]}, "`cutoffs` must rise, and end below the vocabulary of 60. Found: .30, 12."),
         ({"cutoffs": [60]}, "must rise, and end below"),
         ({"tied_projections": "no"}, "a T or an F for each cluster. Found: 'no'"),
-        ({"hidden_dim": 15}, "`hidden_dim` must be even. Found: 15"),
+        ({"hidden_dim": 15, "num_heads": 3}, "`hidden_dim` must be even. Found: 15"),
         ({"memory": 3}, "Unknown keys: memory"),
     ):
         path.write_text(json.dumps(PLAIN | change))

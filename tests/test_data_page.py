@@ -55,6 +55,9 @@ def corpora(tmp_path_factory):
         "extracted/AA/wiki_00": pages,
         "extracted/AA/wiki_01.bz2": bz2.compress(pages.encode()),
         "dialogues.txt": sentences,
+        "novels/a.txt": sentences.replace("Here.", "Here 一。").encode("gb18030"),
+        "corpus/prose/a.txt": "\n\n".join(TEXTS),
+        "corpus/lists/a.txt": sentences,
         "train.en.gz": gzip.compress("\n".join(p[0] for p in pairs).encode()),
         "train.zh.gz": gzip.compress("\n".join(p[1] for p in pairs).encode()),
         "pairs.tsv": "\n".join("\t".join(p) for p in pairs),
@@ -83,7 +86,7 @@ def corpora(tmp_path_factory):
 
 
 def test_the_page_has_all_its_rows():
-    assert len(ROWS) == 15
+    assert len(ROWS) == 17
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -22,6 +22,7 @@ from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
+from tests.fuzz.mutations import record_length
 
 SHARDS = [7, 1, 12, 5, 9]  # 34 examples
 TOTAL = sum(SHARDS)
@@ -281,6 +282,15 @@ def write_google(path, examples):
 def classic_examples(count, seed=0, **kwargs):
     rng = np.random.default_rng(seed)
     return [classic_example(rng, **kwargs) for _ in range(count)]
+
+
+@pytest.mark.parametrize("length", [-1, 2**62, 10**6])
+def test_records_of_googles_script_that_state_another_length_are_refused(length, tmp_path):
+    path = write_google(tmp_path / "a.tfrecord", classic_examples(2))
+    data = pathlib.Path(path).read_bytes()
+    pathlib.Path(path).write_bytes(record_length(data, length))  # with the checksum of that length
+    with pytest.raises(DataError, match="a.tfrecord: damaged or cut"):
+        classic_source([str(path)], 100)
 
 
 def test_records_of_googles_script_are_read_under_our_names(tmp_path):

@@ -16,6 +16,7 @@ from tensorflow.python.framework import op_def_registry
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.conversion import convert
 from xmodels.export import exporter
 from xmodels.export.exporter import export
 from xmodels.models import folder
@@ -378,6 +379,11 @@ def test_a_task_is_read_as_written(runs):
     assert read_task(str(runs[2])) == TaskDescription("classify", list(LABELS), 2, MAX_SEQUENCE_LENGTH)
 
 
+def copy_without_checksums(run, path):
+    """A copy as older versions wrote it."""
+    return shutil.copytree(run, path, ignore=shutil.ignore_patterns("SHA256SUMS"))
+
+
 def change(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -393,17 +399,70 @@ def change(path, old, new):
         ("backbone/tokenizer_config.json", "wordpiece", "unigram", "tokenizer_config.json"),
         ("backbone/tokenizer_config.json", "200", "-1", "tokenizer_config.json"),
         ("task.json", ": 40", ": 65", "65, but the network reads at most 64"),
-        ("task.json", '"bad",', "", r"weights.safetensors does not fit.*objective\.classify\.head\.bias: \[3\]"),
+        ("task.json", '"bad",', "", r"task\.json: its `labels` are not those of"),
     ],
 )
 def test_files_that_do_not_fit_each_other_are_named(runs, tmp_path, name, old, new, message):
-    run = shutil.copytree(runs[1], tmp_path / "run")
+    run = copy_without_checksums(runs[1], tmp_path / "run")
     change(run / name, old, new)
     with pytest.raises(CheckpointError, match=message):
         load_predictor(str(run))
 
 
-def test_a_converted_model_has_no_limit_to_its_words_on_file(runs, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("backbone/vocab.txt", "\nthe\n", "\nThe\n"),
+        ("backbone/config.json", "gelu_tanh", "gelu"),
+        ("backbone/tokenizer_config.json", "true", "false"),
+        ("backbone/labels.json", '"bad",\n    "so so"', '"so so",\n    "bad"'),
+        ("task.json", '"bad",\n    "so so"', '"so so",\n    "bad"'),
+    ],
+)
+def test_a_file_that_was_edited_is_named_with_the_command_that_keeps_the_edit(runs, tmp_path, name, old, new):
     run = shutil.copytree(runs[1], tmp_path / "run")
+    change(run / name, old, new)
+    with pytest.raises(CheckpointError, match=f"{name}: changed since it was written.*to keep the change: ") as caught:
+        load_predictor(str(run))
+    command = str(caught.value).partition("to keep the change: ")[2].rstrip(".")
+    subprocess.run(command, shell=True, check=True)
+    if name in ("backbone/labels.json", "task.json"):
+        with pytest.raises(CheckpointError, match=r"task\.json: its `labels` are not those of .*labels\.json"):
+            load_predictor(str(run))
+    else:
+        load_predictor(str(run))
+
+
+def test_a_file_that_is_missing_or_new_is_named(runs, tmp_path):
+    run = shutil.copytree(runs[1], tmp_path / "run")
+    (run / "backbone/vocab.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"vocab\.json: was not there when this folder was written"):
+        load_predictor(str(run))
+    (run / "backbone/vocab.json").unlink()
+    (run / "backbone/labels.json").unlink()
+    with pytest.raises(CheckpointError, match=r"labels\.json: missing; SHA256SUMS names it"):
+        load_predictor(str(run))
+    (run / "backbone/SHA256SUMS").write_text("0" * 64 + "  ../vocab.txt\n")
+    with pytest.raises(CheckpointError, match="SHA256SUMS: expected lines of"):
+        load_predictor(str(run))
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_network_with_a_number_that_is_not_finite_answers_nothing(runs, tmp_path, number):
+    from safetensors.numpy import load_file, save_file
+
+    run = copy_without_checksums(runs[1], tmp_path / "run")
+    weights = load_file(run / "backbone/weights.safetensors")
+    weights["backbone.pooler.bias"][1] = number
+    save_file(weights, run / "backbone/weights.safetensors")
+    for read in (load_predictor, convert.load):
+        with pytest.raises(
+            CheckpointError, match=r"backbone\.pooler\.bias holds 1 of [\d,]+ numbers that are NaN or infinite"
+        ):
+            read(str(run))
+
+
+def test_a_converted_model_has_no_limit_to_its_words_on_file(runs, tmp_path):
+    run = copy_without_checksums(runs[1], tmp_path / "run")
     (run / "backbone" / "tokenizer_config.json").write_text('{"tokenizer": "wordpiece", "do_lower_case": true}')
     assert load_predictor(str(run)).tokenizer.max_word_characters == 200

@@ -85,7 +85,9 @@ def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path
     expected = [generator._search(row, beams, 6) for row in ids]
     generator.rewinds = False
     assert [generator._search(row, beams, 6) for row in ids] == expected
-    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "export", serving_ops="core") == 0  # compares
+    export = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}
+    assert invoke("export_model", **export, max_new_tokens=5) == 0  # compares
+    assert "At most 5 tokens are written" in (tmp_path / "export/README.md").read_text()
 
 
 def test_draws_repeat_with_their_seed_and_differ_without(run):

@@ -17,6 +17,7 @@ import pytest
 from backports import zstd
 
 from data_pipelines.corpora import corpus as corpora
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.corpora.reading import Monitor, Reading, report
@@ -331,9 +332,69 @@ def test_bad_text_is_named_replaced_or_dropped(tmp_path, packed, bad):
 def test_utf16_is_told_from_other_bad_text(tmp_path):
     path = write(tmp_path / "a.txt", "Plain words.\n".encode("utf-16") * 9)
     for way in ("fail", "replace"):
-        with pytest.raises(DataError, match="UTF-16") as caught:
+        with pytest.raises(DataError, match="UTF-16.*--encoding=utf-16") as caught:
             documents_of(open_corpus(path, "en", "sentences", Reading(on_bad_text=way)))
         assert "iconv -f UTF-16" in str(caught.value) and path in str(caught.value)
+
+
+ZH = ["今天是个好天气，我们去公园。", "他说：你好！", "", "第2天下雨了，所以在家看书。", ""] * 40
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "big5", "utf-8"])
+def test_other_encodings_are_named_and_read_on_demand(tmp_path, encoding, packed):
+    lines = (
+        "\r\n".join(ZH)
+        if encoding != "big5"
+        else "\r\n".join(ZH).replace("个", "個").replace("气", "氣").translate(str.maketrans("们园说书", "們園說書"))
+    )
+    data = lines.encode(encoding)
+    path = write(tmp_path / f"a.txt{packed}", PACK[packed](data) if packed else data)
+    if encoding != "utf-8":
+        with pytest.raises(DataError, match=rf"a\.txt.*, line 1: .*--encoding={encoding}\b"):
+            documents_of(open_corpus(path, "zh", "sentences"))
+    corpus = open_corpus(path, "zh", "auto", Reading(encoding=encoding))
+    expected = [document.split("\r\n") for document in lines.strip().split("\r\n\r\n")]
+    for num_parts in (1, 3):
+        assert documents_of(corpus, num_parts) == expected
+
+
+def test_a_byte_order_mark_goes_before_the_flag_and_bad_bytes_of_any_encoding_are_named(tmp_path):
+    write(tmp_path / "a.txt", "好。\n".encode("utf-8-sig"))
+    write(tmp_path / "b.txt", "好的。\n".encode("utf-16"))
+    corpus = open_corpus(f"{tmp_path}/*.txt", "zh", "sentences", Reading(encoding="gbk"))
+    assert documents_of(corpus) == [["好。"], ["好的。"]]
+    bad = write(tmp_path / "c.txt", "好。\n".encode("gbk") + b"a\xff\xffb\n")
+    with pytest.raises(DataError, match=r"c\.txt, line 2: not valid gbk at byte 2 of the line"):
+        documents_of(open_corpus(bad, "zh", "sentences", Reading(encoding="gbk")))
+    mended = open_corpus(bad, "zh", "sentences", Reading(encoding="gbk", on_bad_text="replace"))
+    assert documents_of(mended) == [["好。", "a\ufffd\ufffdb"]]
+    mixed = write(tmp_path / "d.txt", "好。\n".encode() + "今天是我们的。\n".encode("gbk"))
+    with pytest.raises(
+        DataError, match=r"line 2: .*What stands before it is UTF-8, this looks like gb18030: mend the file"
+    ):
+        documents_of(open_corpus(mixed, "zh", "sentences"))
+    for name in ("idna", "rot13", "hex", "", "nonsense"):
+        with pytest.raises(UsageError, match=f"--encoding={name}: unknown"):
+            open_corpus(bad, "zh", "sentences", Reading(encoding=name))
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"", None),
+        (b"\0", None),
+        (b"\0" * 999, None),
+        (b"text\tlabel\na\0b\t1\n", None),
+        (random.Random(0).randbytes(4096), None),
+        ("好的。\n".encode("utf-16-be") * 9, "utf-16-be"),
+        ("一　\n".encode("utf-16-le") * 9, "utf-16-le"),
+        (b"a\0b\0c\0", "utf-16-le"),
+        (("a b c\n" * 50 + "😀").encode("utf-32-be"), "utf-32-be"),
+    ],
+)
+def test_wide_encodings_are_told_from_binary_files_and_stray_nuls(head, name):
+    assert encodings.wide(head) == name
 
 
 def test_an_endless_line_costs_no_memory_and_can_be_dropped(tmp_path):
@@ -354,9 +415,90 @@ def test_an_endless_line_costs_no_memory_and_can_be_dropped(tmp_path):
             tracemalloc.stop()
 
 
+ENDLESS = "no end " * 300_000
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("a.jsonl", lambda text: jsonl(["Fine.", text])),
+        ("a.tsv", lambda text: tsv(["Fine.", text])),
+        ("a.csv", lambda text: csv(["Fine.", text])),
+        ("a.parquet", lambda text: parquet(["Fine.", text])),
+    ],
+)
+def test_an_endless_paragraph_in_a_field_is_named_or_dropped(tmp_path, name, contents):
+    path = write(tmp_path / name, contents(f"Begin.\r{ENDLESS}" if name == "a.parquet" else ENDLESS))
+    with pytest.raises(DataError, match=rf"{name}, (line|row) \d: a paragraph of 2,.* more than 1,000,000"):
+        documents_of(open_corpus(path, "en"))
+    counts = collections.Counter()
+    found = documents_of(open_corpus(path, "en", reading=Reading(on_bad_text="drop")), 1, counts)
+    assert found == [["Fine."], ["Begin."]][: 1 + (name == "a.parquet")] and counts["bad_text_dropped"] == 1
+
+
+def test_parquet_text_that_is_not_utf8_is_named_or_dropped(tmp_path):
+    texts = pyarrow.array([b"Fine.", b"caf\xe9", b"Fine too."]).view(pyarrow.string())
+    path = write(tmp_path / "a.parquet", parquet(texts))
+    with pytest.raises(DataError, match=r"a.parquet, row 2: not valid UTF-8 \(byte 0xe9\)"):
+        documents_of(open_corpus(path, "en"))
+    counts = collections.Counter()
+    found = documents_of(open_corpus(path, "en", reading=Reading(on_bad_text="drop")), 1, counts)
+    assert found == [["Fine."], ["Fine too."]] and counts["bad_text_dropped"] == 1
+
+
+@pytest.mark.parametrize("together", [1, 40], ids=["one text", "40 rows"])
+def test_parquet_that_unfolds_is_named_before_it_fills_the_memory(tmp_path, together):
+    table = pyarrow.table({"text": ["x" * (80_000_000 // together)] * together})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=False)
+    assert (tmp_path / "a.parquet").stat().st_size < 40_000
+    before = pyarrow.total_allocated_bytes()
+    with pytest.raises(
+        DataError, match=rf"a.parquet, rows 1 to {together}: .* bytes unfold to 80,.*, {80 // together}"
+    ):
+        documents_of(open_corpus(f"{tmp_path}/a.parquet", "en"))
+    assert pyarrow.total_allocated_bytes() - before < 1e6
+
+
+def test_a_text_that_many_rows_of_parquet_share_is_held_once(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", parquet(["Fine. " * 100_000] * 100, 100))
+    most = []
+    monkeypatch.setattr(
+        corpora.parquet, "text_of", lambda v, p, m: most.append(pyarrow.total_allocated_bytes()) or v[:5]
+    )
+    assert documents_of(open_corpus(path, "en")) == [["Fine."]] * 100
+    assert max(most) < 10e6  # together they have 60 MB
+
+
+def test_formats_may_be_given_by_pattern(tmp_path):
+    write(tmp_path / "prose/a.txt", "One. Two.\n\nThree. Four.\n")
+    write(tmp_path / "lines/a.txt", "One. Two.\nThree. Four.\n")
+    write(tmp_path / "lines/b.jsonl", jsonl(["Five. Six."]))
+    write(tmp_path / "c.txt", "One. Two.\nThree. Four.\n")
+    everything = f"{tmp_path}/**/*"
+    corpus = open_corpus(everything, "en", "prose/*=text,lines/*.txt=documents,sentences")
+    assert corpus.layout == "documents+sentences+text"
+    by_ending = open_corpus(everything, "en", "prose/*=text,lines/*.txt=documents")
+    assert by_ending.layout == "documents+jsonl+sentences+text"
+    assert sorted(map(len, documents_of(by_ending))) == [2, 2, 2, 2, 4]
+    assert (
+        documents_of(by_ending, 3)
+        and open_corpus(everything, "en", "lines/*=auto,c.txt=documents,text").layout
+        == "documents+jsonl+sentences+text"
+    )
+    for layout, says in (
+        ("*.md=text", "matches no file"),
+        ("*.txt=prose", "unknown"),
+        ("text,documents", "without a pattern"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            open_corpus(everything, "en", layout)
+
+
 @pytest.mark.parametrize(
     ("name", "contents", "message"),
     [
+        ("a.jsonl", '{"text": "a"}\r{"text": "b"}\r', r"line 1: not JSON .*carriage returns"),
+        ("a.tsv", "id\ttext\r1\ta\r", r"line 1: a carriage return \(CR\) stands"),
         ("a.jsonl", '{"text": "a"}\n{"body": "b"}\n', r"a\.jsonl, line 2: no field named .*Found: body"),
         ("a.jsonl", '{"text": "a"}\n\n{"text": 7}\n', r"line 3: the field holds int"),
         ("a.jsonl", '{"text": "a"}\n{"text": \n', r"line 2: not JSON"),
@@ -389,7 +531,7 @@ def test_many_small_files_cost_little_memory_and_no_opening(tmp_path, monkeypatc
             file.write(b"A sentence.\n")
     opened = []
     real = corpora.beginning
-    monkeypatch.setattr(corpora, "beginning", lambda path, size: opened.append(path) or real(path, size))
+    monkeypatch.setattr(corpora, "beginning", lambda path, size, encoding: opened.append(path) or real(path, size))
     tracemalloc.start()
     try:
         corpus = open_corpus(f"{tmp_path}/*.txt", "en")

@@ -1,6 +1,7 @@
 """`inspect_data` shows what every objective does to real sentences."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -40,6 +41,26 @@ def test_records_without_the_units_are_refused_in_one_line(objective, records):
 def test_static_records_show_their_own_masks(static_records, capsys):
     inspect_records(Options(data_dir=static_records, num_examples=1, num_statistics=64, objective="spans"))
     assert "their own" in capsys.readouterr().out
+
+
+def test_damaged_records_are_named(records, tmp_path, capsys):
+    folder = shutil.copytree(records, tmp_path / "records")
+    shard = next(folder.glob("*.tfrecord"))
+    data = shard.read_bytes()
+    shard.write_bytes(data[:20] + bytes([data[20] ^ 1]) + data[21:])
+    assert invoke("inspect_data", data_dir=folder) == 3
+    said = capsys.readouterr().err
+    assert str(folder) in said and "make it anew" in said and "Traceback" not in said
+
+
+def test_labelled_records_with_the_vocabulary_of_others_are_refused(tmp_path, capsys):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef"]) + "\n")
+    (tmp_path / "rows.tsv").write_text("label\ttext\ngood\ta f\nbad\tb c\n")
+    flags = {"task": "classify", "input_file": tmp_path / "rows.tsv", "vocab_file": tmp_path / "vocab.txt"}
+    assert invoke("create_finetuning_data", output_dir=tmp_path / "records", **flags) == 0
+    (tmp_path / "records/vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]) + "\n")
+    assert invoke("inspect_data", data_dir=tmp_path / "records") == 3
+    assert "token_ids of a record hold 10, where there are 5" in capsys.readouterr().err
 
 
 def test_text_is_coloured_for_a_terminal_only(records):

@@ -12,6 +12,7 @@ import xmodels
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import REQUIRED, SWITCH, create, given, option, options_of, structural
 from launch.command import Command
+from tests.invocation import invoke
 from xmodels.jobs.options import finetune, pretrain
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -121,3 +122,19 @@ def test_the_notebook_names_what_there_is():
     for call in verbs:
         names = inspect.signature(getattr(xmodels, call.func.attr)).parameters
         assert {keyword.arg for keyword in call.keywords} - {None} <= set(names), ast.unparse(call)
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--" + "x" * 5000, "unknown flag --xxx"),
+        ("--flagfile=FILE", "not UTF-8"),
+        ("--megabytes=1e308", "not a number in the range"),
+    ],
+    ids=["long", "flagfile", "endless"],
+)
+def test_odd_flags_end_with_a_line(argument, said, tmp_path, capsys):
+    (tmp_path / "flags").write_bytes(b"--data_dir=\x80\n")
+    assert invoke("inspect_data", argument.replace("FILE", str(tmp_path / "flags"))) == 2
+    found = capsys.readouterr().err
+    assert said in found and len(found) < 400

@@ -48,6 +48,22 @@ def sentences_of(corpus, part=None):
             "Long lines. They hold much. Many sentences each.\n\nAnd blank lines. They part paragraphs. See.\n",
         ),
         ("text", "zh", "今天天气很好。我们去公园吧！他说好。\n\n老人在看报纸。公园里人多。孩子在玩。\n"),
+        ("text", "zh", "\n\n".join(f"第{i}天他来了。" + "雨停了，大家都很高兴。" * (i % 3) for i in range(20))),
+        ("text", "en", "\n\n".join(f"On day {i} he came." + " The rain stopped." * (i % 3) for i in range(20))),
+        ("text", "zh", "".join(f"　　第{i}天他来了。雨停了。\n" for i in range(20))),
+        (
+            "text",
+            "zh",
+            "标题\n"
+            + "\n".join("今天天气很好我们去公园。老人在看报纸公园里人多"[i % 7 :][:16] for i in range(20))
+            + "\n完。\n",
+        ),
+        ("sentences", "zh", "".join(f"第{i}天他来了。\n雨停了，大家都很高兴。\n又过了一年。\n\n" for i in range(20))),
+        (
+            "sentences",
+            "zh",
+            "".join(f"标题\n床前明月光，疑是地上霜。\n举头望明月，低头思故乡。\n题{i}\n\n" for i in range(9)),
+        ),
         ("documents", "en", "One document. It has sentences. Three of them.\nAnother one. It also has. Its three.\n"),
         ("documents", "zh", "今天天气很好。我们去公园吧！他说好。\n老人在看报纸。公园里人多。孩子在玩。\n"),
     ],
@@ -69,6 +85,19 @@ def test_the_layout_is_guessed_from_the_first_file_that_has_text(tmp_path):
         write(tmp_path / f"{name}.txt", text)
     assert open_corpus(str(tmp_path / "*.txt"), "en").layout == "documents"
     assert open_corpus(str(tmp_path / "*.txt"), "en", "text").layout == "text"
+
+
+@pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029", "\x85"])
+def test_other_ends_of_lines_part_lines_too(tmp_path, end):
+    lines = ["One.", "Two.", "", "Three.", "Four. Five."]
+    path = write(tmp_path / "a.txt", end.join(lines))
+    assert sentences_of(open_corpus(path, "en", "sentences")) == [["One.", "Two."], ["Three.", "Four. Five."]]
+    assert sentences_of(open_corpus(path, "en", "text")) == [["One.", "Two.", "Three.", "Four.", "Five."]]
+    long = write(tmp_path / "b.txt", end.join(["One line."] * 100_000))
+    with pytest.raises(
+        DataError, match=r"b.txt, line 1: longer than 1,000,000 bytes without a line feed, but with .*sed"
+    ):
+        sentences_of(open_corpus(long, "en", "sentences"))
 
 
 def test_sentences_stand_on_lines_and_documents_between_blank_lines(tmp_path):
@@ -197,7 +226,7 @@ def test_a_corpus_without_text_is_refused(tmp_path, text):
 def test_compressed_and_binary_files_are_refused_by_name(tmp_path, packed):
     write(tmp_path / "a.txt", "Fine.\n")
     path = write(tmp_path / "b.txt", packed)
-    with pytest.raises(DataError, match="not plain text|does not end in .gz") as caught:
+    with pytest.raises(DataError, match="not plain text|not UTF-8: .*--encoding=utf-16|does not end in .gz") as caught:
         sentences_of(open_corpus(str(tmp_path / "*.txt"), "en"))
     assert path in str(caught.value) and "a.txt" not in str(caught.value)
 
@@ -213,7 +242,7 @@ def test_invalid_utf8_is_named_with_its_line_in_every_part(tmp_path, layout):
         with pytest.raises(DataError, match="line 31: not valid UTF-8 at byte 1 of the line") as caught:
             for part in corpus.cut(count):
                 sentences_of(corpus, part)
-        assert path in str(caught.value) and "iconv" in str(caught.value)
+        assert path in str(caught.value) and "mend the file" not in str(caught.value)
 
 
 @pytest.mark.parametrize("layout", FORMATS)

@@ -1,10 +1,12 @@
 """Raw text becomes the same records whatever the number of workers and interruptions."""
 
+import dataclasses
 import hashlib
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +18,13 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.pretraining.command import summary
 from data_pipelines.pretraining.job import Settings, create, default_num_shards
 from data_pipelines.records.folder import PLAN
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.invocation import invoke
 
 ROOT = pathlib.Path(__file__).parent.parent
 SAMPLES = str(ROOT / "samples/zh/corpus.txt")
@@ -330,6 +334,37 @@ def test_a_little_over_half_of_second_segments_are_random(tmp_path, zh_vocabular
     share = sum(e["next_sentence_labels"][0] for e in examples_of(tmp_path / "records")) / manifest.num_examples
     assert 0.5 <= share <= 0.6
     assert manifest.statistics["next_sentence_labels=1"] / manifest.statistics["examples"] == share
+
+
+def test_labels_far_from_half_and_much_padding_are_said(tmp_path, zh_vocabulary):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"第{i}天，他来了。雨停了。\n\n" for i in range(200)), encoding="utf-8")
+    settings = Settings(input_file=str(corpus), vocab_file=zh_vocabulary, language="zh", max_seq_length=64)
+    prose = create(settings, str(tmp_path / "prose"))
+    assert prose.settings.read_as == "text" and "Warning" not in summary(prose, "records")
+    lines = create(dataclasses.replace(settings, input_format="sentences"), str(tmp_path / "lines"))
+    said = [line for line in summary(lines, "records").splitlines() if "Warning" in line]
+    assert "next_sentence_labels: 0% are 0 and 100% are 1, where about half is meant" in said[0]
+    assert "padding is " in said[1] and all("--input_format=text" in line for line in said)
+
+
+def test_globs_that_take_vocabulary_or_output_for_text_are_refused(tmp_path, zh_vocabulary, capsys):
+    shutil.copy(zh_vocabulary, tmp_path / "vocab.txt")
+    shutil.copy(SAMPLES, tmp_path / "corpus.txt")
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/notes.md").write_text("text", encoding="utf-8")
+    settings = Settings(input_file=f"{tmp_path}/*.txt", vocab_file=f"{tmp_path}/vocab.txt", language="zh")
+    for changed, says in (
+        ({}, "vocab.txt for text, but that is --vocab_file="),
+        ({"vocab_file": str(tmp_path)}, "vocab.txt for text, but that is --vocab_file="),
+        ({"input_file": f"{tmp_path}/**/[cn]*.*"}, "notes.md for text, but that lies in --output_dir="),
+        ({"phrase_lexicon": f"x.txt,{tmp_path}/corpus.txt"}, "corpus.txt for text, but that is --phrase_lexicon"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            create(dataclasses.replace(settings, **changed), str(tmp_path / "records"))
+    flags = {"language": "zh", "overwrite": True, "output_file": tmp_path / "vocab.txt", "vocab_size": 500}
+    assert invoke("train_vocabulary", input_file=f"{tmp_path}/*.txt", **flags) == 2
+    assert "vocab.txt for text, but that is --output_file=" in capsys.readouterr().err
 
 
 def test_chinese_words_are_marked_on_the_ids_of_bare_characters(tmp_path, zh_vocabulary):

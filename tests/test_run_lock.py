@@ -8,16 +8,16 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, make_records
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import is_temporary, temporary_name
+from data_pipelines.lock import LOCK, locked
 from xmodels.runs import folder as run_folder
-from xmodels.runs.lock import LOCK, locked
 
 HOLDER = """
 import sys, time
-from xmodels.runs.lock import locked
+from data_pipelines.lock import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)
@@ -54,6 +54,21 @@ def test_a_lock_ends_with_its_process_however_that_ends(holder, tmp_path):
     assert not (tmp_path / "run").exists()  # it held nothing
 
 
+def test_two_writers_of_one_folder_of_records(tmp_path, zh_vocabulary):
+    """The second is refused; what a killed first one has left, its lock too, does not stop the next."""
+    folder = tmp_path / "records"
+    with locked(str(folder), "output_dir"):
+        with pytest.raises(
+            UsageError, match=rf"--output_dir={folder}: another run works .*process {os.getpid()} on .*since 20"
+        ):
+            make_records(folder, zh_vocabulary)
+        owner = (folder / LOCK).read_text()
+    folder.mkdir()
+    (folder / LOCK).write_text(owner)
+    make_records(folder, zh_vocabulary, num_shards=1)
+    assert sorted(os.listdir(folder)) == ["manifest.json", "records-00000-of-00001.tfrecord", "vocab.txt"]
+
+
 def test_a_lock_leaves_what_a_run_has_written(tmp_path):
     with pytest.raises(ZeroDivisionError), locked(str(tmp_path)):
         (tmp_path / "config.json").write_text("{}")
@@ -72,7 +87,7 @@ def test_of_many_that_begin_at_once_one_at_a_time_has_the_folder(tmp_path):
     body = f"""
 import os, sys
 from data_pipelines.errors import UsageError
-from xmodels.runs.lock import locked
+from data_pipelines.lock import locked
 mine, done = {str(tmp_path)!r} + "/inside", 0
 while done < 200:
     try:

@@ -120,6 +120,63 @@ def test_every_assigned_character_gets_the_same_ids(do_lower_case):
     assert_equal(pages, ids, rust_ids(tokenizer, pages))
 
 
+def words_of_google(text, do_lower_case):
+    """The words by the rules of `tokenization.py` of google-research/bert, restated."""
+
+    def is_punctuation(c):
+        in_ascii = any(first <= c <= last for first, last in ("!/", ":@", "[`", "{~"))
+        return in_ascii or unicodedata.category(c)[0] == "P"
+
+    def kept(c):
+        return c in "\t\n\r" or (c not in "\0\ufffd" and unicodedata.category(c) not in ("Cc", "Cf"))
+
+    ideographs = (
+        "\u3400\u4dbf", "\u4e00\u9fff", "\uf900\ufaff", "\U00020000\U0002a6df", "\U0002a700\U0002b73f",
+        "\U0002b740\U0002b81f", "\U0002b820\U0002ceaf", "\U0002f800\U0002fa1f",
+    )  # fmt: skip
+    text = "".join(f" {c} " if any(a <= c <= b for a, b in ideographs) else c for c in text if kept(c))
+    words = []
+    for word in text.split():
+        if do_lower_case:
+            word = "".join(c for c in unicodedata.normalize("NFD", word.lower()) if unicodedata.category(c) != "Mn")
+        words += "".join(f" {c} " if is_punctuation(c) else c for c in word).split()
+    return words
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_a_character_of_each_category_has_the_pieces_of_google_in_python_and_in_a_graph(do_lower_case):
+    old, characters = (
+        unicodedata.ucd_3_2_0,
+        {},
+    )  # in their categories since Unicode 3.2, so in every version of the tables
+    for character in map(chr, [*range(0xD800), *range(0xE000, 0x30000), 0xE0100, 0xF0000, 0x10FFFD]):
+        if (category := unicodedata.category(character)) == old.category(character) or ord(character) >= 0xE0000:
+            characters.setdefault(category, []).append(character)
+    assert len(characters) == 29  # all but Cs
+    samples = [c for found in characters.values() for c in {found[0], found[len(found) // 2], found[-1]}]
+    samples += [
+        "\ufffd",
+        "\ufeff",
+        "\ue000",
+        "\uf8ff",
+        "\uffff",
+        "\U0002b820",
+        "\U0002b91f",
+        "\U000e0001",
+        "\t",
+        "\x85",
+    ]
+    texts = [text for c in samples for text in (f"a{c}b", c, f"{c}{c} {c}x")]
+    expected = [words_of_google(text, do_lower_case) for text in texts]
+    words = sorted({word for found in expected for word in found})
+    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, *words]), do_lower_case)
+    expected = [[tokenizer.vocabulary[word] for word in found] for found in expected]
+    assert_equal(texts, rust_ids(tokenizer, texts), expected)
+    for serving_ops in SERVING_OPS:
+        graph = GraphTokenizer(tokenizer, serving_ops)
+        assert_equal(texts, graph.tokenize(tf.constant(texts)).to_list(), expected)
+
+
 def between_letters(first, wanted=lambda character: True):
     """The characters of a page, each between two letters: "aéb aßb"."""
     characters = [chr(code) for code in range(first, first + 256) if code not in SURROGATES]
@@ -127,7 +184,7 @@ def between_letters(first, wanted=lambda character: True):
 
 
 def assigned(character):
-    return unicodedata.category(character) not in ("Cn", "Co")
+    return unicodedata.category(character) != "Cn"
 
 
 @pytest.mark.parametrize("serving_ops", SERVING_OPS)

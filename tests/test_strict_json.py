@@ -1,6 +1,7 @@
 """JSON of strangers: every fault is one kind of error, named with its place, and no text holds half a character."""
 
 import json
+import os
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_every_file_that_is_json_is_named(tmp_path, name, file, read, error):
     path.write_text(FAULTS[name])
     with pytest.raises(error, match=file):
         read(str(path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_named(tmp_path, make):
+    make(tmp_path / "config.json")
+    with pytest.raises(
+        CheckpointError, match=r"config\.json: not valid JSON \(it is a (pipe|folder|device or socket), not a file\)"
+    ):
+        read_json(str(tmp_path / "config.json"))
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name != "empty"])  # blank lines are no rows

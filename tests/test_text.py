@@ -9,9 +9,11 @@ import random
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.tables import Columns, Row, read_table
@@ -23,6 +25,7 @@ from data_pipelines.text import words
 from data_pipelines.text.byte_pairs import BpeTokenizer, ByteBpeTokenizer
 from data_pipelines.text.sentences import join_lines, split_chinese, split_english
 from data_pipelines.text.train import train_wordpiece
+from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
@@ -302,6 +305,7 @@ def test_the_cache_of_words_gives_the_pieces_of_whole_sentences(kind, lower, mon
 
 TRAIN = """
 import sys
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.text.train import train_wordpiece
 path, language, size = sys.argv[1:]
@@ -353,6 +357,17 @@ def test_an_english_vocabulary_learns_the_stems_and_spells_the_rest(english):
     assert len(vocabulary) <= 150
     tokenizer = WordPieceTokenizer(vocabulary)
     assert tokenizer.encode("walking walked").ids.count(vocabulary["[UNK]"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe"])
+def test_endless_words_are_left_out_of_training_and_said(tmp_path, kind, capsys):
+    fine = "The quick brown fox, 今天很好。\n" * 20
+    corpus = open_corpus(write(tmp_path / "a.txt", f"{fine}{'xyz' * 300_000} tail\n{fine}"), "en", "sentences")
+    begin = time.process_time()
+    trained = train_tokenizer(kind, corpus, 330)
+    assert time.process_time() - begin < 5  # the square of 900,000 takes hours
+    assert "a word of 900,000 characters is left out" in capsys.readouterr().err
+    assert "quick" in trained.vocabulary.ids or "quick</w>" in trained.vocabulary.ids or kind == "byte_bpe"
 
 
 def test_cased_vocabularies_keep_capitals_and_accents(english):
@@ -473,11 +488,17 @@ def test_quotes_in_tsv_are_text(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n["a", 1]\n', Columns(), DataError, "line 2: expected a JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', Columns(), DataError, "line 2: no field 'label'"),
         ("a.jsonl", '{"body": "a", "label": 1}\n', Columns(), UsageError, "body, label"),
-        ("a.tsv", "text\tlabel\n很好\t1\n".encode("gb18030"), Columns(), DataError, "not valid UTF-8"),
+        (
+            "a.tsv",
+            "text\tlabel\n很好\t1\n".encode("gb18030"),
+            Columns(),
+            DataError,
+            "line 2: not valid UTF-8 at byte 1 of the line (0xba). It looks like gb18030: add --encoding=gb18030",
+        ),
         ("a.tsv", "text\tlabel\n" + "x" * 1_100_000 + "\t1\n", Columns(), DataError, "line 2"),
         ("a.parquet", "PAR1", Columns(), UsageError, ".tsv, .csv, .jsonl"),
-        ("a.tsv.gz", "text\tlabel\nnot packed\t1\n", Columns(), DataError, "cannot be read"),
-        ("a.tsv.gz", gzip.compress(b"text\tlabel\n" * 1000, mtime=0)[:-20], Columns(), DataError, "cannot be read"),
+        ("a.tsv.gz", "text\tlabel\nnot packed\t1\n", Columns(), DataError, "no compressed data"),
+        ("a.tsv.gz", gzip.compress(b"text\tlabel\n" * 1000, mtime=0)[:-20], Columns(), DataError, "cut or damaged"),
         (
             "a.tsv.gz",
             gzip.compress(random.Random(0).randbytes(9999), mtime=0)[:40] + b"\xff" * 999,
@@ -494,6 +515,16 @@ def test_a_table_that_does_not_fit_is_refused_by_name(tmp_path, name, contents, 
     assert says in str(caught.value)
     if says != "--text_column":
         assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "gb18030"])
+def test_tables_of_other_encodings_are_named_and_read_on_demand(tmp_path, encoding):
+    path = write(tmp_path / "a.csv", '文,label\r\n"今天, 很好\n的",1\r\n'.encode(encoding))
+    with pytest.raises(DataError, match=f"a.csv, line 1: .*--encoding={encoding}"):
+        read_table(path, Columns("文"))
+    with encodings.assume(encoding):
+        assert read_table(path, Columns("文"))[0].texts == ("今天, 很好\n的",)
+    assert encodings.assumed() == "utf-8"
 
 
 def test_a_missing_table_is_named(tmp_path):

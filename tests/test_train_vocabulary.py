@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_pipelines.corpora.corpus import open_corpus
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.options.train_vocabulary import Options
 from data_pipelines.pretraining.vocabulary import train_vocabulary
 from data_pipelines.text import words
@@ -218,3 +218,10 @@ def test_a_name_that_does_not_fit_the_kind_is_refused_before_the_work(english, t
         train_vocabulary(
             Options(**{**job, "language": "zh"}, tokenizer="words", output_file=str(tmp_path / "vocab.txt"))
         )
+
+
+def test_text_without_words_makes_no_vocabulary(tmp_path):
+    (tmp_path / "a.txt").write_text("\u200b\n\n" * 50, encoding="utf-8")
+    with pytest.raises(DataError, match="holds no words to learn from"):
+        train_vocabulary(Options(input_file=f"{tmp_path}/a.txt", output_file=f"{tmp_path}/vocab.txt", vocab_size=99))
+    assert not (tmp_path / "vocab.txt").exists()

@@ -117,6 +117,7 @@ def test_lexicons_that_cannot_be_read_are_named(tmp_path):
 @pytest.mark.parametrize(
     "name, lexicon, says",
     [("lexicon", "", "--lexicon=FILE"), ("presegmented", "x", "does not use one"), ("ltp:/nowhere", "", "no such folder"),
+     (":", "", "cannot be imported"), (".json:loads", "", "cannot be imported"),
      ("json:nothing", "", "cannot be imported"), ("no_such_module:f", "", "cannot be imported"), ("sys:path", "", "a list, not")],
 )  # fmt: skip
 def test_segmenters_that_cannot_work_say_what_is_missing(name, lexicon, says):

@@ -14,7 +14,7 @@ import os
 import pathlib
 import sys
 
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 
 with quiet_start():
     import tensorflow as tf

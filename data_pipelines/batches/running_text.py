@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from data_pipelines.corpora.compression import open_stream
-from data_pipelines.corpora.corpus import format_of, open_corpus, read_documents
+from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
+from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.labelled import first_of, read_json_lines
+from data_pipelines.corpora.layouts import format_of
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.pretraining.stages.pipe import pipe
@@ -93,7 +95,9 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
         DataError, UsageError: as the corpus' readers.
     """
     language = settings.get("language", "en")
-    corpus = open_corpus(patterns, language, settings.get("input_format", "auto"), Reading.of(settings))
+    corpus = open_corpus(
+        patterns, language, settings.get("input_format", "auto"), Reading.of({**settings, "encoding": assumed()})
+    )
     statistics: collections.Counter = collections.Counter()
     sizes: collections.Counter = collections.Counter()
     spaced = tokenizer.keeps_blanks and language != "zh"
@@ -143,12 +147,9 @@ def _contents(path: str) -> Iterator[str]:
         return
     if kind != "verbatim":
         raise UsageError(f"--test_file={path}: a table is not text to be read verbatim; give --input_format={kind}.")
-    with open_stream(path) as (stream, _):
-        data = stream.read()
-    try:
-        yield data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}; convert it with iconv.") from None
+    with open_text(path) as file:
+        text = file.read()
+    yield text
 
 
 def _keeps_line_ends(tokenizer: Tokenizer) -> bool:

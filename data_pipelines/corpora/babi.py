@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from data_pipelines.corpora.labelled import opened
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 SPLITS = ("train", "valid", "test")
@@ -42,7 +42,7 @@ def read_babi(path: str) -> Iterator[StoryQuestion]:
     """
     task, sentences, places = task_of(path), [], {}  # places: number of the line -> place in `sentences`
     previous = 0
-    with opened(path) as file:
+    with open_text(path) as file:
         for line_number, line in enumerate(file, 1):
             place, line = f"{path}, line {line_number}", line.rstrip("\r\n")
             if not line.strip():

@@ -6,7 +6,8 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.corpora.labelled import first_of, kind_of, opened, read_json, read_json_lines
+from data_pipelines.corpora.labelled import first_of, kind_of, read_json, read_json_lines
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 BLANK = "#idiom#"  # ChID
@@ -67,7 +68,7 @@ def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestio
 
 
 def _is_list(path: str) -> bool:
-    with opened(path) as file:
+    with open_text(path) as file:
         return file.read(4096).lstrip().startswith("[")
 
 
@@ -105,7 +106,7 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 
 def _read_separated(path: str, kind: str) -> Iterator[ChoiceQuestion]:
     """No header: question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
-    with opened(path) as file:
+    with open_text(path) as file:
         options = {"delimiter": ","} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
         reader = csv.reader(file, **options)
         try:

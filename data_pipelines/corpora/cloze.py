@@ -9,7 +9,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
-from data_pipelines.corpora.labelled import first_of, kind_of, opened, read_json_lines
+from data_pipelines.corpora.labelled import first_of, kind_of, read_json_lines
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
 GAP = "XXXXX"
@@ -60,7 +61,7 @@ def _passages(path: str) -> Iterator[tuple[str, str]]:
             place = f"{path}, line {number}"
             yield place, _text(first_of(value, ("text",), place), "text", place)
         return
-    with opened(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield f"{path}, line {number}", line
@@ -94,7 +95,7 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
 def _childrens_book(path: str) -> Iterator[tuple[str, str, str, list[str], str]]:
     """Twenty numbered sentences; the twenty-first is question TAB answer TAB TAB candidates, parted by `|`."""
     context: list[str] = []
-    with opened(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

@@ -1,4 +1,4 @@
-"""Opens compressed files as streams; the ending of the name tells how."""
+"""Opens files as streams: compressed ones as the ending of the name tells, and those in other encodings as UTF-8."""
 
 import bz2
 import contextlib
@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from backports import zstd
 
+from data_pipelines.corpora.encodings import UTF_8, AsUtf8
 from data_pipelines.errors import DataError
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile, ".zst": zstd.ZstdFile}
@@ -29,8 +30,11 @@ def is_compressed(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def open_stream(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def open_stream(path: str, encoding: str = UTF_8) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Opens a file. Yields (its contents, the file itself, whose position shows how far the reading has come).
+
+    Args:
+        encoding: of a text file without a byte-order mark. Those in another than UTF-8 are read as UTF-8.
 
     Raises:
         DataError: the file is cut or damaged, or its compression is not the one that its name tells.
@@ -45,11 +49,11 @@ def open_stream(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             named = f"its name ends in {suffix}" if suffix else f"its name does not end in {found}"
             raise DataError(f"{path}: holds {holds}, but {named}. Rename the file after what it holds.")
         if not head or not suffix:
-            yield file, file
+            yield _as_utf8(file, encoding), file
             return
         try:
             with _OPENERS[suffix](file) as unpacked:
-                yield io.BufferedReader(unpacked, 1 << 18), file
+                yield _as_utf8(io.BufferedReader(unpacked, 1 << 18), encoding), file
         except _BROKEN as error:
             raise DataError(
                 f"{path}: the compressed data is cut or damaged ({error}). Fetch the file again; `{_check(suffix)}` "
@@ -61,11 +65,15 @@ def open_stream(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             raise DataError(f"{path}: the compressed data is damaged ({error}). Fetch the file again.") from None
 
 
+def _as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:
+    return stream if encoding == UTF_8 else io.BufferedReader(AsUtf8(stream, encoding), 1 << 18)
+
+
 def _check(suffix: str) -> str:
     return {".gz": "gzip -t", ".bz2": "bzip2 -t", ".xz": "xz -t", ".zst": "zstd -t"}[suffix]
 
 
-def beginning(path: str, num_bytes: int) -> bytes:
+def beginning(path: str, num_bytes: int, encoding: str = UTF_8) -> bytes:
     """The first bytes of the contents."""
-    with open_stream(path) as (stream, _):
+    with open_stream(path, encoding) as (stream, _):
         return stream.read(num_bytes)

@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Iterator
 
-from data_pipelines.corpora.labelled import kind_of, opened
+from data_pipelines.corpora.labelled import kind_of
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 CONLL_U = (1, 3)  # the columns FORM and UPOS
@@ -37,7 +38,7 @@ def read_conll(path: str, word_column: int | None = None, tag_column: int | None
     tags: list[str] = []
     lines: list[int] = []
     width, separator = None, None
-    with opened(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip("\r\n")
             if not line.strip() or line.startswith("-DOCSTART-"):

@@ -8,18 +8,28 @@ several parts reads all, and keeps every so many blocks.
 import bisect
 import dataclasses
 import itertools
-import os
 import re
 from array import array
 from collections.abc import Iterator
 
-from data_pipelines.corpora import dialogue, json_lines, parallel, parquet, plain_text, separated, tfds, wikiextractor
-from data_pipelines.corpora.compression import beginning, is_compressed, stem
+from data_pipelines.corpora import (
+    dialogue,
+    encodings,
+    json_lines,
+    parallel,
+    parquet,
+    plain_text,
+    separated,
+    tfds,
+    wikiextractor,
+)
+from data_pipelines.corpora.compression import beginning, is_compressed
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand_with_sizes, split_sources
+from data_pipelines.corpora.layouts import AUTO, Layout, format_of, parse
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.mixture import mix
-from data_pipelines.corpora.reading import FORMATS, Monitor, Reading
+from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
 
 READERS = {
@@ -36,7 +46,6 @@ READERS = {
     "parallel": parallel.read,
     "tfds": tfds.read,
 }
-ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet"}
 MOST_SHARES = 16  # parts that read the same file whole, each for its share
 _LOOKED_AT = 16  # files whose beginnings are looked at before the work
 
@@ -48,24 +57,26 @@ class Share:
     Attributes:
         begin: where the first of `paths` begins in the source.
         capacity: size of a part; files below it that cannot be cut belong to one part as a whole.
+        is_utf8: whether text files may be cut at bytes.
     """
 
     paths: list[str]
     targets: list[str] | None
     sizes: array
-    format: str
+    layout: Layout
     begin: int
     low: int
     high: int
     capacity: int
+    is_utf8: bool = True
 
     def pieces(self) -> Iterator[Piece]:
         begin = self.begin
         for index, (path, size) in enumerate(zip(self.paths, self.sizes, strict=True)):
-            kind = format_of(path, self.format)
+            kind = self.layout.of(path)
             start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
             target = self.targets[index] if self.targets else None
-            if size <= self.capacity and not can_cut(path, kind, target):
+            if size <= self.capacity and not can_cut(path, kind, target, self.is_utf8):
                 here = self.low <= begin + size // 2 < self.high
                 start, end = (0, size) if here else (0, 0)
             if start < end:
@@ -80,7 +91,8 @@ class Source:
     Attributes:
         paths: sorted; without empty ones.
         targets: the translations of `paths`, if they lie in files of their own.
-        format: for all files, or for those whose names do not tell.
+        layout: how to read each file.
+        is_utf8: whether text files may be cut at bytes.
     """
 
     weight: float
@@ -88,7 +100,8 @@ class Source:
     targets: list[str] | None
     sizes: array
     offsets: array
-    format: str
+    layout: Layout
+    is_utf8: bool = True
 
     def share(self, part: int, num_parts: int) -> Share:
         total = self.offsets[-1]
@@ -98,7 +111,17 @@ class Source:
         targets = self.targets[first:last] if self.targets else None
         begin = self.offsets[first]
         capacity = total // num_parts
-        return Share(self.paths[first:last], targets, self.sizes[first:last], self.format, begin, low, high, capacity)
+        return Share(
+            self.paths[first:last],
+            targets,
+            self.sizes[first:last],
+            self.layout,
+            begin,
+            low,
+            high,
+            capacity,
+            self.is_utf8,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,9 +162,16 @@ class Corpus:
         return sum(len(source.paths) for source in self.sources)
 
     @property
+    def paths(self) -> Iterator[str]:
+        """All files that are read, also those of translations."""
+        for source in self.sources:
+            yield from source.paths
+            yield from source.targets or ()
+
+    @property
     def layout(self) -> str:
         """The formats of the files, such as "jsonl", or "jsonl+sentences"."""
-        return "+".join(sorted({format_of(path, source.format) for source in self.sources for path in source.paths}))
+        return "+".join(sorted({source.layout.of(path) for source in self.sources for path in source.paths}))
 
     @property
     def most_parts(self) -> int:
@@ -150,7 +180,7 @@ class Corpus:
         for source in self.sources:
             for index, path in enumerate(source.paths):
                 target = source.targets and source.targets[index]
-                if can_cut(path, format_of(path, source.format), target):
+                if can_cut(path, source.layout.of(path), target, source.is_utf8):
                     return 1 << 30
                 most += MOST_SHARES
         return most
@@ -188,18 +218,10 @@ def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Do
         yield from READERS[piece.format](piece, reading, monitor)
 
 
-def format_of(path: str, given: str) -> str:
-    """How to read a file: as the ending of its name says, if it says so, while `given` begins with "auto:"."""
-    if not given.startswith("auto:"):
-        return given
-    if path.startswith(tfds.PREFIX):
-        return "tfds"
-    return ENDINGS.get(os.path.splitext(stem(path))[1].lower(), given[5:])
-
-
-def can_cut(path: str, kind: str, target: str | None) -> bool:
+def can_cut(path: str, kind: str, target: str | None, is_utf8: bool = True) -> bool:
     """Whether several parts can share a file without reading all of it."""
-    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and not is_compressed(path))
+    is_plain = is_utf8 and not is_compressed(path)
+    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and is_plain)
 
 
 def open_corpus(
@@ -211,7 +233,7 @@ def open_corpus(
         patterns: comma-separated names or globs, `tfds:NAME` or `tfds:FOLDER`; or each with a weight, `*.txt:0.7`.
         language: "en" or "zh".
         layout: one of `FORMATS`; "auto" goes by the endings of the names, then by the beginning of the first file with
-            text.
+            text. Or formats by patterns of names, "*.txt=text,wiki/*=documents", with or without one for all others.
         reading: further choices; its language is replaced by `language`.
         target_file: names or globs of as many files with the translations.
 
@@ -221,26 +243,28 @@ def open_corpus(
     """
     reading = dataclasses.replace(reading or Reading(), language=language)
     reading.check()
-    if layout not in FORMATS:
-        raise UsageError(f"--input_format={layout}: unknown. Known: {', '.join(FORMATS)}.")
-    if target_file and layout == "auto":
-        layout = "parallel"
+    asked = Layout("parallel") if target_file and layout == AUTO else parse(layout)
     sources = split_sources(patterns)
-    if target_file and (layout != "parallel" or len(sources) > 1):
+    if target_file and (asked != Layout("parallel") or len(sources) > 1):
         raise UsageError("--target_file goes with --input_format=parallel and --input_file without weights.")
     opened, num_empty = [], 0
     for pattern, weight in sources:
-        source, empty = _open_source(pattern, weight, layout, reading, target_file)
+        source, empty = _open_source(pattern, weight, asked, reading, target_file)
         opened.append(source)
         num_empty += empty
+    used = {source.layout.rule_of(path) for source in opened for path in source.paths} if asked.rules else set()
+    if unused := [pattern for i, (pattern, _) in enumerate(asked.rules) if i not in used]:
+        raise UsageError(
+            f"--input_format: {unused[0]} matches no file with text that --input_file names. Mend it or leave it out."
+        )
     return Corpus(opened, reading, num_empty)
 
 
-def _open_source(pattern, weight, layout, reading, target_file) -> tuple[Source, int]:
+def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[Source, int]:
     sets = [part.strip() for part in pattern.split(",") if part.strip().startswith(tfds.PREFIX)]
     rest = ",".join(part for part in pattern.split(",") if not part.strip().startswith(tfds.PREFIX))
-    if sets and layout != "auto":
-        raise UsageError(f"{sets[0]}: leave out --input_format={layout}; a prepared data set knows its own.")
+    if sets and asked.otherwise != AUTO:
+        raise UsageError(f"{sets[0]}: leave out --input_format={asked.otherwise}; a prepared data set knows its own.")
     paths, sizes = expand_with_sizes(rest) if rest.strip() else ([], array("q"))
     targets = None
     if target_file:
@@ -254,27 +278,50 @@ def _open_source(pattern, weight, layout, reading, target_file) -> tuple[Source,
     if num_empty and not targets:
         paths, sizes = [paths[index] for index in full], array("q", (sizes[index] for index in full))
     offsets = array("q", itertools.accumulate(sizes, initial=0))
-    kind = _guess(paths, layout, reading)
-    if kind is None:
+    layout = _found(paths, asked, reading)
+    if layout is None:
         raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
-    return Source(weight, paths, targets, sizes, offsets, kind), num_empty
+    return Source(weight, paths, targets, sizes, offsets, layout, reading.codec == encodings.UTF_8), num_empty
+
+
+def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
+    """What is asked for with what is found in the files; None where none of them holds any text."""
+    if not asked.rules:
+        kind = _guess(paths, asked.otherwise, reading)
+        return kind and Layout(kind)
+    rules = [asked.rule_of(path) for path in paths]
+    kinds = [
+        _guess([path for path, rule in zip(paths, rules, strict=True) if rule == index], name, reading)
+        for index, name in [*enumerate(name for _, name in asked.rules), (None, asked.otherwise)]
+    ]
+    if not any(kinds):
+        return None
+    patterns = (pattern for pattern, _ in asked.rules)
+    found = (
+        kind or f"auto:{name}".replace("auto:auto", "auto:sentences")
+        for kind, (_, name) in zip(kinds, asked.rules, strict=False)
+    )
+    return Layout(kinds[-1] or "auto:sentences", tuple(zip(patterns, found, strict=True)))
 
 
 def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
     """How to read the files, as `format_of` understands it; None without any text."""
     plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
     for path in plain[:_LOOKED_AT]:
-        head = beginning(path, 4096)
-        if layout != "parquet" and head.count(b"\0") * 10 > len(head):
+        if layout == "parquet":
+            break
+        head = beginning(path, encodings.LOOKED_AT, reading.codec)
+        if name := encodings.wide(head):
+            raise DataError(encodings.wide_message(path, head, name))
+        if message := encodings.binary_message(path, head):
             raise DataError(
-                f"{path}: not plain text (binary, or UTF-16: then `iconv -f UTF-16 -t UTF-8` converts it). Parquet "
-                "files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
+                f"{message}. Parquet files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
             )
     if layout not in ("auto", "wikiextractor"):
         return layout if paths else None
     if len(plain) < len(paths) and not plain:
         return "auto:sentences"
-    samples = (beginning(path, 1 << 17).removeprefix(b"\xef\xbb\xbf") for path in plain)
+    samples = (beginning(path, 1 << 17, reading.codec).removeprefix(b"\xef\xbb\xbf") for path in plain)
     sample = next((s for s in samples if s.strip()), None)
     if sample is None:
         return "auto:sentences" if len(plain) < len(paths) else None

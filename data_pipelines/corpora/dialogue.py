@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from data_pipelines.corpora.compression import beginning
-from data_pipelines.corpora.documents import Document, limited
+from data_pipelines.corpora.documents import Document, kept_lines, limited
 from data_pipelines.corpora.json_lines import DROPPED, field, parse
 from data_pipelines.corpora.lines import LONGEST_RECORD, Lines, Piece
 from data_pipelines.corpora.plain_text import read_sentences
@@ -27,7 +27,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     Raises:
         DataError: JSON without turns; names the file and the line.
     """
-    head = beginning(piece.path, 1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = beginning(piece.path, 1 << 16, reading.codec).removeprefix(b"\xef\xbb\xbf").lstrip()
     first = head.split(b"\n", 1)[0].decode("utf-8", "replace")
     separator = END_OF_TURN if END_OF_TURN in first else "\t"
     is_json = first[:1] in ("{", "[")
@@ -43,7 +43,8 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
                 turns = _turns(value, reading, lines)
             else:
                 continue
-            yield from limited([turn.strip() for turn in turns if turn.strip()], lines.source)
+            turns = [" ".join(kept_lines(turn.strip(), reading, monitor, lambda: lines.place)) for turn in turns]
+            yield from limited([turn for turn in turns if turn], lines.source)
 
 
 def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:

@@ -3,6 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
+from data_pipelines.corpora.reading import Monitor, Reading
+from data_pipelines.errors import DataError
+
+LONGEST_PARAGRAPH = 1_000_000  # characters; a longer one has no line breaks, or is not text
 LONGEST_DOCUMENT = 1000  # sentences; a longer document is cut, so that a file without blank lines needs little memory
 
 
@@ -19,9 +23,35 @@ class Document:
     source: str
 
 
-def from_text(text: str, split: Callable[[str], list[str]], source: str) -> Iterator[Document]:
-    """The document of one text in a field of a record: each of its lines is a paragraph of whole sentences."""
-    yield from limited([s for line in text.splitlines() for s in split(line.strip()) if s], source)
+def from_text(
+    text: str, reading: Reading, monitor: Monitor, source: str, place: Callable[[], str] | None = None
+) -> Iterator[Document]:
+    """The document of one text in a field of a record: each of its lines is a paragraph of whole sentences.
+
+    Args:
+        place: gives file and line, for messages; None where that is `source`.
+
+    Raises:
+        DataError: a line is endless, unless `on_bad_text` drops it.
+    """
+    lines = kept_lines(text, reading, monitor, place or (lambda: source))
+    yield from limited([s for line in lines for s in reading.split(line.strip()) if s], source)
+
+
+def kept_lines(text: str, reading: Reading, monitor: Monitor, place: Callable[[], str]) -> list[str]:
+    """The lines of a text; those that are endless are an error, or are left out where bad text is dropped."""
+    lines = text.splitlines()
+    longest = max(map(len, lines), default=0)
+    if longest <= LONGEST_PARAGRAPH:
+        return lines
+    if reading.on_bad_text != "drop":
+        raise DataError(
+            f"{place()}: a paragraph of {longest:,} characters without a line break, more than {LONGEST_PARAGRAPH:,}. "
+            "Text needs line breaks; --on_bad_text=drop leaves such paragraphs out."
+        )
+    kept = [line for line in lines if len(line) <= LONGEST_PARAGRAPH]
+    monitor.counts["bad_text_dropped"] += len(lines) - len(kept)
+    return kept
 
 
 def limited(sentences: list[str], source: str) -> Iterator[Document]:

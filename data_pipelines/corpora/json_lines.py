@@ -30,6 +30,8 @@ def parse(line: str, lines: Lines) -> Any:
         return DROPPED if way == "drop" else strict_json.loads(line, replace=True)
     except json.JSONDecodeError as error:
         hint = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it." if line[:1] == "[" else ""
+        if "\r" in line:
+            hint = " Its lines seem to end with carriage returns (CR) alone; `tr '\\r' '\\n'` makes line feeds of them."
         raise DataError(f"{lines.place}: not JSON ({error.msg}, column {error.colno}).{hint}") from None
 
 
@@ -97,4 +99,4 @@ def read(piece: Piece, reading: Reading, monitor: Monitor, drop_title: bool = Fa
         text = text_of(field(record, reading.text_field, TEXT_NAMES, lambda: lines.place), lambda: lines.place, monitor)
         if drop_title and record.get("title"):
             text = text.removeprefix(f"{record['title']}\n")
-        yield from from_text(text, reading.split, lines.source)
+        yield from from_text(text, reading, monitor, lines.source, lambda: lines.place)

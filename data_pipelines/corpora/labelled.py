@@ -1,15 +1,14 @@
-"""What the readers of labelled data share: one example before tokenization, and how its files are opened."""
+"""What the readers of labelled data share: one example before tokenization, and JSON."""
 
-import contextlib
 import dataclasses
-import gzip
 import json
 import os
-import zlib
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any
 
 from data_pipelines import strict_json
+from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
 
@@ -30,39 +29,23 @@ class RawExample:
     problem: str | None = None
 
 
-@contextlib.contextmanager
-def opened(path: str) -> Iterator[TextIO]:
-    """A text file, also gzipped; what goes wrong while reading becomes a DataError that names the file."""
-    if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file.")
-    try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
-        ) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from None
-
-
 def kind_of(path: str) -> str:
-    """The ending of a name that tells how to read it, such as `.json`; without `.gz`."""
-    return os.path.splitext(path.removesuffix(".gz"))[1].lower()
+    """The ending of a name that tells how to read it, such as `.json`; without that of a compression."""
+    return os.path.splitext(stem(path))[1].lower()
 
 
 def read_json(path: str) -> Any:
     """A whole JSON file. Raises a DataError with the line where it is not JSON."""
-    with opened(path) as file:
+    with open_text(path) as file:
         try:
-            return strict_json.load(file)
+            return strict_json.loads(file.read())
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
 
 
 def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
     """The objects of a JSON lines file with their line numbers."""
-    with opened(path) as file:
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

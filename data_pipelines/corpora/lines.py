@@ -8,7 +8,8 @@ import io
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
-from data_pipelines.corpora.compression import is_compressed, open_stream
+from data_pipelines.corpora import encodings
+from data_pipelines.corpora.compression import beginning, is_compressed, open_stream
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
 
@@ -148,7 +149,8 @@ class Lines:
         self.path, self.piece, self.begins = piece.path, piece, begins
         self.reading, self.monitor = reading, monitor
         self.longest, self.strip, self.dropped = longest, strip, dropped
-        self.is_packed = is_compressed(piece.path)
+        self.encoding = reading.codec
+        self.is_streamed = is_compressed(piece.path) or self.encoding != encodings.UTF_8
         self.cursor: _Cursor | None = None
 
     @property
@@ -163,14 +165,14 @@ class Lines:
     @property
     def place(self) -> str:
         """File and line, for messages. Counting the lines of a plain file takes a while."""
-        number = self.cursor.lines if self.is_packed else _line_number(self.path, self.cursor.start)
+        number = self.cursor.lines if self.is_streamed else _line_number(self.path, self.cursor.start)
         return f"{self.path}, line {number}"
 
     def __iter__(self) -> Iterator[str]:
         piece, reported = self.piece, 0
         share = piece.end - piece.start
-        with open_stream(piece.path) as (stream, file):
-            cursor = self.cursor = _Cursor(stream, self.longest, not self.is_packed)
+        with open_stream(piece.path, self.encoding) as (stream, file):
+            cursor = self.cursor = _Cursor(stream, self.longest, not self.is_streamed)
             for start, end in self._ranges():
                 self._go(start)
                 while not self._at_boundary(end):
@@ -185,7 +187,7 @@ class Lines:
                         if text is not None:
                             yield text
                     if before >> 16 != cursor.next >> 16:
-                        done = file.tell() * share // max(1, piece.size) if self.is_packed else cursor.next - start
+                        done = file.tell() * share // max(1, piece.size) if self.is_streamed else cursor.next - start
                         self.monitor.progress(max(0, min(done, share) - reported))
                         reported = max(reported, min(done, share))
             if piece.start == 0 and cursor.next == 0:
@@ -197,7 +199,7 @@ class Lines:
         piece = self.piece
         if piece.is_whole or self.begins == "file":
             yield 0, ENDLESS
-        elif not self.is_packed:
+        elif not self.is_streamed:
             yield piece.start, piece.end if piece.end < piece.size else ENDLESS
         else:
             number, size = 0, block_size(piece.size)
@@ -250,32 +252,26 @@ class Lines:
         first = self.cursor.start == 0
         if len(raw) > self.longest:
             return self._bad(
-                f"longer than {self.longest:,} bytes. Text needs line breaks: one sentence, paragraph or document a "
-                "line. --on_bad_text=drop leaves such lines out.",
+                f"longer than {self.longest:,} bytes{_other_ends(raw)}. Text needs line breaks: one sentence, paragraph or "
+                "document a line. --on_bad_text=drop leaves such lines out.",
                 None,
-            )
-        if b"\0" in raw:
-            if first and raw[:2] in (b"\xff\xfe", b"\xfe\xff") or raw.count(b"\0") * 3 > len(raw):
-                raise DataError(
-                    f"{self.place}: not plain text: it looks like UTF-16 (zero bytes from byte offset "
-                    f"{self.cursor.start + raw.index(0)}). Convert the file with `iconv -f UTF-16 -t UTF-8`."
-                )
-            return self._bad(
-                f"not plain text: a NUL at byte {raw.index(0) + 1} of the line (byte offset "
-                f"{self.cursor.start + raw.index(0)} of the file). Is it a binary file? --on_bad_text=replace or drop "
-                "goes on.",
-                raw.replace(b"\0", b"\xff"),
             )
         try:
             text = raw.decode("utf-8")
+            problem = raw.find(b"\0")
         except UnicodeDecodeError as error:
-            return self._bad(
-                f"not valid UTF-8 at byte {error.start + 1} of the line (0x{raw[error.start]:02x}, byte offset "
-                f"{self.cursor.start + error.start} of the file). Convert the file, for example with `iconv -f GB18030 "
-                "-t UTF-8`, or go on with --on_bad_text=replace or drop.",
-                raw,
-            )
-        return (text.removeprefix("\ufeff") if first else text).strip(self.strip)
+            text, problem = "", error.start
+        if problem < 0:
+            return (text.removeprefix("\ufeff") if first else text).strip(self.strip)
+        head = beginning(self.path, encodings.LOOKED_AT, self.encoding)
+        if name := encodings.wide(head):
+            raise DataError(encodings.wide_message(self.path, head, name))
+        if raw[problem]:
+            found = encodings.bad_bytes(raw, problem, self.encoding, not first, head, head if first else b"")
+        else:
+            found = f"not plain text: a NUL at byte {problem + 1} of the line. Is it a binary file? If not, take it out"
+        offset = "" if self.encoding != encodings.UTF_8 else f" (byte offset {self.cursor.start + problem} of the file)"
+        return self._bad(f"{found}, or go on with --on_bad_text=replace or drop{offset}.", raw.replace(b"\0", b"\xff"))
 
     def _bad(self, message: str, raw: bytes | None) -> str | None:
         """Replaces, drops or reports a bad line; without `raw` it cannot be replaced."""
@@ -284,6 +280,19 @@ class Lines:
             raise DataError(f"{self.place}: {message}")
         self.monitor.counts["bad_text_dropped" if way == "drop" else "bad_text_replaced"] += 1
         return None if way == "drop" else raw.removeprefix(_BOM).decode("utf-8", "replace").strip(self.strip)
+
+
+def _other_ends(raw: bytes) -> str:
+    """What stands where line feeds should in a text that has none; nothing where nothing does."""
+    ends = {"carriage returns (CR)": "\r", "U+2028": "\u2028", "U+2029": "\u2029", "U+0085": "\x85"}
+    counts = {name: raw.count(end.encode()) for name, end in ends.items()}
+    name = max(counts, key=counts.get)
+    if counts[name] < 10:
+        return ""
+    code = "".join(f"\\x{byte:02x}" for byte in ends[name].encode())
+    return (
+        f" without a line feed, but with {counts[name]:,} {name} in them (`sed 's/{code}/\\n/g'` makes lines of them)"
+    )
 
 
 def _line_number(path: str, position: int) -> int:

@@ -10,6 +10,8 @@ from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError, UsageError
 
 _BATCH = 256  # rows held at a time
+_HELD = 16_000_000  # bytes of text held at a time, and of the longest text
+_UNFOLDS = 1000  # times a column chunk may grow when it is unpacked, if it grows beyond what is held
 
 
 def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
@@ -26,7 +28,13 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
         raise UsageError(f"{piece.path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
     try:
         with pyarrow.parquet.ParquetFile(piece.path, pre_buffer=False, buffer_size=1 << 20) as file:
-            yield from _rows(file, piece, reading, monitor)
+            leaf, column = _column(file.schema, reading)
+        # A text that many rows share stays one text in memory.
+        shared = [leaf] if leaf else None
+        with pyarrow.parquet.ParquetFile(
+            piece.path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=shared
+        ) as file:
+            yield from _rows(file, piece, leaf, column, reading, monitor)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -34,9 +42,8 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     monitor.progress(piece.end - piece.start)
 
 
-def _rows(file, piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
+def _rows(file, piece: Piece, leaf: str | None, column: str | None, reading: Reading, monitor: Monitor):
     names = file.schema_arrow.names
-    column = _column(reading, names)
     field(dict.fromkeys(names), column, TEXT_NAMES, lambda: piece.path)  # is it there?
     total = file.metadata.num_rows
     first, last = total * piece.start // piece.size, total * piece.end // piece.size
@@ -46,18 +53,67 @@ def _rows(file, piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Do
         if row + size <= first or row >= last:
             row += size
             continue
-        for batch in file.iter_batches(_BATCH, row_groups=[group], columns=[column], use_threads=False):
-            for record in batch.to_pylist():
-                if first <= row < last:
-                    place = f"{piece.path}, row {row + 1}"
-                    value = field(record, reading.text_field, TEXT_NAMES, lambda place=place: place)
-                    yield from from_text(text_of(value, lambda place=place: place, monitor), reading.split, place)
+        together = _rows_together(file.metadata.row_group(group), leaf, f"{piece.path}, rows {row + 1} to {row + size}")
+        for batch in file.iter_batches(together, row_groups=[group], columns=[column], use_threads=False):
+            for index in range(batch.num_rows):
                 row += 1
+                if first < row <= last:
+                    place = f"{piece.path}, row {row}"
+                    record = _record(batch.slice(index, 1), place, reading, monitor)
+                    if record is None:
+                        continue
+                    value = field(record, reading.text_field, TEXT_NAMES, lambda place=place: place)
+                    text = text_of(value, lambda place=place: place, monitor)
+                    if len(text) > _HELD:
+                        raise DataError(
+                            f"{place}: a text of {len(text):,} characters, more than {_HELD:,}. Cut it into several."
+                        )
+                    yield from from_text(text, reading, monitor, place)
 
 
-def _column(reading: Reading, names: list[str]) -> str | None:
-    """The column to load: that of the field, or the one that holds the field inside."""
+def _record(row, place: str, reading: Reading, monitor: Monitor) -> dict | None:
+    """A row as a dictionary; None where it is not UTF-8 and `on_bad_text` drops it.
+
+    Raises:
+        DataError: it is not UTF-8, although the file says so.
+    """
+    try:
+        return row.to_pylist()[0]
+    except UnicodeDecodeError as error:
+        if reading.on_bad_text != "drop":
+            raise DataError(
+                f"{place}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Write the file anew, or go on with "
+                "--on_bad_text=drop, which leaves such rows out."
+            ) from None
+    monitor.counts["bad_text_dropped"] += 1
+    return None
+
+
+def _rows_together(group, leaf: str | None, place: str) -> int:
+    """How many rows of a group are held at a time.
+
+    Raises:
+        DataError: its texts are too long on the average, or a few bytes unfold to very many.
+    """
+    chunks = (group.column(index) for index in range(group.num_columns))
+    chunk = next((chunk for chunk in chunks if chunk.path_in_schema == leaf), None)
+    if chunk is None:
+        return _BATCH
+    unpacked, packed = chunk.total_uncompressed_size, max(1, chunk.total_compressed_size)
+    mean = unpacked // max(1, group.num_rows)
+    if mean > _HELD or unpacked > max(_HELD * 4, _UNFOLDS * packed):
+        raise DataError(
+            f"{place}: {packed:,} bytes unfold to {unpacked:,}, {mean:,} a row. Text does not; is the file damaged or made to "
+            f"fill the memory? Take it out, or write its texts anew with at most {_HELD:,} characters each."
+        )
+    return max(1, min(_BATCH, _HELD // max(1, mean)))
+
+
+def _column(schema, reading: Reading) -> tuple[str | None, str | None]:
+    """The leaf that holds the text, and the column to load: its own, or the one that it lies in."""
+    names = schema.to_arrow_schema().names
     name = reading.text_field
     if name is None:
-        return next((usual for usual in TEXT_NAMES if usual in names), None)
-    return name if name in names else name.split(".")[0]
+        name = next((usual for usual in TEXT_NAMES if usual in names), None)
+    leaves = {schema.column(index).path for index in range(len(schema))}
+    return (name if name in leaves else None), (name if name is None or name in names else name.split(".")[0])

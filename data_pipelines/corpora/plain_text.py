@@ -1,5 +1,6 @@
 """Plain text: one sentence a line with blank lines between documents, free prose, or one document a line."""
 
+import itertools
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, limited
@@ -7,28 +8,63 @@ from data_pipelines.corpora.lines import Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
 
+_FEW = 8  # lines or paragraphs; fewer say nothing of a layout
+_CHINESE_ENDS = "。！？…；：，、”’」』）》.!?;:,\"')"
 PROSE_DOCUMENT = 32  # sentences; paragraphs of free prose are gathered to about this
 
 
 def guess_layout(sample: str, language: str) -> str:
-    """Chooses between the three by the number of sentences a line and by blank lines."""
+    """Chooses between the three by sentences a line, by lines between blank ones, and by where lines end."""
     lines = sample.splitlines()[:-1] or sample.splitlines()
     texts = [line for line in lines if line.strip()]
     per_line = sum(len(SPLITTERS[language](line)) for line in texts) / max(1, len(texts))
+    is_chinese = language == "zh"
+    if is_chinese and (_is_indented(texts) or _is_wrapped_chinese(lines)):
+        return "text"
     if len(texts) == len(lines):
         # Without blank lines, many sentences a line mean that each line is a document.
         return "documents" if per_line > 2 else "sentences"
-    # English prose that is broken into lines ends most of them inside a sentence; in Chinese a line without a full stop
-    # at its end is as often a title.
+    # English prose that is broken into lines ends most of them inside a sentence.
     wrapped = sum(line.rstrip()[-1].isalpha() or line.rstrip()[-1] == "," for line in texts) / max(1, len(texts))
-    return "text" if per_line > 2 or (wrapped > 0.5 and language != "zh") else "sentences"
+    if per_line > 2 or (wrapped > 0.5 and not is_chinese):
+        return "text"
+    # Blank lines around every line part paragraphs: a document of one sentence would have no next one.
+    sizes = [len(block) for block in _blocks(lines)]
+    single = sum(size == 1 for size in sizes)
+    return "text" if len(sizes) >= _FEW and single > 0.6 * len(sizes) else "sentences"
+
+
+def _blocks(lines: list[str]) -> list[list[str]]:
+    """The lines between blank ones, stripped."""
+    grouped = itertools.groupby((line.strip() for line in lines), bool)
+    return [list(group) for is_text, group in grouped if is_text]
+
+
+def _is_indented(texts: list[str]) -> bool:
+    """Whether lines begin as Chinese paragraphs do, with two wide blanks."""
+    return len(texts) >= _FEW and sum(line.startswith("\u3000\u3000") for line in texts) > 0.5 * len(texts)
+
+
+def _is_wrapped_chinese(lines: list[str]) -> bool:
+    """Whether lines are broken at a width: about equally long, and most end inside a sentence.
+
+    A line without a full stop at its end may be a title, so neither alone says enough.
+    """
+    broken = [line for block in _blocks(lines) for line in block[:-1]]
+    if len(broken) < _FEW:
+        return False
+    lengths = sorted(map(len, broken))
+    width = lengths[len(lengths) * 95 // 100]
+    full = sum(length >= 0.85 * width for length in lengths)
+    inside = sum(line[-1] not in _CHINESE_ENDS for line in broken)
+    return full > 0.7 * len(broken) and inside > 0.6 * len(broken) and width > 9
 
 
 def read_documents(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
     """A document a line, in whole sentences."""
     lines = Lines(piece, "line", reading, monitor)
     for line in lines:
-        yield from limited(reading.split(line), lines.source)
+        yield from limited([s for part in line.splitlines() for s in reading.split(part)], lines.source)
 
 
 def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
@@ -36,7 +72,8 @@ def read_sentences(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator
     sentences: list[str] = []
     opened = ""
     lines = Lines(piece, "blank", reading, monitor)
-    for line in lines:
+    # Within what line feeds part, other ends of lines (CR, U+2028, U+2029, U+0085) do so too.
+    for line in (part.strip() for raw in lines for part in (raw.splitlines() or [""])):
         if line:
             opened = opened if sentences else lines.source
             sentences.append(line)

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from data_pipelines.corpora import encodings
 from data_pipelines.corpora.files import split_sources
 from data_pipelines.errors import UsageError
 from data_pipelines.text.sentences import SPLITTERS
@@ -28,6 +29,7 @@ class Reading:
         on_bad_text: one of `BAD_TEXT`: what to do with bytes that are not UTF-8, with NUL, with endless lines (these
             are dropped or an error, never replaced).
         when_exhausted: one of `EXHAUSTED`: what happens in a mixture at the end of the first source.
+        encoding: of text files without a byte-order mark.
     """
 
     language: str = "en"
@@ -35,6 +37,7 @@ class Reading:
     target_field: str | None = None
     on_bad_text: str = "fail"
     when_exhausted: str = "repeat"
+    encoding: str = encodings.UTF_8
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Reading":
@@ -43,9 +46,15 @@ class Reading:
 
     def check(self) -> None:
         """Raises a UsageError that says what to change."""
+        encodings.checked(self.encoding)
         for name, known in (("on_bad_text", BAD_TEXT), ("when_exhausted", EXHAUSTED)):
             if getattr(self, name) not in known:
                 raise UsageError(f"--{name}={getattr(self, name)}: unknown. Known: {', '.join(known)}.")
+
+    @property
+    def codec(self) -> str:
+        """The name of the encoding as Python has it."""
+        return encodings.checked(self.encoding)
 
     @property
     def split(self) -> Callable[[str], list[str]]:

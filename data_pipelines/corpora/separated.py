@@ -46,4 +46,5 @@ def tsv_rows(lines: Lines, columns: Columns) -> Iterator[Row]:
 
 
 def _document(row: Row, lines: Lines, monitor: Monitor) -> Iterator[Document]:
-    yield from from_text(text_of(row.texts[0], lambda: lines.place, monitor), lines.reading.split, lines.source)
+    text = text_of(row.texts[0], lambda: lines.place, monitor)
+    yield from from_text(text, lines.reading, monitor, lines.source, lambda: lines.place)

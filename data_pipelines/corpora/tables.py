@@ -3,14 +3,14 @@
 import collections
 import csv
 import dataclasses
-import gzip
 import itertools
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import strict_json
+from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
@@ -50,7 +50,7 @@ def read_table(
     bad_rows: list[str] | None = None,
     may_be_empty: bool = False,
 ) -> list[Row]:
-    """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also with .gz.
+    """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
 
     Args:
         with_labels: whether there is a label to each row.
@@ -58,7 +58,7 @@ def read_table(
         may_be_empty: whether a row with a label can be used if that, or a text, is empty.
 
     Raises:
-        DataError: a missing or empty file, invalid UTF-8, a row that cannot be used; names the file and the line.
+        DataError: a missing or empty file, text in another encoding, a row that cannot be used; names the file and the line.
         UsageError: the kind is unknown, or the columns cannot be found.
     """
     if not os.path.isfile(path):
@@ -68,20 +68,13 @@ def read_table(
     if columns.by_position:
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
         _check_different(positions, range(1 + max(p or 0 for p in positions)), path)
-    kind = os.path.splitext(path.removesuffix(".gz"))[1].lower()
+    kind = os.path.splitext(stem(path))[1].lower()
     readers = {".tsv": _separated, ".txt": _separated, ".csv": _separated, ".jsonl": _json, ".json": _json}
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
-    try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-            table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
-            rows = [row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row)]
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not valid UTF-8 (byte 0x{error.object[error.start]:02x}). Convert it with iconv."
-        ) from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from None
+    with open_text(path) as file:
+        table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
+        rows = [row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row)]
     if not rows:
         raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
     return rows
@@ -201,10 +194,14 @@ def _records(lines: Iterable[str], delimiter: str, place, refuse) -> Iterator[tu
 def _quotes(error: str) -> str:
     """What is wrong with the quotes of a row of CSV."""
     meanings = {
+        "new-line character": "a carriage return (CR) stands where no line ends; end lines with LF or CRLF",
+        "field larger": f"a field holds more than {csv.field_size_limit():,} characters",
         "unexpected end of data": "a quote opens in this row that nothing closes",
         "expected after": "text stands behind a closing quote, or a quote opens in this row that is closed in another",
     }
     found = next((meaning for known, meaning in meanings.items() if known in error), "cannot be read")
+    if "quote" not in found:
+        return found
     return (
         f"{found} ({error}). A field with quotes or line breaks stands in quotes, and a quote inside of it is doubled"
     )
@@ -238,6 +235,9 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             table.refuse(place, f"field {strange[0]!r} holds {type(value[strange[0]]).__name__}, expected text")
             continue
         texts = ["" if cell is None else str(cell) for cell in cells]
+        if (longest := max(map(len, texts))) > _LONGEST_FIELD:
+            table.refuse(place, f"a field holds {longest:,} characters, more than {_LONGEST_FIELD:,}")
+            continue
         text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
         yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), number)
 

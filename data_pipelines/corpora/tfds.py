@@ -14,6 +14,7 @@ from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
+from data_pipelines.quiet import quiet_start
 
 PREFIX = "tfds:"
 _NAME = re.compile(r"[A-Za-z]\w*(/[\w.+-]+)?(:[\d.*]+)?")
@@ -48,13 +49,14 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
         for number, example in enumerate(_examples(builder, f"{split}[{first}:{last}]"), first):
             place = f"{piece.path}, example {number}"
             value = field(_plain(example), reading.text_field, usual, lambda place=place: place)
-            yield from from_text(text_of(value, lambda place=place: place, monitor), reading.split, place)
+            yield from from_text(text_of(value, lambda place=place: place, monitor), reading, monitor, place)
     monitor.progress(piece.end - piece.start)
 
 
 def _open(name: str):
     """(builder, split) of `tfds:NAME@SPLIT` or `tfds:FOLDER@SPLIT`."""
-    import tensorflow_datasets as tfds
+    with quiet_start():
+        import tensorflow_datasets as tfds
 
     where, _, split = name.removeprefix(PREFIX).partition("@")
     split = split or "train"
@@ -80,8 +82,9 @@ def _open(name: str):
 
 def _examples(builder, split: str) -> Iterator[dict]:
     """The examples of a range in a fixed order, with little held in memory."""
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
+    with quiet_start():
+        import tensorflow as tf
+        import tensorflow_datasets as tfds
 
     tf.config.set_visible_devices([], "GPU")  # reading must not take its memory
     order = tfds.ReadConfig(

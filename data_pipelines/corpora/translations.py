@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.labelled import opened
 from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
 
@@ -26,7 +26,7 @@ def read_translations(path: str, columns: Columns, target: str | None = None) ->
                 )
             yield *row.texts, f"{path}, line {row.line}"
         return
-    with opened(path) as first, opened(target) as second:
+    with open_text(path) as first, open_text(target) as second:
         for number, (a, b) in enumerate(itertools.zip_longest(first, second), 1):
             if a is None or b is None:
                 short, long = (path, target) if a is None else (target, path)

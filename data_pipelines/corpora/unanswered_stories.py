@@ -2,7 +2,7 @@
 
 import re
 
-from data_pipelines.corpora.labelled import opened
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 from data_pipelines.text.sentences import split_chinese, split_english
 
@@ -20,7 +20,7 @@ def read_stories(path: str) -> list[tuple[tuple[str, ...], str]]:
         DataError: the file holds no question, or a question has no sentence before it.
     """
     found, sentences = [], []
-    with opened(path) as file:
+    with open_text(path) as file:
         for line_number, line in enumerate(file, 1):
             line = line.strip()
             if not line:

@@ -1,6 +1,5 @@
 """The output of WikiExtractor: articles between `<doc …>` and `</doc>`, or JSON lines (its option --json)."""
 
-import html
 import re
 from collections.abc import Iterator
 
@@ -9,6 +8,7 @@ from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, limited
 from data_pipelines.corpora.lines import Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
+from data_pipelines.text.html_markup import unescape
 
 _TITLE = re.compile(r'title="(.*?)"(?: |>)')
 
@@ -21,7 +21,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
     for line in lines:
         if line.startswith("<doc "):
             title, opened = _TITLE.search(line), lines.source
-            title = html.unescape(title[1]) if title else None
+            title = unescape(title[1]) if title else None
         elif line == "</doc>" and opened:
             monitor.counts["empty_documents"] += not sentences
             yield from limited(sentences, opened)
@@ -31,7 +31,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
         elif line and line == title:
             title = None
         elif line:
-            sentences += reading.split(html.unescape(line))
+            sentences += reading.split(unescape(line))
             if len(sentences) >= LONGEST_DOCUMENT:
                 yield from limited(sentences, opened)
                 sentences = []

@@ -12,14 +12,17 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from data_pipelines import strict_json
+from data_pipelines import schema, strict_json
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import file_sha256, write_json
 from data_pipelines.finetuning.first_pass import Found, gather
 from data_pipelines.finetuning.listing import TASKS, task_class
 from data_pipelines.finetuning.task import Settings, Task, columns_of
+from data_pipelines.lock import locked
+from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining import tasks_split
 from data_pipelines.pretraining.job import Report, default_num_shards
 from data_pipelines.records import folder as record_folder
@@ -92,12 +95,13 @@ def create(
         DataError: the data or the vocabulary cannot be used; names the file and the line.
     """
     job = prepare(settings, output_dir, num_workers)
-    if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
-        return manifest
-    job.gather()
-    record_folder.remove_leftovers(job.paths)
-    job.write(range(len(job.paths)), num_workers, report)
-    return job.finish()
+    with locked(output_dir, "output_dir"):
+        if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
+            return manifest
+        job.gather()
+        record_folder.remove_leftovers(job.paths)
+        job.write(range(len(job.paths)), num_workers, report)
+        return job.finish()
 
 
 def create_share(
@@ -132,6 +136,7 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
     inputs = _paths(settings)
+    check_not_input(inputs, output_dir, vocab_file=settings.vocab_file)
     described = {
         **dataclasses.asdict(settings),
         "known_labels": task.labels,
@@ -174,8 +179,12 @@ class Job:
 
     @functools.cached_property
     def found(self) -> Found:
-        with open(f"{self.lines}.json", encoding="utf-8") as file:
-            return Found(**strict_json.load(file))
+        path = f"{self.lines}.json"
+        place = schema.Place(path, advice="Begin anew with --overwrite.")
+        try:
+            return schema.convert(strict_json.read(path), Found, place)
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise place.fault(f"not valid JSON ({error}).") from None
 
     @functools.cached_property
     def paths(self) -> list[str]:
@@ -261,6 +270,14 @@ def _batches(path: str, part: tuple[int, int], progress) -> Iterator[list]:
         while file.tell() < part[1]:
             batch, start = [], file.tell()
             while file.tell() < part[1] and len(batch) < TOGETHER:
-                batch.append(json.loads(file.readline()))
+                batch.append(_example(file.readline(), path))
             progress(file.tell() - start)
             yield batch
+
+
+def _example(line: bytes, path: str) -> Any:
+    """An example as the first pass wrote it."""
+    try:
+        return strict_json.loads(line)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: a line is not valid JSON ({error}). Begin anew with --overwrite.") from None

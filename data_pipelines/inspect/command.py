@@ -2,6 +2,7 @@
 
 from data_pipelines.errors import UsageError
 from data_pipelines.options.inspect_data import Options
+from data_pipelines.quiet import quiet_start
 
 
 def inspect_data(options: Options) -> None:
@@ -17,7 +18,8 @@ def inspect_data(options: Options) -> None:
 
         report_vocabulary(options)
     elif options.data_dir:
-        from data_pipelines.inspect.inspection import inspect_records  # imports TensorFlow
+        with quiet_start():
+            from data_pipelines.inspect.inspection import inspect_records  # imports TensorFlow
 
         inspect_records(options)
     else:

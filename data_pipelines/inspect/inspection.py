@@ -3,15 +3,18 @@
 import sys
 
 import numpy as np
+import tensorflow as tf
 from tqdm.auto import tqdm
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import DataError
 from data_pipelines.inspect.labelled import inspect_labelled
 from data_pipelines.inspect.objectives import HIDDEN, OBJECTIVES
 from data_pipelines.inspect.showcase import SHOW, Setting, prepare
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.options.inspect_data import Options
 from data_pipelines.pretraining.command import summary
+from data_pipelines.records.checks import check_contents, first_line
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
@@ -21,17 +24,29 @@ from data_pipelines.text.vocabulary import MASK, Vocabulary
 
 def inspect_records(options: Options) -> None:
     """Prints examples of records and statistics of their masking, and with `verify` whether their files are whole."""
-    data_dir, objective = options.data_dir, options.objective
-    manifest = Manifest.read(data_dir)
+    manifest = Manifest.read(options.data_dir)
     if options.verify:
+        data_dir = options.data_dir
         with tqdm(total=sum(s.bytes for s in manifest.shards), desc="verify", unit="B", unit_scale=True) as progress:
             verify(data_dir, manifest, deep=True, progress=progress.update)
         print(f"All {len(manifest.shards)} shard(s) are whole and as the manifest says.")
-    if manifest.settings.task:
-        inspect_labelled(data_dir, manifest, options.num_examples)
-        return
+    try:
+        if manifest.settings.task:
+            inspect_labelled(options.data_dir, manifest, options.num_examples)
+        else:
+            _inspect_unlabelled(options, manifest)
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{options.data_dir}: a record is damaged, or none of those that the manifest promises ({first_line(error)}). "
+            "--verify names the file; copy it again, or make it anew."
+        ) from None
+
+
+def _inspect_unlabelled(options: Options, manifest: Manifest) -> None:
+    data_dir, objective = options.data_dir, options.objective
     source = RecordSource(data_dir, manifest)
     vocabulary = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary
+    check_contents(source, len(vocabulary))
     print(summary(manifest, data_dir))
     if manifest.settings.masking == "static":
         op, tokens, shown = rename_classic(), vocabulary.tokens, HIDDEN

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.errors import DataError
 from data_pipelines.finetuning.command import summary
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
@@ -16,7 +17,26 @@ def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> No
     tokens = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary.tokens
     for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
         record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
+        _check(record, data_dir, len(tokens), len(manifest.settings.label_names or ()))
         print(f"\n{render(record, manifest.settings.task, tokens, manifest.settings.label_names)}")
+
+
+def _check(record: dict[str, np.ndarray], data_dir: str, num_tokens: int, num_labels: int) -> None:
+    """Raises a DataError where ids, lengths, labels or places point at nothing."""
+    bounds = {"token_ids": num_tokens, "target_ids": num_tokens}
+    bounds |= dict.fromkeys(("start_positions", "end_positions"), record["token_ids"].shape[-1])
+    bounds |= {"labels": num_labels} if num_labels else {}
+    for name, bound in bounds.items():
+        if name in record and record[name].size and not 0 <= record[name].min() <= record[name].max() < bound:
+            raise DataError(
+                f"{data_dir}: {name} of a record hold {record[name].max()}, where there are {bound}. The vocabulary or the labels are "
+                "those of other records, or the record is damaged: --verify tells. Make the records again."
+            )
+    if (
+        record["segment_lengths"].min() < 0
+        or record["segment_lengths"].sum(axis=-1).max() > record["token_ids"].shape[-1]
+    ):
+        raise DataError(f"{data_dir}: the lengths of a record exceed its text: it is damaged. Make the records again.")
 
 
 def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: list[str]) -> str:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from data_pipelines.finetuning.listing import TASKS
 from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -17,6 +18,7 @@ class RecordOptions:
     task: str = option(REQUIRED, "classify: a label for a text or a pair. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
     input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, regress, rank, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
     target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
+    encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. For tag the position of the words.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, the candidate or the translation.")
     label_column: str | None = option(

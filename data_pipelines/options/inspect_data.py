@@ -3,10 +3,9 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.corpora.reading import FORMATS
 from data_pipelines.inspect.objectives import OBJECTIVES
 from data_pipelines.options.declaration import option
-from data_pipelines.options.input import LANGUAGES
+from data_pipelines.options.input import LANGUAGES, encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
 
 
@@ -27,13 +26,16 @@ class Options:
     contamination: str | None = option(None, "Test files, tables or text with an example a line: how many of their runs of 8 words (in Chinese: of characters) stand in the corpus.")  # fmt: skip
     input_file: str | None = option(None, "The corpus. Default: the one that --data_dir was made from.")
     language: str = option("en", "Language of --input_file.", choices=LANGUAGES)
-    input_format: str = option("auto", "How to read --input_file.", choices=FORMATS)
+    input_format: str = option("auto", "How to read --input_file, as create_pretraining_data.")
+    encoding: str = encoding_option()
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", section="Vocabulary", choices=("auto", *TOKENIZERS))  # fmt: skip
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     text_field: str | None = option(
         None, "Field or column of --input_file that holds the text. Default: the usual names."
     )
-    megabytes: float = option(5.0, "How much of the corpus to read, from places at equal distances; 0 reads all.")
+    megabytes: float = option(
+        5.0, "How much of the corpus to read, from places at equal distances; 0 reads all.", maximum=1e9
+    )
     text_column: str | None = option(None, "Column of the text in test tables, by name or position.", section="Contamination")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, if any.")
     num_worst: int = option(5, "Most contaminated examples to print of each file.")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from data_pipelines.corpora.corpus import Corpus
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import whole_file
+from data_pipelines.lock import locked
 from data_pipelines.pretraining.job import Job, fingerprint_part, prepare, write_part
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.records.folder import PLAN, claim, stored_shard
@@ -50,7 +51,12 @@ def create(
     except ValueError as error:
         raise UsageError(f"--beam_options={options}: {error}") from None
     job = prepare(settings, output_dir, corpus)
-    if manifest := claim(output_dir, job.described, resume, overwrite):
+    with locked(output_dir, "output_dir"):
+        return _create(pipeline, job, resume, overwrite)
+
+
+def _create(pipeline, job: Job, resume: bool, overwrite: bool) -> Manifest:
+    if manifest := claim(job.folder, job.described, resume, overwrite):
         return manifest
     reasons = [f"{path}{FAILED}" for path in job.paths]
     for path in filter(os.path.isfile, reasons):

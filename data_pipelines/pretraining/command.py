@@ -12,6 +12,7 @@ from data_pipelines.options.create_pretraining_data import Options
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import beam_runner, contamination, duplicates, tasks_split
 from data_pipelines.pretraining import job as pretraining_data
+from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.progress import bar, reporting
@@ -80,7 +81,11 @@ def check_contamination(options: inspect_data.Options) -> None:
         made = Settings.of(Manifest.read(data_dir).settings.to_json())
     else:
         made = Settings(
-            input_file=input_file, vocab_file="", language=options.language, input_format=options.input_format
+            input_file=input_file,
+            vocab_file="",
+            language=options.language,
+            input_format=options.input_format,
+            encoding=options.encoding,
         )
     corpus = made.open_corpus()
     columns = Columns(options.text_column, options.text_pair_column)
@@ -131,4 +136,5 @@ def summary(manifest: Manifest, folder: str) -> str:
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "
             "lower --num_shards."
         )
+    lines += [f"  Warning: {doubt}" for doubt in doubts(manifest)]
     return "\n".join(lines)

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from rbloom import Bloom
 
+from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 from data_pipelines.text.units import units
 
@@ -51,15 +53,12 @@ class TestFile:
 
     @classmethod
     def read(cls, path: str, columns: Columns) -> "TestFile":
-        """Reads a table (.tsv, .csv, .json, .jsonl, also .gz), or text with one example a line."""
-        if os.path.splitext(path.removesuffix(".gz"))[1].lower() in TABLES:
+        """Reads a table (.tsv, .csv, .json, .jsonl, also compressed), or text with one example a line."""
+        if os.path.splitext(stem(path))[1].lower() in TABLES:
             examples = ["\n".join(row.texts) for row in read_table(path, columns, with_labels=False)]
         else:
-            try:
-                with open(path, encoding="utf-8-sig") as file:
-                    examples = [line.strip() for line in file if line.strip()]
-            except UnicodeDecodeError as error:
-                raise DataError(f"{path}: not valid UTF-8 at byte {error.start}; convert it to UTF-8.") from None
+            with open_text(path) as file:
+                examples = [line.strip() for line in file if line.strip()]
         if not examples:
             raise DataError(f"--contamination={path}: holds no text.")
         found = [grams(example) for example in examples]

@@ -17,6 +17,7 @@ from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.lock import locked
 from data_pipelines.packings import PACKINGS
 from data_pipelines.pretraining import duplicates
 from data_pipelines.pretraining.layouts import (
@@ -142,6 +143,12 @@ def create(
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     job = prepare(settings, output_dir, corpus)
+    with locked(output_dir, "output_dir"):
+        return _create(job, num_workers, resume, overwrite, report)
+
+
+def _create(job: "Job", num_workers: int, resume: bool, overwrite: bool, report: Report) -> Manifest:
+    output_dir = job.folder
     if manifest := record_folder.claim(output_dir, job.described, resume, overwrite):
         return manifest
     record_folder.remove_leftovers(job.paths)
@@ -166,6 +173,8 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
     settings.check()
     tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     corpus = corpus or settings.open_corpus()
+    lexicons = {name: getattr(settings, name) for name in ("lexicon", "phrase_lexicon", "entity_lexicon")}
+    paths.check_not_input(corpus.paths, output_dir, vocab_file=settings.vocab_file, **lexicons)
     num_shards = settings.num_shards or min(default_num_shards(corpus.num_bytes), corpus.most_parts)
     settings = dataclasses.replace(
         settings, num_shards=num_shards, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case

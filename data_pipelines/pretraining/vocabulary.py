@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.reading import Reading
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.options import inspect_data
 from data_pipelines.options.train_vocabulary import Options
+from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining.command import checked_language
 from data_pipelines.pretraining.settings import Settings
 from data_pipelines.progress import bar
@@ -46,6 +47,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
             options.input_file, options.language, options.input_format, Reading.of(vars(options)), options.target_file
         )
     )
+    check_not_input(corpus.paths, output_file=output_file)
     passes = TRAINERS[tokenizer][1]
     with bar(passes * corpus.num_bytes, "vocabulary") as progress:
         trained = train_tokenizer(
@@ -58,6 +60,8 @@ def train_vocabulary(options: Options) -> Tokenizer:
             segmenter,
         )
         progress.update(progress.total - progress.n)
+    if len(trained.vocabulary) <= len(trained.vocabulary.special_ids):
+        raise DataError(f"--input_file={options.input_file}: holds no words to learn from. Is there text in the files?")
     contents = trained.files()
     if as_folder:
         contents[CONFIG] = (json.dumps(trained.describe(), indent=2) + "\n").encode()
@@ -93,7 +97,9 @@ def report_vocabulary(options: inspect_data.Options) -> None:
     vocab_file, input_file, language = options.vocab_file, options.input_file, options.language
     opened = open_tokenizer(vocab_file, options.tokenizer, options.do_lower_case)
     if input_file:
-        corpus = open_corpus(input_file, language, options.input_format, Reading(language, options.text_field))
+        corpus = open_corpus(
+            input_file, language, options.input_format, Reading(language, options.text_field, encoding=options.encoding)
+        )
     elif options.data_dir:
         corpus = Settings.of(Manifest.read(options.data_dir).settings.to_json()).open_corpus()
     else:

@@ -31,9 +31,12 @@ def check_contents(source: RecordSource, vocabulary_size: int) -> int:
             raise DataError(
                 f"{source.paths[shard]}: a record among the first {SAMPLE} is damaged. Copy the file again, or make it anew."
             ) from None
-        except tf.errors.InvalidArgumentError as error:
+        except (
+            tf.errors.InvalidArgumentError,
+            UnicodeDecodeError,
+        ) as error:  # the latter where TensorFlow quotes bytes
             raise DataError(
-                f"{source.paths[shard]}: its records are not those that the others promise ({_first_line(error)}). Make all "
+                f"{source.paths[shard]}: its records are not those that the others promise ({first_line(error)}). Make all "
                 "files with the same settings."
             ) from None
         seen += len(records)
@@ -80,6 +83,7 @@ def _static(values, source, vocabulary_size: int):
     ids = np.maximum(values["input_ids"].max(axis=1), np.where(used, values["masked_lm_ids"], 0).max(axis=1))
     most = positions.max(axis=1)
     yield _beyond(ids, vocabulary_size)
+    yield _negative(values["input_ids"])
     yield most >= real, lambda n: f"hides a token at position {most[n]}, but the text has {real[n]} tokens (from 0)"
     twice = np.array([len(set(row[row >= 0])) < (row >= 0).sum() for row in positions])
     yield twice, lambda n: f"hides a token twice: masked_lm_positions are {positions[n][used[n]].tolist()}"
@@ -89,6 +93,7 @@ def _clean(values, source, vocabulary_size: int):
     """The same of clean records, of which none is longer than `max_sequence_length`."""
     lengths, width = values["segment_lengths"], source.manifest.settings.max_sequence_length
     yield _beyond(values["token_ids"].max(axis=1, initial=0), vocabulary_size)
+    yield _negative(values["token_ids"])
     if source.manifest.settings.packing in FRAMED_AS_PAIRS:  # others have no special tokens, or others
         total = lengths.sum(axis=1) + np.where(lengths[:, 1] > 0, 3, 2)
         yield total > width, lambda n: f"{total[n]} tokens with its special tokens, more than max_seq_length={width}"
@@ -99,5 +104,13 @@ def _beyond(ids: np.ndarray, vocabulary_size: int):
     return ids >= vocabulary_size, lambda n: f"holds the id {ids[n]}, {what}"
 
 
-def _first_line(error: tf.errors.OpError) -> str:
-    return error.message.splitlines()[0][:160]
+def _negative(ids: np.ndarray):
+    least = ids.min(axis=1, initial=0)
+    return least < 0, lambda n: f"holds the id {least[n]}, but ids begin with 0"
+
+
+def first_line(error: tf.errors.OpError | UnicodeDecodeError) -> str:
+    """What TensorFlow says of an error, without the name of the function of its graph."""
+    if isinstance(error, UnicodeDecodeError):
+        return "its bytes are no example"
+    return error.message.splitlines()[0].removeprefix("{{").rpartition("}} ")[2][:160]

@@ -24,6 +24,7 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     for path in paths:
         if not os.path.isfile(path):
             raise DataError(f"{path}: no such file of records.")
+        _check_lengths(path)
         try:
             records = 0
             for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
@@ -32,7 +33,7 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
                     features = features or found
                     check(found, features, path)
                 records += 1
-        except tf.errors.DataLossError as error:
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:  # the latter of a length below 0
             raise DataError(f"{path}: damaged or cut TFRecord file ({error.message.splitlines()[0]}).") from None
         shards.append(Shard(path, records, os.path.getsize(path), ""))
     if not features:
@@ -40,6 +41,19 @@ def classic_source(paths: list[str], vocabulary_size: int) -> RecordSource:
     length = features["input_ids"].shape[0]
     settings = RecordSettings(masking="static", max_sequence_length=length, vocabulary_size=vocabulary_size)
     return RecordSource("", Manifest(features, shards, settings, {}))
+
+
+def _check_lengths(path: str) -> None:
+    """Raises a DataError where a record ends behind its file: TensorFlow would take what it says for true, and may end the process."""
+    place, size = 0, os.path.getsize(path)
+    with open(path, "rb") as file:
+        while place < size:
+            file.seek(place)
+            place += 16 + int.from_bytes(file.read(8), "little")
+    if place != size:
+        raise DataError(
+            f"{path}: damaged or cut TFRecord file (its last record ends at byte {place:,}, the file at {size:,})."
+        )
 
 
 def _features_of(record: bytes, path: str, vocabulary_size: int) -> Features:

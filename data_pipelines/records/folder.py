@@ -13,10 +13,11 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from data_pipelines import strict_json
+from data_pipelines import schema, strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import Features
 from data_pipelines.files import whole_file, write_json
+from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST, Manifest, RecordSettings
 from data_pipelines.records.shards import Shard
 
@@ -42,6 +43,15 @@ def plan_sha256(described: dict) -> str:
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
+@dataclasses.dataclass(frozen=True)
+class _StoredShard:
+    """What stands beside a shard."""
+
+    plan: schema.Sha256
+    shard: Shard
+    statistics: dict[str, int]
+
+
 def store_shard(path: str, shard: Shard, statistics: dict[str, int], plan: str) -> None:
     """Writes beside a shard that it is whole, and what it holds."""
     write_json(f"{path}.json", {"plan": plan, "shard": dataclasses.asdict(shard), "statistics": statistics})
@@ -51,21 +61,25 @@ def stored_shard(path: str, plan: str) -> tuple[Shard, dict[str, int]] | None:
     """What `store_shard` wrote; None where the shard is missing, or shorter than it was (a copy that broke off).
 
     Raises:
-        DataError: the shard was made by another plan.
+        DataError: the shard was made by another plan, or what was written is no longer what it was.
     """
+    note = f"{path}.json"
     try:
-        with open(f"{path}.json", encoding="utf-8") as file:
-            stored = strict_json.load(file)
+        value = strict_json.read(note)
         size = os.path.getsize(path)
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
         return None
-    shard = Shard(**stored["shard"])
-    if stored["plan"] != plan:
+    place = schema.Place(note, advice="Remove it; --resume makes its shard again.")
+    stored = schema.convert(value, _StoredShard, place)
+    shard = stored.shard
+    if shard.name != os.path.basename(path):
+        raise place.at("shard").at("name").misfit(os.path.basename(path), shard.name)
+    if stored.plan != plan:
         raise DataError(
             f"{path}: was made with other settings, another corpus or other versions of libraries than these. All tasks "
             "need the same; remove this file and its .json, and make it again."
         )
-    return (shard, stored["statistics"]) if size == shard.bytes else None
+    return (shard, stored.statistics) if size == shard.bytes else None
 
 
 def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Manifest | None:
@@ -74,21 +88,22 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
         raise UsageError("--resume and --overwrite contradict each other: keep what is there, or replace it?")
     names = os.listdir(output_dir) if os.path.isdir(output_dir) else []
     if overwrite and names:
-        foreign = [name for name in names if not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)]
+        foreign = [
+            name for name in names if name != LOCK and not _OURS.fullmatch(name) and not _TEMPORARY.fullmatch(name)
+        ]
         if foreign:
             raise UsageError(
                 f"--output_dir={output_dir}: --overwrite refuses to delete files that are not records: "
                 f"{', '.join(sorted(foreign)[:5])}. Choose another folder."
             )
-        _remove(output_dir, names)
+        _remove(output_dir, [name for name in names if name != LOCK])
         names = []
-    names = [name for name in names if not _TEMPORARY.fullmatch(name)]
+    names = [name for name in names if name != LOCK and not _TEMPORARY.fullmatch(name)]
     stored = None
     if MANIFEST in names:
         stored = Manifest.read(output_dir).settings.to_json()
     elif PLAN in names:
-        with open(os.path.join(output_dir, PLAN), encoding="utf-8") as file:
-            stored = strict_json.load(file)
+        stored = _read_plan(os.path.join(output_dir, PLAN))
     if names and not resume:
         state = "holds finished records" if MANIFEST in names else "is not empty"
         raise UsageError(
@@ -110,6 +125,14 @@ def claim(output_dir: str, described: dict, resume: bool, overwrite: bool) -> Ma
     if stored is None:
         write_json(os.path.join(output_dir, PLAN), described)
     return None
+
+
+def _read_plan(path: str) -> dict:
+    place = schema.Place(path, advice="Begin anew with --overwrite.")
+    try:
+        return schema.convert(strict_json.read(path), dict, place)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise place.fault(f"not valid JSON ({error}).") from None
 
 
 def abandon(output_dir: str) -> None:

@@ -3,23 +3,22 @@
 import dataclasses
 import json
 import os
-import types
-import typing
 from collections.abc import Mapping
 from typing import Any
 
-from data_pipelines import strict_json
+from data_pipelines import schema, strict_json
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
+from data_pipelines.packings import PACKINGS
 from data_pipelines.records.shards import Shard
+from data_pipelines.schema import Count, Finite, Positive, Sha256, one_of
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
-KINDS = {
-    int: "a whole number", float: "a number", str: "a text", bool: "true or false", dict: "an object", list: "a list",
-    list[str]: "a list of texts", list[int]: "a list of whole numbers", dict[str, int]: "an object of whole numbers",
-}  # fmt: skip
+ADVICE = "Make the records again."
+OneOfPackings, OneOfMaskings = one_of(*PACKINGS), one_of("dynamic", "static")
+OneOfDtypes = one_of("int32", "int64", "float32", "bool")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,25 +41,25 @@ class RecordSettings:
         keys: all keys, in the order of the file.
     """
 
-    max_sequence_length: int | None = None
-    vocabulary_size: int | None = None
-    vocabulary_sha256: str | None = None
+    max_sequence_length: Positive | None = None
+    vocabulary_size: Positive | None = None
+    vocabulary_sha256: Sha256 | None = None
     tokenizer: dict | None = None
     input_file: str | None = None
     language: str | None = None
     read_as: str | None = None
-    packing: str | None = None
-    masking: str | None = None
-    masked_lm_prob: float | None = None
-    max_predictions_per_seq: int | None = None
+    packing: OneOfPackings | None = None
+    masking: OneOfMaskings | None = None
+    masked_lm_prob: Finite | None = None
+    max_predictions_per_seq: Count | None = None
     segmenter: str | None = None
     do_whole_word_mask: bool | None = None
     do_lower_case: bool | None = None
     task: str | None = None
     label_names: list[str] | None = None
-    texts_per_record: int | None = None
+    texts_per_record: Count | None = None
     bad_examples: list[str] | None = None
-    max_query_length: int | None = None
+    max_query_length: Count | None = None
     others: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keys: tuple[str, ...] = ()
 
@@ -71,9 +70,12 @@ class RecordSettings:
         Raises:
             DataError: a value is of another type.
         """
-        wanted = {name: kind for name, kind in typing.get_type_hints(cls).items() if name not in ("others", "keys")}
+        wanted = schema.fields(cls)
+        for own in ("others", "keys"):
+            del wanted[own]
+        place = schema.Place(where, "settings", advice=ADVICE)
         known = {
-            name: typed(value, wanted[name], f"settings.{name}", where)
+            name: schema.convert(value, wanted[name], place.at(name))
             for name, value in values.items()
             if name in wanted
         }
@@ -128,8 +130,7 @@ class Manifest:
         if not os.path.isdir(folder):
             raise DataError(f"{folder}: no such folder of records. Make one with `xmodels create_pretraining_data`.")
         try:
-            with open(path, encoding="utf-8") as file:
-                return cls.of(strict_json.load(file), path)
+            return cls.of(strict_json.read(path), path)
         except FileNotFoundError:
             raise _missing(folder, path) from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -142,71 +143,54 @@ class Manifest:
         Raises:
             DataError: names the file and the key, what was found, and what was expected.
         """
-        version = entry(typed(value, dict, "the manifest", path), "format_version", int, "", path)
+        place = schema.Place(path, advice=ADVICE)
+        version = schema.convert(
+            schema.convert(value, dict, place).get("format_version"), int, place.at("format_version")
+        )
         if version != FORMAT_VERSION:
             raise DataError(
                 f"{path}: format version {version}, this program reads {FORMAT_VERSION}. Make the records "
                 "again with this program, or read them with the one that made them."
             )
-        features = {
-            name: _feature(found, f"features.{name}", path)
-            for name, found in entry(value, "features", dict, "", path).items()
-        }
-        shards = [
-            _shard(found, f"shards[{number}]", path)
-            for number, found in enumerate(entry(value, "shards", list, "", path))
-        ]
-        settings = RecordSettings.of(entry(value, "settings", dict, "", path), path)
-        return cls(features, shards, settings, entry(value, "statistics", dict[str, int], "", path))
+        found = schema.convert(value, _Entries, place)
+        manifest = cls(
+            {name: Feature(tuple(entry.shape), entry.dtype) for name, entry in found.features.items()}, found.shards,
+            RecordSettings.of(found.settings, path), found.statistics,
+        )  # fmt: skip
+        _check_counts(manifest, found.num_examples, place)
+        return manifest
 
 
-def _feature(value: Any, key: str, path: str) -> Feature:
-    shape = entry(typed(value, dict, key, path), "shape", list, key, path)
-    if not all(size is None or type(size) is int for size in shape):
-        raise _damaged(path, f"{key}.shape", "a list of whole numbers and null", shape)
-    return Feature(tuple(shape), entry(value, "dtype", str, key, path))
+@dataclasses.dataclass(frozen=True)
+class _FeatureEntry:
+    shape: list[int | None]
+    dtype: OneOfDtypes
 
 
-def _shard(value: Any, key: str, path: str) -> Shard:
-    kinds = typing.get_type_hints(Shard)
-    typed(value, dict, key, path)
-    optional = {"offsets"} - set(value)
-    return Shard(**{name: entry(value, name, kind, key, path) for name, kind in kinds.items() if name not in optional})
+@dataclasses.dataclass(frozen=True)
+class _Entries:
+    """What manifest.json holds."""
+
+    format_version: int
+    features: dict[str, _FeatureEntry]
+    settings: dict
+    statistics: dict[str, int]
+    shards: list[Shard]
+    num_examples: Count | None = None
 
 
-def entry(values: dict, name: str, wanted: Any, key: str, path: str) -> Any:
-    """The value of `name`, which must be there and of a type of KINDS; `key` leads to `values`."""
-    key = f"{key}.{name}" if key else name
-    if name not in values:
-        raise DataError(f"{path}: damaged: `{key}` is missing, expected {KINDS[wanted]}. Make the records again.")
-    return typed(values[name], wanted, key, path)
-
-
-def typed(value: Any, wanted: Any, key: str, path: str) -> Any:
-    """The value, which must be of a type of KINDS, or None where `wanted` allows it.
-
-    Raises:
-        DataError: names the file and the key, what was found, and what was expected.
-    """
-    kinds = typing.get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
-    if not any(_is(value, kind) for kind in kinds):
-        raise _damaged(path, key, KINDS[kinds[0]], value)
-    return value
-
-
-def _is(value: Any, kind: Any) -> bool:
-    plain = typing.get_origin(kind) or kind
-    if plain is float:
-        return type(value) in (int, float)
-    if type(value) is not plain:
-        return False
-    inner = typing.get_args(kind)
-    items = value.values() if plain is dict else value
-    return not inner or all(type(item) is inner[-1] for item in items)
-
-
-def _damaged(path: str, key: str, expected: str, found: Any) -> DataError:
-    return DataError(f"{path}: damaged: `{key}` must be {expected}. Found: {found!r:.60}. Make the records again.")
+def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Place) -> None:
+    """Raises a DataError where numbers contradict each other, or two shards are one file."""
+    stated = {"num_examples": num_examples, "statistics.examples": manifest.statistics.get("examples")}
+    for key, number in stated.items():
+        if number not in (None, manifest.num_examples):
+            raise place.fault(f"`{key}` is {number:,}, but the shards hold {manifest.num_examples:,} examples.")
+    for number, shard in enumerate(manifest.shards):
+        here, offsets = place.at("shards").at(number), shard.offsets
+        if shard.name in {other.name for other in manifest.shards[:number]}:
+            raise place.fault(f"`{here.key}.name` {shard.name} stands there twice.")
+        if offsets and (offsets[0] or offsets != sorted(set(offsets)) or offsets[-1] >= shard.bytes):
+            raise here.at("offsets").misfit(f"ascending numbers from 0, below `bytes` {shard.bytes:,}", offsets)
 
 
 def _missing(folder: str, path: str) -> DataError:

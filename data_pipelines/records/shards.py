@@ -14,6 +14,7 @@ import numpy as np
 
 from data_pipelines.errors import DataError
 from data_pipelines.files import temporary_name
+from data_pipelines.schema import Count, FileName, Sha256
 
 CHUNK = 1024  # records; a shard knows where every chunk begins, so that reading starts anywhere
 
@@ -25,10 +26,10 @@ class Shard:
     `offsets` says at which byte the records 0, CHUNK, 2 CHUNK, ... begin; folders written by older versions lack it.
     """
 
-    name: str
-    examples: int
-    bytes: int
-    sha256: str
+    name: FileName
+    examples: Count
+    bytes: Count
+    sha256: Sha256
     offsets: list[int] = dataclasses.field(default_factory=list)
 
     @property

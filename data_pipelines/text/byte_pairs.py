@@ -214,6 +214,11 @@ def merges_beside(path: str) -> str:
     return os.path.join(folder, name.removesuffix(".json").replace("vocab", "merges") + ".txt")
 
 
+def numbered(ids: dict) -> bool:
+    """Whether the values are 0, 1, 2, …, each once."""
+    return all(type(i) is int for i in ids.values()) and sorted(ids.values()) == list(range(len(ids)))
+
+
 def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
     """Reads `vocab.json` and its merges.
 
@@ -221,16 +226,17 @@ def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
         DataError: one is missing or damaged.
     """
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            ids = strict_json.load(file)
+        ids = strict_json.read(path, "utf-8-sig")
     except FileNotFoundError:
         raise DataError(f"{path}: no such vocabulary file. Make one with `xmodels train_vocabulary`.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
-    if not isinstance(ids, dict) or sorted(map(str, ids.values())) != sorted(map(str, range(len(ids)))):
+    if not isinstance(ids, dict) or not numbered(ids):
         raise DataError(f"{path}: expected an object of pieces with the ids 0, 1, 2, …, each once.")
     vocabulary = Vocabulary(sorted(ids, key=ids.get), path, required=(), spelled=True)
     merges_path = merges_beside(path)
+    if os.path.lexists(merges_path) and not os.path.isfile(merges_path):
+        raise DataError(f"{merges_path}: is not a file.")
     try:
         with open(merges_path, encoding="utf-8-sig", newline="\n") as file:
             lines = file.read().split("\n")

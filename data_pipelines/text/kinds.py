@@ -9,7 +9,7 @@ from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTok
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import CHOICES, OPTIONS, OPTIONS_OF
+from data_pipelines.text.tokenizer_settings import CHOICES, FILES, OPTIONS, OPTIONS_OF
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
@@ -18,8 +18,6 @@ KINDS = {
         WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, CharacterTokenizer, WordTokenizer,
     )
 }  # fmt: skip
-FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
-ASSETS = (*FILES, "merges.txt")  # all names that `Tokenizer.files` uses
 
 
 def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
@@ -75,11 +73,10 @@ def read_config(path: str) -> dict:
     Raises:
         DataError: not a JSON object, or a value is of the wrong type.
     """
-    if not os.path.isfile(path):
-        return {}
     try:
-        with open(path, encoding="utf-8") as file:
-            value = strict_json.load(file)
+        value = strict_json.read(path)
+    except FileNotFoundError:
+        return {}
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
     return checked(value, path)
@@ -90,7 +87,7 @@ def checked(value, source: str) -> dict:
     if not isinstance(value, dict):
         raise DataError(f"{source}: expected a JSON object, found {type(value).__name__}.")
     kind = value.get("tokenizer")
-    if kind is not None and kind not in KINDS:
+    if kind is not None and str(kind) not in KINDS:
         raise DataError(f'{source}: "tokenizer": {kind!r} is unknown. Known: {", ".join(KINDS)}.')
     types = {"do_lower_case": bool, **{name: OPTIONS[name] for name in OPTIONS_OF.get(kind, ())}}
     found = {name: value[name] for name in types if value.get(name) is not None}
@@ -99,8 +96,8 @@ def checked(value, source: str) -> dict:
             raise DataError(f"{source}: `{name}` must be of type {wanted.__name__}. Found: {found[name]!r}.")
         if name in found and found[name] not in CHOICES.get(name, (found[name],)):
             raise DataError(f"{source}: `{name}` must be one of {', '.join(CHOICES[name])}. Found: {found[name]!r}.")
-        if wanted is int and found.get(name, 1) < (name == "max_word_characters"):
-            raise DataError(f"{source}: `{name}` is too small. Found: {found[name]}.")
+        if wanted is int and not (name == "max_word_characters") <= found.get(name, 1) < 1 << 31:
+            raise DataError(f"{source}: `{name}` is too small or too large. Found: {found[name]!r:.40}.")
     return {"tokenizer": kind, **found} if kind else found
 
 

@@ -3,6 +3,8 @@
 `kinds` holds the classes of the same names.
 """
 
+FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
+ASSETS = (*FILES, "merges.txt")  # all names that `Tokenizer.files` uses
 OPTIONS = {
     "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
     "part_digits": bool, "num_sentinels": int, "segmenter": str,

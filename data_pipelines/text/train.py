@@ -2,7 +2,10 @@
 
 import collections
 import dataclasses
+import functools
 import json
+import re
+import sys
 from collections.abc import Callable, Iterator
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -10,11 +13,15 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import UsageError
+from data_pipelines.text import bert_words
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, Merges
 from data_pipelines.text.plain_units import stands_alone
 from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
 Progress = Callable[[int], None]
+LONGEST_WORD = 1000  # characters without blanks and punctuation; the time to learn from a word grows with its square
+_PARTS_WORDS = r"\s!-/:-@\[-`{-~\u2000-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20"
+_ENDLESS_WORD = re.compile(f"(?<![^{_PARTS_WORDS}])[^{_PARTS_WORDS}]{{{LONGEST_WORD + 1},}}+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +33,7 @@ class Scheme:
         model: makes the library's empty model.
         trainer: the library's class.
         spelling: what model and trainer are told of the marks of pieces.
+        normalizer, pre_tokenizer: make the library's cleaning and parting of words.
         needs_bare: whether a word of one character is spelled bare, `字`, not `字</w>`.
     """
 
@@ -33,17 +41,27 @@ class Scheme:
     model: Callable
     trainer: Callable
     spelling: dict
+    normalizer: Callable
+    pre_tokenizer: Callable
     needs_bare: bool
 
 
 WORDPIECE = Scheme(
-    SPECIAL_TOKENS, models.WordPiece, trainers.WordPieceTrainer, {"continuing_subword_prefix": CONTINUATION}, True
+    SPECIAL_TOKENS,
+    models.WordPiece,
+    trainers.WordPieceTrainer,
+    {"continuing_subword_prefix": CONTINUATION},
+    bert_words.normalizer,
+    bert_words.pre_tokenizer,
+    True,
 )
 BPE = Scheme(
     ("<unk>", "<pad>", "<s>", "</s>", "<mask>"),
     models.BPE,
     trainers.BpeTrainer,
     {"end_of_word_suffix": END_OF_WORD},
+    lambda do_lower_case: normalizers.BertNormalizer(lowercase=do_lower_case),
+    pre_tokenizers.BertPreTokenizer,
     False,
 )
 
@@ -86,7 +104,7 @@ def train_bpe(
 
 
 def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progress) -> tuple[list[str], Merges]:
-    normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
+    normalizer = scheme.normalizer(do_lower_case)
     capacity = vocabulary_size - len(scheme.special)
     if capacity < 50:
         raise UsageError(f"--vocab_size={vocabulary_size}: too small; choose at least {50 + len(scheme.special)}.")
@@ -113,9 +131,24 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
 
 
 def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
-    """The sentences of a corpus."""
+    """The sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said."""
+    said = False
     for document in read_documents(corpus.whole(), Monitor(progress)):
-        yield from document.sentences
+        for sentence in document.sentences:
+            if len(sentence) > LONGEST_WORD and (found := _ENDLESS_WORD.search(sentence)):
+                said = said or _warn_of(document.source, len(found[0]))
+                sentence = _ENDLESS_WORD.sub(" ", sentence)
+            yield sentence
+
+
+@functools.cache  # the corpus is read several times
+def _warn_of(source: str, length: int) -> bool:
+    print(
+        f"Warning: {source}: a word of {length:,} characters is left out, as are others of more than {LONGEST_WORD:,}. "
+        "Is this text?",
+        file=sys.stderr,
+    )
+    return True
 
 
 def _alphabet(scheme, corpus, normalizer, kept, progress) -> list[str]:
@@ -128,7 +161,7 @@ def _train(scheme, corpus, normalizer, kept, special, vocabulary_size, min_frequ
     """The tokens in id order, and the merges."""
     allowed = set(kept)
     tokenizer = Tokenizer(scheme.model(unk_token=UNKNOWN, **scheme.spelling))
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.pre_tokenizer = scheme.pre_tokenizer()
     trainer = scheme.trainer(
         vocab_size=vocabulary_size,
         min_frequency=min_frequency,

@@ -1,14 +1,15 @@
 """BERT's tokenizer: clean, split at CJK characters and punctuation, then WordPiece (Devlin et al., 2018, section 3).
 
-The work is done by the `tokenizers` library, which reproduces the pieces of Google's `tokenization.py` on all of our
-golden strings, and gives the character offsets that whole-word masking needs.
+The work is done by the `tokenizers` library, which, with the cleaning of `bert_words`, reproduces the pieces of Google's
+`tokenization.py` on all of our golden strings, and gives the character offsets that whole-word masking needs.
 """
 
 from collections.abc import Sequence
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders, models
 
+from data_pipelines.text import bert_words
 from data_pipelines.text.longest_pieces import LongestPieces
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.units import CHUNKS
@@ -48,8 +49,8 @@ class WordPieceTokenizer(Tokenizer):
             continuing_subword_prefix=CONTINUATION,
         )
         self.backend = tokenizers.Tokenizer(model)
-        self.backend.normalizer = normalizers.BertNormalizer(lowercase=do_lower_case)
-        self.backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        self.backend.normalizer = bert_words.normalizer(do_lower_case)
+        self.backend.pre_tokenizer = bert_words.pre_tokenizer()
         self.backend.decoder = decoders.WordPiece(prefix=CONTINUATION)
         self.recognize_special_tokens = recognize_special_tokens
         if recognize_special_tokens:

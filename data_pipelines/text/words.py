@@ -118,7 +118,12 @@ def callable_segmenter(name: str) -> Callable[[str], Iterable[str]]:
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
+    except (
+        ImportError,
+        AttributeError,
+        ValueError,
+        TypeError,
+    ) as error:  # the last two of names such as "" and ".module"
         raise UsageError(
             f"--segmenter={name}: cannot be imported ({error}). The module must lie on PYTHONPATH and hold the function."
         ) from None

@@ -3,19 +3,17 @@
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 
 import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, tensorflow1, tensors, vocabularies, word_vectors
+from xmodels.conversion import formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
 
-FORMATS = ("hf", "tf1")  # beside ours
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
@@ -29,28 +27,32 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
         allow_pickle: read a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
-        CheckpointError: says which file, and which tensors are missing, unexpected or of another shape.
+        CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
     """
-    kind, path = _split(source)
+    kind, path = names.split(source)
     if not kind:
-        return _read_ours(path)
-    return hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+        found = _read_ours(path)
+    else:
+        found = hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+    folder.check_finite(found.values, source)
+    return found
 
 
 def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, `word2vec:FILE`, or a plain path for a model folder of ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `word2vec:FILE`, or a plain path for a model folder of
+            ours.
 
     Raises:
         UsageError: the target exists.
-        CheckpointError: the format cannot express the checkpoint.
+        CheckpointError, DataError: the format cannot express the checkpoint, or its vocabulary is broken.
     """
     if target.startswith("word2vec:"):
         word_vectors.write(target.removeprefix("word2vec:"), loaded)
         return
-    kind, path = _split(target)
+    kind, path = names.split(target)
     unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
     if kind and formats.has_table(loaded.model):
         unknown -= {head.label for head in formats.table_of(loaded.model).heads}
@@ -59,9 +61,36 @@ def save(loaded: Checkpoint, target: str) -> None:
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
-    write = {"hf": hugging_face.write, "tf1": tensorflow1.write, "": _write_ours}[kind]
+    _check_vocabulary(loaded)
+    path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
-        write(unfinished, loaded)
+        if kind == "tf1":
+            tensorflow1.write(unfinished, loaded, prefix)
+        else:
+            {"hf": hugging_face.write, "": _write_ours}[kind](unfinished, loaded)
+
+
+def _check_vocabulary(loaded: Checkpoint) -> None:
+    """Raises a DataError or a CheckpointError that names a vocabulary that is broken, or is that of another network."""
+    if loaded.tokenizer is None:
+        return
+    found, rows = len(loaded.tokenizer.open().vocabulary), loaded.config.vocabulary_size
+    if found != rows:
+        raise CheckpointError(
+            f"{loaded.tokenizer.source}: its vocabulary holds {found:,} tokens, but the network has {rows:,} rows of them. Put the "
+            "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "
+            "network is converted without."
+        )
+
+
+def lost_ids(loaded: Checkpoint, target: str) -> str:
+    """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
+    known without."""
+    if names.split(target)[0] == "hf" or loaded.tokenizer is None:
+        return ""
+    roles = loaded.tokenizer.open().vocabulary.roles
+    wanted = {key: roles.get(role) for key, role in hugging_face.SPECIAL_IDS.items()}
+    return ", ".join(f"`{key}` {value}" for key, value in loaded.special_ids.items() if wanted[key] != value)
 
 
 def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, float]:
@@ -119,25 +148,9 @@ def example_batch(config) -> dict[str, np.ndarray]:
     }
 
 
-def _split(name: str) -> tuple[str, str]:
-    """`hf:path` -> ("hf", "path"); a plain path -> ("", path). Raises a UsageError about an unknown prefix."""
-    kind, colon, path = name.partition(":")
-    if colon and kind in FORMATS:
-        return kind, path
-    if colon and re.fullmatch(r"\w+", kind) and not os.path.exists(name):
-        known = ", ".join(f"{each}:" for each in FORMATS)
-        raise UsageError(f"{name}: unknown format {kind}:. Known: {known}; a folder of ours has no prefix.")
-    return "", name
-
-
-def is_foreign(name: str) -> bool:
-    """Whether a name means a checkpoint of another format."""
-    return bool(_split(name)[0])
-
-
 def model_of(name: str) -> str:
     """The network of a checkpoint of another format, told from its configuration."""
-    kind, path = _split(name)
+    kind, path = names.split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
         return formats.table_for(stored.get("model_type"))[1]
@@ -153,10 +166,11 @@ def _read_ours(path: str) -> Checkpoint:
             f"{path}: this run is not finished, so it has no {RUN_MODEL}/ yet. The command that began it resumes it; its "
             f"flags stand in {path}/flags.txt."
         )
-    elif not os.path.isdir(path):
-        raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+    else:
+        names.check_folder(path)
     if os.path.isfile(os.path.join(path, MANIFEST)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
         raise CheckpointError(f"{path}: holds records, not a network. Records are named by --data_dir.")
+    folder.check_unchanged(path)
     config, network = folder.read_config(path)
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)

@@ -55,6 +55,7 @@ class HuggingFace(Format):
         buffers: patterns of names that hold no weights.
         tied: a copy of a tensor -> the name under which it counts.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
+        continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -64,6 +65,7 @@ class HuggingFace(Format):
     buffers: tuple[str, ...] = ()
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     untyped: bool = False
+    continues: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -150,6 +152,9 @@ class Checkpoint:
         labels: the names of the classes, where the checkpoint names them.
         warnings: what the reader should know, such as heads that are absent.
         system: the file in `xmodels/systems`; None where the checkpoint names none.
+        special_ids: the ids that a config.json of Hugging Face gives to tokens, such as `eos_token_id`.
+        generation: what its generation_config.json says; None where there is none.
+        form: in which it was read; None for ours.
     """
 
     model: str
@@ -160,6 +165,9 @@ class Checkpoint:
     labels: tuple[str, ...] | None = None
     warnings: tuple[str, ...] = ()
     system: str | None = None
+    special_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    generation: Mapping[str, Any] | None = None
+    form: Format | None = None
 
 
 def models_with_tables() -> list[str]:
@@ -216,13 +224,8 @@ def config_from(form: Format, stored: Mapping[str, Any], config_class: type[Mode
     if missing:
         raise CheckpointError(f"{source}: missing keys: {', '.join(missing)}.")
     values |= {**_activation_from(form, stored, source), **form.implied(stored)}
-    config = config_class.from_json(values, source)
-    if config.hidden_dim % config.num_heads:
-        raise CheckpointError(
-            f"{source}: the hidden size must be a multiple of the number of heads. "
-            f"Found: {config.hidden_dim} and {config.num_heads}."
-        )
-    return config
+    spelled = {ours: theirs for theirs, ours in form.settings.items() if theirs in stored}
+    return config_class.from_json(values, source, spelled | {"activation": form.activation_key})
 
 
 def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> dict[str, str]:
@@ -236,8 +239,11 @@ def _activation_from(form: Format, stored: Mapping[str, Any], source: str) -> di
     return {"activation": form.activations[activation]}
 
 
-def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
+def config_to(form: Format, config: ModelConfig, target: str, source: Format | None = None) -> dict[str, Any]:
     """Their config.json from our configuration; the inverse of `config_from`.
+
+    Args:
+        source: in which the checkpoint was read, and whose names messages use; None for ours.
 
     Raises:
         CheckpointError: the format has no word for one of our values.
@@ -248,25 +254,33 @@ def config_to(form: Format, config: ModelConfig, target: str) -> dict[str, Any]:
         **form.fixed,
         **settings,
         **form.derived(config),
-        **_activation_to(form, values.get("activation"), target),
+        **_activation_to(form, values.get("activation"), target, source),
     }
     back = config_from(form, written, type(config), target)
+    spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
     for name in sorted(values):
         if getattr(back, name) != values[name]:
             raise CheckpointError(
-                f"{target}: this format cannot say `{name}` = {values[name]!r}; it means {getattr(back, name)!r}."
+                f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "
+                f"{getattr(back, name)!r}."
             )
     return written
 
 
-def _activation_to(form: Format, activation: str | None, target: str) -> dict[str, str]:
+def _activation_to(form: Format, activation: str | None, target: str, source: Format | None) -> dict[str, str]:
     if not form.activations:
         return {}
     theirs = next((name for name, ours in form.activations.items() if ours == activation), None)
     if theirs is None:
+        key, spelled = "activation", {ours: ours for ours in (activation, *form.activations.values())}
+        if source and source.activations:
+            key = source.activation_key
+            spelled = {ours: name for name, ours in reversed(source.activations.items())}
+        known = ", ".join(spelled[ours] for ours in dict.fromkeys(form.activations.values()) if ours in spelled)
+        other = form.activations.get(activation)
+        meaning = f" (its {activation!r} is {spelled.get(other, other)!r})" if other else ""
         raise CheckpointError(
-            f"{target}: this format has no word for the activation {activation!r}; it knows "
-            f"{', '.join(form.activations.values())}. Change `activation` in the source's config.json if that is "
-            "close enough."
+            f"{target}: this format has no word for `{key}` = {spelled.get(activation, activation)!r}{meaning}. In the words of "
+            f"the source it knows {known}; change `{key}` there if one of these is close enough."
         )
     return {form.activation_key: theirs}

@@ -1,5 +1,6 @@
 """Folders of the `transformers` library: config.json, model.safetensors, and a tokenizer."""
 
+import dataclasses
 import json
 import os
 import pickle
@@ -10,12 +11,15 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.text.vocabulary import PAD
+from data_pipelines.text.vocabulary import BOS, EOS, PAD
 from xmodels.conversion import formats, tensors
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+GENERATION = "generation_config.json"
+SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
+SPECIAL_IDS = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
 
 
 def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
@@ -29,8 +33,10 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     table, model = formats.table_for(str(stored["model_type"]) if stored.get("model_type") else None)
     form = table.hugging_face
     config = formats.config_from(form, stored, table.config, source)
+    special_ids, warnings = _special_ids(stored, config.vocabulary_size, source)
+    generation = os.path.join(path, GENERATION)
     found, source = _tensors(path, allow_pickle)
-    return tensors.loaded_from(
+    loaded = tensors.loaded_from(
         _without_duplicates(_present_names(found, form, source), form, source),
         form.variables,
         model,
@@ -39,6 +45,21 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
         tokenizer=read_hugging_face(path),
         labels=_labels(stored),
     )
+    return dataclasses.replace(
+        loaded, special_ids=special_ids, generation=read_json(generation) if os.path.lexists(generation) else None,
+        warnings=(*loaded.warnings, *warnings), form=form,
+    )  # fmt: skip
+
+
+def _special_ids(stored: dict, vocabulary_size: int, source: str) -> tuple[dict[str, int], list[str]]:
+    """The ids of special tokens that a config.json names, and warnings about those that no token has."""
+    named = {key: stored[key] for key in SPECIAL_IDS if stored.get(key) is not None}
+    known = {key: value for key, value in named.items() if type(value) is int and 0 <= value < vocabulary_size}
+    return known, [
+        f"{source}: `{key}` {value!r:.40} is the id of no token of the vocabulary of {vocabulary_size}; it is left out."
+        for key, value in named.items()
+        if key not in known
+    ]
 
 
 def write(path: str, loaded: formats.Checkpoint) -> None:
@@ -47,9 +68,9 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     form = table.hugging_face
     architecture = next(name for name, heads in form.architectures if heads <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
-    settings |= formats.config_to(form, loaded.config, CONFIG)
-    settings["pad_token_id"] = loaded.tokenizer.open().vocabulary.roles.get(PAD, 0) if loaded.tokenizer else 0
-    settings |= form.derived(loaded.config)
+    settings |= formats.config_to(form, loaded.config, CONFIG, loaded.form)
+    special_ids = _written_ids(loaded, form)
+    settings |= special_ids | form.derived(loaded.config)
     classes = tensors.num_classes(loaded.values, table)
     if classes:
         labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]
@@ -58,8 +79,18 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     save_file(written, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
     write_json(os.path.join(path, CONFIG), settings)
+    if form.continues or loaded.generation is not None:
+        write_json(os.path.join(path, GENERATION), loaded.generation or {"_from_model_config": True, **special_ids})
     if loaded.tokenizer:
-        write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length)
+        write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length, form.continues)
+
+
+def _written_ids(loaded: formats.Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
+    """The ids of special tokens: those that the source names, else by the roles of the vocabulary."""
+    roles = loaded.tokenizer.open().vocabulary.roles if loaded.tokenizer else {}
+    wanted = SPECIAL_IDS if form.continues else {"pad_token_id": PAD}
+    found = {key: roles[role] for key, role in wanted.items() if role in roles}
+    return ({} if form.continues else {"pad_token_id": 0}) | found | dict(loaded.special_ids)
 
 
 def write_json(path: str, values: dict) -> None:
@@ -117,6 +148,11 @@ def _unpickle(path: str) -> dict[str, np.ndarray]:
         raise CheckpointError(
             f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to {WEIGHTS}."
         ) from None
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < SAFE_TORCH:
+        raise CheckpointError(
+            f"{path}: PyTorch {torch.__version__} can run code of a pickle although it is told to load weights only "
+            "(CVE-2025-32434). Install PyTorch 2.6 or newer."
+        )
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:

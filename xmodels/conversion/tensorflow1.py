@@ -1,5 +1,7 @@
 """Folders of a TensorFlow 1 checkpoint: the weights, the configuration that tells the network, and a vocabulary."""
 
+import dataclasses
+import glob
 import os
 import re
 
@@ -11,6 +13,7 @@ from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.vocabularies import read_ours, read_sentence_pieces
 from xmodels.models.folder import TOKENIZER, read_json
 
+PREFIX = re.compile(r"\.ckpt(-\w+)?$")
 OPTIMIZER = re.compile(r"(^|/)((adam|lamb)_[mv]|Adam|LAMB)(_\d+)?$|^(global_step|beta[12]_power)$")
 
 
@@ -27,11 +30,21 @@ def read(path: str) -> formats.Checkpoint:
     source = os.path.join(folder, form.config_file)
     config = formats.config_from(form, read_json(source), table.config, source)
     tokenizer = read_ours(folder) or read_sentence_pieces(folder, form.sentence_pieces)
-    return tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
+    loaded = tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
+    return dataclasses.replace(loaded, form=form)
 
 
-def write(path: str, loaded: formats.Checkpoint) -> None:
+def parted(target: str) -> tuple[str, str | None]:
+    """A folder to write into, and the prefix of the files there; of `FOLDER/bert_model.ckpt` as of `FOLDER`."""
+    folder, name = os.path.split(target)
+    return (folder or ".", name) if PREFIX.search(name) else (target, None)
+
+
+def write(path: str, loaded: formats.Checkpoint, prefix: str | None = None) -> None:
     """Fills the existing folder `path` with what the original code reads.
+
+    Args:
+        prefix: of the files of weights; by default that of the original code.
 
     Raises:
         CheckpointError: there is no such code for this network, or it cannot express the checkpoint.
@@ -43,10 +56,10 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     if form is None:
         known = ", ".join(formats.tensorflow1_forms())
         raise CheckpointError(f"tf1:{path}: nothing reads a {loaded.model} in this format. It is there for {known}.")
-    settings = formats.config_to(form, loaded.config, form.config_file)
+    settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
-        prefix=os.path.join(path, form.checkpoint),
+        prefix=os.path.join(path, prefix or form.checkpoint),
         tensor_names=list(written),
         shape_and_slices=[""] * len(written),
         tensors=[tf.constant(tensor) for tensor in written.values()],
@@ -87,6 +100,9 @@ def _tensors(prefix: str) -> dict[str, np.ndarray]:
     """All variables but those of the optimizer."""
     import tensorflow as tf
 
+    for path in glob.glob(f"{glob.escape(prefix)}.*"):
+        if not os.path.isfile(path):
+            raise CheckpointError(f"{path}: is a folder, a pipe or a device, not a file.")
     try:
         reader = tf.train.load_checkpoint(prefix)
         names = [name for name in reader.get_variable_to_shape_map() if not OPTIMIZER.search(name)]

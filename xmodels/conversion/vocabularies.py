@@ -14,18 +14,22 @@ from typing import Any
 from tokenizers import processors
 
 from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.schema import Place, convert
 from data_pipelines.text import kinds
-from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER
+from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, numbered
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, UNKNOWN
+from data_pipelines.text.tokenizer_settings import ASSETS
+from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
 from xmodels.models.folder import read_json
 
 FAST, ADDED, MODEL_CONFIG = "tokenizer.json", "added_tokens.json", "config.json"
+SPECIAL_TOKENS = "special_tokens_map.json"
 SENTENCE_PIECES = {"albert": "AlbertTokenizer", "xlnet": "XLNetTokenizer", "t5": "T5Tokenizer"}  # model_type -> class
 OTHER_IDS = ("XLMRobertaTokenizer", "CamembertTokenizer", "MBartTokenizer", "BarthezTokenizer", "XGLMTokenizer")
 CLASSES = {"wordpiece": "BertTokenizer", "sentencepiece": "AlbertTokenizer"}  # which frame as BERT does
 FAST_CLASS = "PreTrainedTokenizerFast"
 TOKENS = {"pad_token": PAD, "unk_token": UNKNOWN, "cls_token": CLS, "sep_token": SEP, "mask_token": MASK}
+ENDS = {"bos_token": BOS, "eos_token": EOS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +40,13 @@ class TokenizerFiles:
         files: name -> contents, as `Tokenizer.files` gives them.
         settings: "tokenizer", the kind, and those of its settings that are known, as `Tokenizer.describe` gives them.
         source: the folder, for error messages.
+        special_tokens: those that a folder of Hugging Face names, such as `eos_token`.
     """
 
     files: Mapping[str, bytes]
     settings: dict
     source: str = dataclasses.field(default="vocabulary", compare=False)
+    special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def kind(self) -> str:
@@ -65,7 +71,10 @@ class TokenizerFiles:
         changed = {} if do_lower_case is None else {"do_lower_case": do_lower_case}
         with tempfile.TemporaryDirectory() as folder:
             self.write(folder)
-            tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
+            try:
+                tokenizer = kinds.read_tokenizer(folder, {**self.settings, **changed})
+            except DataError as error:
+                raise DataError(str(error).replace(folder, self.source)) from None
         tokenizer.vocabulary.source = self.source
         return tokenizer
 
@@ -78,7 +87,7 @@ class TokenizerFiles:
 
 def read_ours(folder: str) -> TokenizerFiles | None:
     """The tokenizer of a folder that we wrote, or whose files tell what they are; None where there is none."""
-    files = {name: _bytes(folder, name) for name in kinds.ASSETS if os.path.isfile(os.path.join(folder, name))}
+    files = {name: _bytes(folder, name) for name in ASSETS if os.path.isfile(os.path.join(folder, name))}
     if not files:
         return None
     settings = _settings(folder)
@@ -92,8 +101,18 @@ def read_hugging_face(folder: str) -> TokenizerFiles | None:
     Raises:
         CheckpointError: a file is damaged, or no tokenizer of ours is equal to it.
     """
+    found = _read_hugging_face(folder)
+    special: dict[str, str] = {}
+    for name, value in (*_json(folder, SPECIAL_TOKENS).items(), *_json(folder, CONFIG).items()):
+        text = value.get("content") if isinstance(value, dict) else value
+        if name in (*TOKENS, *ENDS) and isinstance(text, str):
+            special[name] = text
+    return found and dataclasses.replace(found, special_tokens=special)
+
+
+def _read_hugging_face(folder: str) -> TokenizerFiles | None:
     stored = _json(folder, CONFIG)
-    if stored.get("tokenizer") in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
+    if str(stored.get("tokenizer")) in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
         return found
     names = sorted(os.listdir(folder))
     models = [name for name in names if name.endswith(".model")]
@@ -151,24 +170,30 @@ def _with_added(found: TokenizerFiles) -> TokenizerFiles:
 def _fast(folder: str, stored: dict) -> TokenizerFiles:
     """What `tokenizer.json` holds, as files of ours."""
     path = os.path.join(folder, FAST)
-    whole = read_json(path)
-    model = whole.get("model") if isinstance(whole.get("model"), dict) else {}
+    whole, place = read_json(path), Place(path, error=CheckpointError, verdict="")
+
+    def entry(values: dict, name: str, wanted: Any, at: Place = place) -> Any:
+        return convert(values.get(name), wanted | None, at.at(name))
+
+    model = entry(whole, "model", dict) or {}
     kind, ids = model.get("type"), model.get("vocab")
-    normalizer = whole.get("normalizer") or {}
+    normalizer = entry(whole, "normalizer", dict) or {}
     if kind not in ("WordPiece", "BPE"):
         raise CheckpointError(
             f"{path}: a model of type {kind!r}, of which only word pieces and BPE can be taken. For SentencePiece put its "
             "spiece.model beside it."
         )
-    ids = (ids if isinstance(ids, dict) else {}) | {t["content"]: t["id"] for t in whole.get("added_tokens", [])}
-    if not ids or list(range(len(ids))) != sorted(i for i in ids.values() if isinstance(i, int)):
+    added = convert(whole.get("added_tokens") or [], list[dict], place.at("added_tokens"))
+    ids = (ids if isinstance(ids, dict) else {}) | {str(token.get("content")): token.get("id") for token in added}
+    if not ids or not numbered(ids):
         raise CheckpointError(f"{path}: expected a {kind} vocabulary with the ids 0, 1, 2, …")
     if kind == "WordPiece":
         lower = stored.get("do_lower_case", normalizer.get("lowercase"))
         settings = {"tokenizer": "wordpiece"} | ({} if lower is None else {"do_lower_case": lower})
         text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
         return TokenizerFiles({"vocab.txt": text.encode()}, _checked(settings, folder), folder)
-    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model.get("merges", [])]
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in entry(model, "merges", list) or []]
+    pairs = convert(pairs, list[tuple[str, str]], place.at("model").at("merges"))
     merges = HEADER + "".join(f"{left} {right}\n" for left, right in pairs)
     settings = _bpe_settings(path, whole, model, normalizer)
     return TokenizerFiles({"vocab.json": _dump(ids), "merges.txt": merges.encode()}, _checked(settings, folder), folder)
@@ -176,15 +201,13 @@ def _fast(folder: str, stored: dict) -> TokenizerFiles:
 
 def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict:
     """Which BPE it is, by the marks that its pieces carry."""
-    steps = whole.get("pre_tokenizer") or {}
-    bytewise = [s for s in (steps, *steps.get("pretokenizers", [])) if s.get("type") == "ByteLevel"]
+    place = Place(path, "pre_tokenizer", CheckpointError, verdict="")
+    steps = convert(whole.get("pre_tokenizer"), dict | None, place) or {}
+    parts = convert(steps.get("pretokenizers", []), list[dict], place.at("pretokenizers"))
+    bytewise = [s for s in (steps, *parts) if s.get("type") == "ByteLevel"]
     if model.get("end_of_word_suffix") == END_OF_WORD:
         return {"tokenizer": "bpe", "do_lower_case": bool(normalizer.get("lowercase", False))}
-    if (
-        not bytewise
-        or len(steps.get("pretokenizers", [steps])) != 1
-        or normalizer.get("type") not in (None, "Lowercase")
-    ):
+    if not bytewise or len(parts) > 1 or normalizer.get("type") not in (None, "Lowercase"):
         raise CheckpointError(
             f"{path}: BPE that is neither GPT-2's over bytes nor GPT-1's with </w>; no tokenizer of ours cuts alike."
         )
@@ -194,8 +217,12 @@ def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict
     }  # fmt: skip
 
 
-def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int) -> None:
-    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind."""
+def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, ends: bool = False) -> None:
+    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind.
+
+    Args:
+        ends: whether the tokens with which a text begins and ends are named, of networks that continue texts.
+    """
     found.write(folder)
     if found.unsure:
         return
@@ -203,7 +230,9 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     roles = tokenizer.vocabulary.roles
     values = {**found.settings, "model_max_length": max_sequence_length}
     if found.kind != "wordpiece":
-        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
+        named = TOKENS | (ENDS if ends else {})
+        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in named.items() if role in roles}
+    values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind in CLASSES:
         values["tokenizer_class"] = CLASSES[found.kind]
     if found.kind == "sentencepiece":
@@ -232,6 +261,8 @@ def _checked(settings: dict, source: str) -> dict:
 
 
 def _bytes(folder: str, name: str) -> bytes:
+    if not os.path.isfile(os.path.join(folder, name)):
+        raise CheckpointError(f"{os.path.join(folder, name)}: is a folder, a pipe or a device, not a file.")
     with open(os.path.join(folder, name), "rb") as file:
         return file.read()
 

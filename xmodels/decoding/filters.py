@@ -81,6 +81,17 @@ def forbid(token_ids):
     return change
 
 
+def end_after(lengths, end_id: int):
+    """Ends a text at its `lengths`, int (B,), the prompt included: from there on only the token `end_id` is left."""
+
+    def change(logits, token_ids, position):
+        others = ops.arange(logits.shape[-1]) != end_id  # (V,)
+        over = ops.expand_dims(position >= lengths, 1)  # (B, 1)
+        return ops.where(ops.logical_and(over, others), FORBIDDEN, logits)
+
+    return change
+
+
 def _marked(token_ids, weights, vocabulary_size: int):
     """bool (B, V): which tokens of (B, N) have a positive weight (B, N)."""
     rows = ops.broadcast_to(ops.expand_dims(ops.arange(ops.shape(token_ids)[0]), 1), ops.shape(token_ids))

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.options.declaration import given
+from data_pipelines.quiet import quiet_start
 from xmodels.doctor import labels, machine, network, records, resources, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
 from xmodels.jobs.options.doctor import Options
-from xmodels.jobs.quiet import quiet_start
 
 ENVIRONMENT = [
     ("python", versions.python),

@@ -2,6 +2,7 @@
 
 import os
 
+from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.verification import damage, verify
 from xmodels.doctor.case import PRETRAIN, Case
@@ -35,6 +36,8 @@ def _whole(folder: str, may_skip: bool = False) -> tuple[Manifest, str]:
         )
     else:
         verify(folder, manifest, deep)
+    for doubt in doubts(manifest):
+        print_status(f"Warning: {folder}: {doubt}")
     how = "checksums right" if deep else "sizes right (`xmodels inspect_data --verify` reads them all)"
     return manifest, f"{manifest.num_examples:,} examples in {len(manifest.shards)} shard(s), {size(total)}, {how}"
 

@@ -3,12 +3,14 @@
 import os
 import shutil
 
+from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.files import temporary_name
 from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels import systems
 from xmodels.jobs.options.average_checkpoints import Options
-from xmodels.models.folder import assign, model_class, read_json, write_values
+from xmodels.models.folder import TOKENIZER, assign, model_class, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
 from xmodels.training.states.averaging import mean_of_files
@@ -47,11 +49,18 @@ def average_checkpoints(options: Options) -> str:
         )
     if os.path.exists(output_dir):
         raise UsageError(f"--output_dir={output_dir}: exists already; choose another.")
-    job = read_json(os.path.join(model_dir, run_folder.CONFIG))
-    config = model_class(job["model"]).config_class.from_json(job["config"], model_dir)
+    checksums.check(model_dir, [TOKENIZER, *ASSETS])
+    job = run_folder.read_config(model_dir)
+    if not {"model", "config"} <= set(job):
+        raise CheckpointError(
+            f"{model_dir}/{run_folder.CONFIG}: names no `model` and `config`, so it is not of a training."
+        )
+    config = model_class(job["model"]).config_class.from_json(job["config"], os.path.join(model_dir, run_folder.CONFIG))
     system = systems.of_model(job.get("system") or job.get("flags", {}).get("system"), job["model"], model_dir)
     system = system and systems.name_of(system)
     states = states[-last:]
+    for state in states:
+        checkpoints.check_run(state, job.get("run_id"))
     values = _mean(states)
     tokenizer, partial = open_tokenizer(model_dir), temporary_name(os.path.normpath(output_dir))
     os.makedirs(partial)

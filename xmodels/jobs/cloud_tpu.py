@@ -43,7 +43,10 @@ def cloud_tpu(options: Options) -> None:
 
 
 def _job(options: Options) -> Job:
-    arguments = tuple(shlex.split(options.command or ""))
+    try:
+        arguments = tuple(shlex.split(options.command or ""))
+    except ValueError as error:
+        raise UsageError(f"--command={options.command}: cannot be read as a shell reads it ({error}).") from None
     if not NAME.fullmatch(options.name):
         raise UsageError(f"--name={options.name}: must be small letters, digits and hyphens, and begin with a letter.")
     if not arguments and (options.action == "submit" or options.gke):

@@ -21,6 +21,8 @@ def convert_checkpoint(options: Options) -> None:
     )
     for warning in loaded.warnings:
         print(f"Note: {warning}")
+    if lost := convert.lost_ids(loaded, target):
+        print(f"Note: {target} has no place for {lost} of the source; there the vocabulary tells these tokens.")
     if loaded.labels and target.startswith("tf1:"):
         print(
             f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."

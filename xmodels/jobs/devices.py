@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from xmodels.runs.lock import locked
-from xmodels.training.devices import distribution
+from data_pipelines.lock import locked
+from xmodels.training.devices import allocator, distribution
 from xmodels.training.devices.tpu import Tpu
 from xmodels.training.devices.workers import Workers
 from xmodels.training.states import checkpoints
@@ -17,7 +17,8 @@ PATHS = ("model_dir", "data_dir", "input_file", "train_file", "init_checkpoint")
 
 
 def choose(options) -> tf.distribute.Strategy:
-    """The strategy that the flags of a training command ask for."""
+    """The strategy that the flags of a training command ask for. Sets up what the process needs for it."""
+    allocator.keep_memory()
     return distribution.choose(options.distribution_strategy, options.num_virtual_devices, tpu_flags(options))
 
 

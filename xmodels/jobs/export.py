@@ -9,10 +9,17 @@ from xmodels.tasks.base.run import task_of
 
 def export_model(options: Options) -> str:
     """Exports a run; returns the folder."""
-    given = {"num_beams": options.num_beams, "length_penalty": options.length_penalty}
+    given = {
+        "num_beams": options.num_beams,
+        "length_penalty": options.length_penalty,
+        "max_new_tokens": options.max_new_tokens,
+    }
     given = {name: value for name, value in given.items() if value is not None}
-    if given and set(given) - set(part(task_of(options.model_dir), "serve").Server.flags):
-        raise UsageError(f"--num_beams, --length_penalty: {options.model_dir} does not translate.")
+    task = task_of(options.model_dir)
+    if unknown := set(given) - set(part(task, "serve").Server.flags):
+        raise UsageError(
+            f"{', '.join(f'--{name}' for name in sorted(unknown))}: not for {options.model_dir}, whose task is {task}."
+        )
     done = exporter.export(options.model_dir, options.export_dir, options.serving_ops, options.overwrite, **given)
     print(
         f"{options.export_dir}: SavedModel {done.answers} ({options.serving_ops} ops); README.md there says how to serve it."

@@ -57,8 +57,9 @@ def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
         write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length)
     announce(job)
     watcher = watched(job, workers) if workers.is_chief else Watch()
-    state = train(job, workers, watcher, state)
-    return finish(job, watcher, state) if workers.is_chief else {}
+    loop = training_loop(job, workers, watcher)
+    state = loop.run(state)
+    return finish(job, loop, state) if workers.is_chief else {}
 
 
 def show(job: Job) -> None:
@@ -92,8 +93,8 @@ def watched(job: Job, workers: Workers) -> Watch:
     )  # fmt: skip
 
 
-def train(job: Job, workers: Workers, watcher: Watch, state: checkpoints.State) -> checkpoints.State:
-    """Trains to the last step; hands over the weights of the best epoch on the way, where there is an evaluation set."""
+def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
+    """Trains to the last step; on the way it hands over the weights of the best epoch, where there is an evaluation set."""
     options = job.options
     return Loop(
         job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
@@ -101,7 +102,7 @@ def train(job: Job, workers: Workers, watcher: Watch, state: checkpoints.State) 
         evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
         select=lambda means: means[job.decisive], on_best=job.hand_over, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
-    ).run(state)  # fmt: skip
+    )  # fmt: skip
 
 
 def _start(job: Job):
@@ -111,10 +112,10 @@ def _start(job: Job):
         *_run(job.options, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256)
     )  # fmt: skip
     if not claim.state or claim.results is not None:
-        return checkpoints.State(0, job.options.seed), claim.results
+        return checkpoints.State(0, job.options.seed, run_id=claim.run_id), claim.results
     state = checkpoints.restore(claim.state, job.learner)
     print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
-    return state, None
+    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
 def _most_per_epoch(options: Options, num_rows: int) -> float:

@@ -5,13 +5,16 @@ from xmodels.jobs.finetuning_job import Job
 from xmodels.models.folder import assign
 from xmodels.runs import folder as run_folder
 from xmodels.runs.report import write_report
+from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
-from xmodels.training.watching.watching import Watch
 
 
-def finish(job: Job, watcher: Watch, state: checkpoints.State) -> dict[str, float]:
-    """Scores the weights that are handed over, and writes the results, the model card and the report."""
+def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
+    """Scores the weights that are handed over, and writes the results, the model card and the report.
+
+    The loop has scored them on the evaluation file already, unless it did so before it was interrupted.
+    """
     options, backbone = job.options, job.learner.backbone
     averaged = job.learner.settle()
     if "evaluation" in job.data.evaluation_sets:
@@ -20,13 +23,13 @@ def finish(job: Job, watcher: Watch, state: checkpoints.State) -> dict[str, floa
         assign(job.task.prefix, job.task, best.values, options.model_dir)
     else:
         job.hand_over()
-        watcher.evaluated(state.step)
+        loop.watch.evaluated(state.step)
     kept_step, kept = _kept(job, state)
     print_status(f"Kept {kept}.")
     reported = ("loss", job.decisive)
-    results = {
-        f"{name} {n}": v for name in job.data.evaluation_sets for n, v in job.means(name).items() if n in reported
-    }
+    means = {"evaluation": loop.best_means} if loop.best_means else {}
+    means |= {name: job.means(name) for name in job.data.evaluation_sets if name not in means}
+    results = {f"{name} {n}": means[name][n] for name in job.data.evaluation_sets for n in means[name] if n in reported}
     for name, value in results.items():
         print_status(f"{name}: {value:.4f}")
     facts = {

@@ -5,6 +5,7 @@ import json
 
 from tqdm.auto import tqdm
 
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
@@ -61,13 +62,8 @@ def decoding_of(settings: dict, defaults: dict) -> Decoding:
 
 def lines_of(path: str) -> list[str]:
     """The lines of a plain text file. Raises a DataError where there is none, or it is not UTF-8."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = [line.rstrip("\r\n") for line in file]
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}.") from None
+    with open_text(path) as file:
+        lines = [line.rstrip("\r\n") for line in file]
     if not lines:
         raise DataError(f"{path}: holds no prompt.")
     return lines

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
-from xmodels.conversion import convert
+from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.find import part
@@ -56,7 +56,7 @@ def open_run(model_dir: str) -> OpenRun:
     """
     if getattr(part(task_of(model_dir), "answer"), "GENERATOR", None):
         return OpenRun(model_dir, None, load_generator(model_dir))
-    if convert.is_foreign(model_dir):
+    if names.is_foreign(model_dir):
         from xmodels.jobs.predict import load_predictor  # imports TensorFlow
 
         return OpenRun(model_dir, load_predictor(model_dir), None)

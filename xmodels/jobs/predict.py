@@ -10,7 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_spreadsheet, for_terminal
 from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
-from xmodels.conversion import convert
+from xmodels.conversion import convert, names
 from xmodels.jobs.options.predict import Options
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base import answer
@@ -22,7 +22,7 @@ JSON_LINES = ".jsonl"
 
 def load_predictor(model_dir: str) -> Predictor:
     """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
-    if convert.is_foreign(model_dir):
+    if names.is_foreign(model_dir):
         with tempfile.TemporaryDirectory() as folder:
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
             return answer.load(os.path.join(folder, "model"))

@@ -114,6 +114,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         learner, folder, made.recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
         evaluate_every=options.eval_every if options.eval_data_dir else 0, evaluate=evaluate,
+        evaluation="evaluation" if options.eval_data_dir else "evaluation on training records",
         select=(lambda means: -means["loss"]) if options.eval_data_dir else None,
         on_data_loss=_leaving_out(options, made.batches), watch=watcher, max_skipped=options.max_skipped_steps,
         keep=max(options.keep_checkpoint_max, options.average_checkpoints),
@@ -264,11 +265,11 @@ def _start(made: Prepared):
         if initial and not claim.state:
             pretraining_network.initialize(initial, options.init_checkpoint, backbone, learner.objective)
         position = checkpoints.Position(lost=tuple(sorted(source.lost)))
-        return checkpoints.State(0, options.seed, {ONLY: position}), claim.results
+        return checkpoints.State(0, options.seed, {ONLY: position}, run_id=claim.run_id), claim.results
     state = checkpoints.restore(claim.state, learner)
     state = state.moved(ONLY, pretraining_records.adapt(state.at(ONLY), source))
     print_status(f"Resumed from {claim.state}: step {state.step} of {recipe.num_steps}.")
-    return state, None
+    return dataclasses.replace(state, run_id=claim.run_id), None
 
 
 def _initial(options: Options, backbone, tokenizer):

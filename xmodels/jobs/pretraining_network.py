@@ -23,7 +23,7 @@ from xmodels.models.backbone import ModelConfig, named_weights
 from xmodels.models.folder import assign, name_of, read_json
 from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
-from xmodels.training.recipe import Recipe, Records
+from xmodels.training.recipe import SMALLEST_LAMB_BATCH, Recipe, Records
 from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
@@ -95,13 +95,23 @@ def recipe_of(
 ) -> Recipe:
     """The system's recipe for these records, with the numbers of the flags."""
     own = system_settings.own_options(options.set, system)
-    return systems.recipe(system, vocabulary, records, config, own).override(
+    recipe = systems.recipe(system, vocabulary, records, config, own).override(
         batch_size=rows_per_batch(options, records, num_replicas),
         num_steps=options.num_train_steps,
         clip_norm=options.clip_norm,
         schedule=options.lr_schedule,
         **{name: getattr(options, name) for name in SAME_NAMES},
     )
+    if options.optimizer:
+        return recipe
+    suited = recipe.suited_to_batch(options.learning_rate)
+    if suited is not recipe:
+        print_status(
+            f"Batches of {recipe.batch_size}: {recipe.optimizer}, which --system={options.system} is published with, is meant for "
+            f"{SMALLEST_LAMB_BATCH} and more. Taken instead: {suited.optimizer}, learning rate {suited.learning_rate:g}; "
+            f"--optimizer={recipe.optimizer} trains as published."
+        )
+    return suited
 
 
 def check_sizes(options, recipe: Recipe, num_replicas: int) -> None:

@@ -18,9 +18,9 @@ import time
 
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.quiet import quiet_start
 from data_pipelines.text.sentences import split_english
 from xmodels.jobs.options.quickstart import Options
-from xmodels.jobs.quiet import quiet_start
 from xmodels.training.watching.progress import duration, read_log
 
 COMMAND = "xmodels"

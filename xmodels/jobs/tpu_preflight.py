@@ -82,13 +82,19 @@ def preflight(options: Options, config: ModelConfig | None = None, optimization_
     search = Search(_telling(compiling, options.max_compiles), hbm, unit=memory.micro_batches)
     batch = recipe.batch_size // devices
     search.attempt(batch)
-    search.run(options.max_compiles)
     cost = search.fits.get(batch)
     tokens, gradients = recipe.batch_size * records.sequence_length, 4 * size  # float32
     limits = bounds(cost, topology, tokens, gradients) if cost else None
+    limit = f"{search.hbm / GIB:.2f} GiB a {'core' if topology.chip.cores > 1 else 'chip'}"
+    if cost and limits:
+        _say_fits(cost, limits, topology, limit)
+    else:
+        _say_does_not_fit(search.fails[batch], limit)
+    search.run(options.max_compiles)
     failing = search.smallest_failing
     report = Report(recipe.batch_size, cost, limits, search.largest * devices, failing and failing * devices)
-    _say_report(report, topology, search)
+    beyond = f"; {report.too_large:,} does not" if report.too_large else ""
+    print_status(f"Largest batch known to fit: {report.largest:,} examples{beyond}.")
     return report
 
 
@@ -124,25 +130,21 @@ def _compiling(learner: Learner, topology: Topology, level: int | None) -> Calla
     return compiled
 
 
-def _say_report(report: Report, topology: Topology, search: Search) -> None:
-    limit = f"{search.hbm / GIB:.2f} GiB a {'core' if topology.chip.cores > 1 else 'chip'}"
-    cost, limits = report.cost, report.limits
-    if cost is None or limits is None:
-        needed = search.fails[report.batch_size // topology.num_devices]
-        print_status(
-            f"Does not fit: {f'{needed / GIB:.2f} GiB' if needed else 'more than'} for temporaries alone, of {limit}."
-        )
-    else:
-        arguments = cost.arguments + cost.outputs - cost.aliased
-        print_status(f"Compiles for {topology.name}: yes, in {cost.seconds:.0f} s.")
-        print_status(
-            f"HBM: {cost.memory / GIB:.2f} of {limit}: weights, optimizer and batch {arguments / GIB:.2f}, temporaries "
-            f"{cost.temporaries / GIB:.2f}, program {cost.code / GIB:.2f}."
-        )
-        print_status(f"A step of a device: {cost.flops:.3g} FLOP, {cost.bytes_accessed:.3g} bytes read and written.")
-        for name, what in (("arithmetic", "peak FLOP/s"), ("bandwidth", "HBM"), ("interconnect", "links")):
-            seconds, rate = getattr(limits, name), limits.tokens_per_second(name)
-            print_status(f"  {name:12} {1e3 * seconds:9.3f} ms a step, {rate:.3g} tokens/s at the {what}")
-        print_status(f"No faster than {limits.tokens_per_second(limits.holds):.3g} tokens/s: {limits.holds} holds.")
-    beyond = f"; {report.too_large:,} does not" if report.too_large else ""
-    print_status(f"Largest batch known to fit: {report.largest:,} examples{beyond}.")
+def _say_fits(cost: Cost, limits: Bounds, topology: Topology, limit: str) -> None:
+    arguments = cost.arguments + cost.outputs - cost.aliased
+    print_status(f"Compiles for {topology.name}: yes, in {cost.seconds:.0f} s.")
+    print_status(
+        f"HBM: {cost.memory / GIB:.2f} of {limit}: weights, optimizer and batch {arguments / GIB:.2f}, temporaries "
+        f"{cost.temporaries / GIB:.2f}, program {cost.code / GIB:.2f}."
+    )
+    print_status(f"A step of a device: {cost.flops:.3g} FLOP, {cost.bytes_accessed:.3g} bytes read and written.")
+    for name, what in (("arithmetic", "peak FLOP/s"), ("bandwidth", "HBM"), ("interconnect", "links")):
+        seconds, rate = getattr(limits, name), limits.tokens_per_second(name)
+        print_status(f"  {name:12} {1e3 * seconds:9.3f} ms a step, {rate:.3g} tokens/s at the {what}")
+    print_status(f"No faster than {limits.tokens_per_second(limits.holds):.3g} tokens/s: {limits.holds} holds.")
+
+
+def _say_does_not_fit(needed: int | None, limit: str) -> None:
+    print_status(
+        f"Does not fit: {f'{needed / GIB:.2f} GiB' if needed else 'more than'} for temporaries alone, of {limit}."
+    )

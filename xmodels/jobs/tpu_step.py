@@ -33,7 +33,8 @@ def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Rec
     records = Records(options.max_seq_length, options.max_predictions_per_seq)
     config = network_config(options.set, system, config or systems.configuration(system, vocabulary, options.size))
     recipe = systems.recipe(system, vocabulary, records, config, own)
-    return recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer), records
+    recipe = recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer)
+    return recipe if options.optimizer else recipe.suited_to_batch(None), records
 
 
 def stand_in(size: int) -> Vocabulary:

@@ -1,15 +1,17 @@
 """Runs the job of a verb: the one path of the command line and of Python.
 
-Imports neither TensorFlow nor Keras; the job does.
+Imports neither TensorFlow nor Keras; the job does. What can be checked before is checked by the function that `EARLY` names.
 """
 
 import importlib
 import os
+import sys
 from typing import Any
 
+from data_pipelines.corpora import encodings
 from data_pipelines.options.declaration import options_of
 from data_pipelines.paths import check_local
-from xmodels.jobs.quiet import quiet_start
+from data_pipelines.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
 
 NOT_A_PATH = ("tpu",)  # may be an address
@@ -25,11 +27,14 @@ def run(options: Any) -> Any:
     check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
     if getattr(options, "NEEDS_TENSORFLOW", False):
         check_backend()
+    if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
+        resolve(check)(options)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_start():
         job = resolve(options.JOB)
-    return job(options)
+    with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
+        return job(options)
 
 
 def resolve(name: str) -> Any:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import keras
 
-from xmodels.layers.adaptive_computation import AdaptiveSteps, Halting
+from xmodels.layers.adaptive_computation import OUTPUTS, AdaptiveSteps, Halting
 from xmodels.layers.steps import Steps
 from xmodels.models.transformer import size
 from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
@@ -19,6 +19,10 @@ class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"halting_bias": (-30, 30)}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **UniversalTransformerConfig.choices,
+        "halting_output": tuple(OUTPUTS),
+    }
     max_steps: int | None = None
     halting_output: str = "interpolate"
     halting_epsilon: float = 0.01

@@ -11,7 +11,7 @@ from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 from xmodels.models.backbone import Backbone
-from xmodels.models.bert import post_norm_block
+from xmodels.models.bert import post_norm_block, usual
 from xmodels.models.mixing import MixerConfig
 
 
@@ -82,8 +82,7 @@ class Albert(Backbone):
 
     def call(self, features, visible=None, training=None):
         pack_ids = features.get("pack_ids")
-        if visible is None:
-            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
+        visible = usual(features) if visible is None else visible
         x = self.embed(features, training)  # (B, L, D)
         for group in self.passes:
             x = group(x, visible=visible, training=training)
@@ -106,7 +105,7 @@ class Albert(Backbone):
 
     def hidden_states(self, features):
         """What enters the first block, and the output of every block: tensors (B, L, D)."""
-        visible = Visible(features["padding_mask"])
+        visible = usual(features)
         states = [self.embed(features)]
         for group in self.passes:
             for block in group.blocks:

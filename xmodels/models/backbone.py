@@ -1,13 +1,15 @@
 """What all networks share: a frozen configuration, a constructor from it, and named weights."""
 
 import dataclasses
-from collections.abc import Iterable
+import types
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import keras
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature, Features
+from xmodels.layers.activations import ACTIVATIONS
 
 # No published network comes near these; they keep a damaged config.json from asking for all memory, or for ever.
 LARGEST = 10_000_000  # of a dimension
@@ -18,16 +20,18 @@ TABLES = (
     ("max_sequence_length", "hidden_dim"),
     ("intermediate_dim", "hidden_dim"),
 )
+NOTHING: Mapping = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
     """Numbers that every network has. Subclasses add theirs.
 
-    `bounds` are those of fractional numbers that need not lie between 0 and 1, by name.
+    `bounds` are those of fractional numbers that need not lie between 0 and 1, by name; `choices` what a text may be.
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {}
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS)}
 
     vocabulary_size: int
     hidden_dim: int
@@ -56,8 +60,13 @@ class ModelConfig:
         return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any], source: str = "config.json") -> "ModelConfig":
+    def from_json(
+        cls, values: dict[str, Any], source: str = "config.json", spelled: Mapping[str, str] = NOTHING
+    ) -> "ModelConfig":
         """Builds a configuration from untrusted values.
+
+        Args:
+            spelled: our name -> that of the file, where it is another.
 
         Raises:
             CheckpointError: a key is unknown or missing, or a number is out of bounds.
@@ -72,33 +81,56 @@ class ModelConfig:
                 f"{source}: not a {cls.__name__}. Unknown keys: {_first(unknown)}; missing keys: {_first(missing)}."
             )
         for name, value in values.items():
-            wanted = fields[name].type
-            if wanted == int | None and value is not None:
-                wanted = int
-            if wanted == tuple[int, ...]:
-                if not isinstance(value, list | tuple) or not all(type(x) is int and 0 < x <= LARGEST for x in value):
-                    raise CheckpointError(f"{source}: `{name}` must be a list of whole numbers. Found: {value!r}.")
-                values = {**values, name: tuple(value)}
-            if wanted is bool and not isinstance(value, bool):
-                raise CheckpointError(f"{source}: `{name}` must be true or false. Found: {value!r}.")
-            largest = MOST if name.startswith("num_") else LARGEST
-            if wanted is int and not (type(value) is int and 0 < value <= largest):
+            if expected := cls._misfit(name, fields[name].type, value):
                 raise CheckpointError(
-                    f"{source}: `{name}` must be a whole number from 1 to {largest}. Found: {value!r:.40}."
+                    f"{source}: `{spelled.get(name, name)}` must be {expected}. Found: {_short(value)}."
                 )
-            low, high = cls.bounds.get(name, (0, 1))
-            if wanted is float and not (isinstance(value, int | float) and low <= value <= high):
-                raise CheckpointError(f"{source}: `{name}` must be a number from {low} to {high}. Found: {value!r}.")
-            if wanted is str and not isinstance(value, str):
-                raise CheckpointError(f"{source}: `{name}` must be a string. Found: {value!r}.")
-        config = cls(**values)
+        config = cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
         for rows, columns in TABLES:
             if getattr(config, rows) * getattr(config, columns) > LARGEST_TABLE:
                 raise CheckpointError(
-                    f"{source}: `{rows}` times `{columns}` must be at most {LARGEST_TABLE:,}. Found: {getattr(config, rows):,} "
-                    f"times {getattr(config, columns):,}."
+                    f"{source}: `{spelled.get(rows, rows)}` times `{spelled.get(columns, columns)}` must be at most "
+                    f"{LARGEST_TABLE:,}. Found: {getattr(config, rows):,} times {getattr(config, columns):,}."
                 )
+        if values.get("head_dim") is None and config.hidden_dim % config.num_heads:
+            raise CheckpointError(
+                f"{source}: `{spelled.get('hidden_dim', 'hidden_dim')}` must be a multiple of "
+                f"`{spelled.get('num_heads', 'num_heads')}`, so that every head gets the same width. Found: "
+                f"{config.hidden_dim} and {config.num_heads}."
+            )
         return config
+
+    @classmethod
+    def _misfit(cls, name: str, wanted: Any, value: Any) -> str | None:
+        """What a value should be and is not; None where it fits."""
+        if wanted == int | None:
+            if value is None:
+                return None
+            wanted = int
+        if wanted == tuple[int, ...]:
+            fits = isinstance(value, list | tuple) and all(type(x) is int and 0 < x <= LARGEST for x in value)
+            return None if fits else "a list of whole numbers"
+        if wanted is bool:
+            return None if isinstance(value, bool) else "true or false"
+        if wanted is int:
+            largest = MOST if name.startswith("num_") else LARGEST
+            return None if type(value) is int and 0 < value <= largest else f"a whole number from 1 to {largest}"
+        if wanted is float:
+            low, high = cls.bounds.get(name, (0, 1))
+            return None if type(value) in (int, float) and low <= value <= high else f"a number from {low} to {high}"
+        if wanted is str:
+            known = cls.choices.get(name)
+            if not isinstance(value, str) or (known and value not in known):
+                return f"one of {', '.join(known)}" if known else "a string"
+        return None
+
+
+def _short(value: Any) -> str:
+    """The beginning of a value. Whole numbers of thousands of digits have no decimal form in Python."""
+    try:
+        return f"{value!r:.40}"
+    except ValueError:
+        return "a number of thousands of digits"
 
 
 def _first(names: list[str], most: int = 8) -> str:

@@ -54,11 +54,15 @@ class Bert(Backbone):
         initializer = truncated_normal(config.initializer_stddev)
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
 
+    def embed(self, features, training=None):
+        """(B, L, D)"""
+        positions = features.get("position_ids")
+        return self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)
+
     def call(self, features, visible=None, training=None):
-        positions, pack_ids = features.get("position_ids"), features.get("pack_ids")
-        x = self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)  # (B, L, D)
-        if visible is None:
-            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
+        pack_ids = features.get("pack_ids")
+        x = self.embed(features, training)  # (B, L, D)
+        visible = usual(features) if visible is None else visible
         for block in self.blocks:
             x = block(x, visible=visible, training=training)
         first = x[:, 0]  # (B, D)
@@ -74,7 +78,7 @@ class Bert(Backbone):
         if "pack_ids" in features:
             return self(features, training=training)
         visible = Visible(features["padding_mask"])
-        x = self.embedding(features["token_ids"], features["segment_ids"], training=training)
+        x = self.embed(features, training)
         for block in self.blocks[:-1]:
             x = block(x, visible=visible, training=training)
         first = self.blocks[-1](x[:, :1], visible=visible, context=x, training=training)  # (B, 1, D)
@@ -82,16 +86,15 @@ class Bert(Backbone):
 
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
-        visible = Visible(features["padding_mask"])
-        states = [self.embedding(features["token_ids"], features["segment_ids"])]
+        visible = usual(features)
+        states = [self.embed(features)]
         for block in self.blocks:
             states.append(block(states[-1], visible=visible))
         return states
 
     def attention_maps(self, features):
         """How much each token takes of each: num_layers tensors (B, H, L, L)."""
-        visible = Visible(features["padding_mask"])
-        states = self.hidden_states(features)
+        visible, states = usual(features), self.hidden_states(features)
         return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
 
 
@@ -101,6 +104,11 @@ def post_norm_block(config, index: int, asked: frozenset[str]) -> PostNormBlock:
     mixer = mixer_for(config, initialization, asked)
     feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
     return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
+
+
+def usual(features) -> Visible:
+    """What a token sees: every real token, of rows of several examples those of its own."""
+    return Visible(packs=features["pack_ids"]) if "pack_ids" in features else Visible(features["padding_mask"])
 
 
 def _size(num_layers, hidden_dim, num_heads):

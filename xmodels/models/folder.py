@@ -1,5 +1,5 @@
 """The folder in which a network is handed over: config.json, weights.safetensors, vocab.txt, tokenizer_config.json,
-and for a classifier labels.json.
+for a classifier labels.json, and the checksums of these.
 
 Weights are named `backbone.…` for the network and `objective.…` for the heads it was trained with, by the attributes
 that lead to them (`named_weights`), so every Keras backend reads the same file.
@@ -15,19 +15,20 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from data_pipelines import strict_json
+from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
+DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files that an answer depends on
 
 
 def read_json(path: str) -> dict:
     """A JSON object from a file, or a CheckpointError that names the file."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = strict_json.load(file)
+        value = strict_json.read(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -39,12 +40,28 @@ def read_json(path: str) -> dict:
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
     """All tensors of a safetensors file, or a CheckpointError that names the file."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise CheckpointError(f"{path}: is a folder, a pipe or a device, not a file.")
     try:
         return load_file(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
+    except AttributeError as error:  # safetensors asks NumPy for types that it has not
+        raise CheckpointError(f"{path}: holds numbers of a type that cannot be read here ({error}).") from None
     except (SafetensorError, OSError, TypeError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file ({error}). Copy it again.") from None
+
+
+def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
+    """Raises a CheckpointError that names the first tensor with NaN or infinity, or with anything but fractional numbers."""
+    for name, value in values.items():
+        if value.dtype.kind not in "fV":  # V: bfloat16, which numpy does not know itself
+            raise CheckpointError(f"{source}: {name} holds {value.dtype}, not floating-point numbers.")
+        if not (finite := np.isfinite(value)).all():
+            raise CheckpointError(
+                f"{source}: {name} holds {np.size(finite) - np.count_nonzero(finite):,} of {value.size:,} numbers that are NaN or "
+                "infinite, so no answer of the network would mean anything. Take another checkpoint, or an earlier state."
+            )
 
 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
@@ -148,6 +165,12 @@ def write_values(
     for name, contents in (vocabulary or {}).items():
         with open(os.path.join(path, name), "wb") as file:
             file.write(contents)
+    checksums.record(path, [WEIGHTS, *files, *(vocabulary or {})])
+
+
+def check_unchanged(path: str) -> None:
+    """Raises a CheckpointError that names a file that is no longer what `write_values` wrote."""
+    checksums.check(path, DECISIVE)
 
 
 def read_labels(path: str) -> tuple[str, ...] | None:
@@ -185,6 +208,7 @@ def _read_config(path: str) -> tuple[str, dict]:
 
 def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:
     """Rebuilds the network of a model folder; also returns the weights of its heads, named `objective.…`."""
+    check_unchanged(path)
     config, network = read_config(path)
     source = os.path.join(path, WEIGHTS)
     values = read_weights(source)

@@ -5,7 +5,7 @@ from typing import Any
 
 from data_pipelines.errors import CheckpointError
 from xmodels.layers import mixers
-from xmodels.models.backbone import ModelConfig
+from xmodels.models.backbone import NOTHING, ModelConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +32,9 @@ class MixerConfig(ModelConfig):
         return values
 
     @classmethod
-    def from_json(cls, values, source="config.json"):
+    def from_json(cls, values, source="config.json", spelled=NOTHING):
         """See `ModelConfig`. The mixer must be one of ours."""
-        config = super().from_json(values, source)
+        config = super().from_json(values, source, spelled)
         try:
             mixers.find(config.mixer)
         except ValueError as error:

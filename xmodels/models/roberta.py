@@ -6,11 +6,10 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers.attention.visible import Visible
 from xmodels.layers.embeddings import SumEmbedding, positions_of
 from xmodels.models import bert
 from xmodels.models.backbone import Backbone
-from xmodels.models.bert import BertConfig, post_norm_block
+from xmodels.models.bert import BertConfig, post_norm_block, usual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,9 +64,7 @@ class Roberta(Backbone):
         return self.embedding(token_ids, ops.zeros_like(token_ids), positions, training=training)
 
     def call(self, features, visible=None, training=None):
-        pack_ids = features.get("pack_ids")
-        if visible is None:
-            visible = Visible(features["padding_mask"]) if pack_ids is None else Visible(packs=pack_ids)
+        visible = usual(features) if visible is None else visible
         x = self.embed(features, training)
         for block in self.blocks:
             x = block(x, visible=visible, training=training)
@@ -75,7 +72,7 @@ class Roberta(Backbone):
 
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
-        visible = Visible(features["padding_mask"])
+        visible = usual(features)
         states = [self.embed(features)]
         for block in self.blocks:
             states.append(block(states[-1], visible=visible))
@@ -83,7 +80,7 @@ class Roberta(Backbone):
 
     def attention_maps(self, features):
         """How much each token takes of each: num_layers tensors (B, H, L, L)."""
-        visible = Visible(features["padding_mask"])
+        visible = usual(features)
         states = self.hidden_states(features)
         return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
 

@@ -1,6 +1,7 @@
 """Transformer: Attention Is All You Need (Vaswani et al., 2017, arXiv 1706.03762)."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -13,7 +14,7 @@ from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
-from xmodels.layers.positions import PositionSignal
+from xmodels.layers.positions import SINUSOIDS, PositionSignal
 from xmodels.models.backbone import Backbone, ModelConfig
 
 
@@ -26,6 +27,11 @@ class TransformerConfig(ModelConfig):
     reads first: "zero", a vector of zeros, or "token", the token that the target begins with.
     """
 
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **ModelConfig.choices,
+        "position": (*SINUSOIDS, "learned"),
+        "start": ("zero", "token"),
+    }
     num_decoder_layers: int | None = None
     target_vocabulary_size: int | None = None
     attention_dropout: float = 0.1

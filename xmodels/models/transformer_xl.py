@@ -15,7 +15,7 @@ from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.positions import interleaved_sinusoid
-from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +51,9 @@ class TransformerXLConfig(ModelConfig):
     initializer_stddev: float = 0.02
 
     @classmethod
-    def from_json(cls, values, source="config.json"):
+    def from_json(cls, values, source="config.json", spelled=NOTHING):
         """See `ModelConfig`. Cutoffs must rise within the vocabulary, and `hidden_dim` must hold pairs of sine and cosine."""
-        config = super().from_json(values, source)
+        config = super().from_json(values, source, spelled)
         ends = (0, *config.cutoffs, config.vocabulary_size)
         if any(a >= b for a, b in itertools.pairwise(ends)):
             raise CheckpointError(

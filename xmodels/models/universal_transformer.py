@@ -2,21 +2,24 @@
 1807.03819), as tensor2tensor has it."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 from keras import ops
 
+from data_pipelines.errors import CheckpointError
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, PreNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock, PreNormDecoderBlock
+from xmodels.layers.positions import SINUSOIDS
 from xmodels.layers.separable_convolution import (
     ConvolutionTransition,
     PreNormConvolutionBlock,
     PreNormConvolutionDecoderBlock,
 )
 from xmodels.layers.steps import Steps
-from xmodels.models.backbone import Backbone
+from xmodels.models.backbone import NOTHING, Backbone
 from xmodels.models.transformer import Embedding, Transformer, TransformerConfig, feedforward_of, mixer_of, size
 
 # (norm, transition) -> the block of the encoder and that of the decoder.
@@ -36,9 +39,34 @@ class UniversalTransformerConfig(TransformerConfig):
     "interleaved" the signals are the paper's equations 4 and 5, but for places, which count from 0.
     """
 
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **TransformerConfig.choices,
+        "step_signal": (*SINUSOIDS, "learned"),
+        "transition": ("feedforward", "convolution"),
+        "norm": ("pre", "post"),
+    }
     step_signal: str = "learned"
     transition: str = "feedforward"
     norm: str = "pre"
+
+    @classmethod
+    def from_json(cls, values, source="config.json", spelled=NOTHING):
+        """See `ModelConfig`. There must be a block of this norm and this transition."""
+        config = super().from_json(values, source, spelled)
+        try:
+            check_block(config)
+        except ValueError as error:
+            raise CheckpointError(f"{source}: {error}") from None
+        return config
+
+
+def check_block(config: UniversalTransformerConfig) -> None:
+    """Raises a ValueError unless there is a block of this norm and this transition."""
+    if (config.norm, config.transition) not in BLOCKS:
+        raise ValueError(
+            f"`norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
+            f"Received: {config.norm!r}, {config.transition!r}."
+        )
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -53,11 +81,7 @@ class UniversalTransformer(Backbone):
 
     def __init__(self, config: UniversalTransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
-        if (config.norm, config.transition) not in BLOCKS:
-            raise ValueError(
-                f"`norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
-                f"Received: {config.norm!r}, {config.transition!r}."
-            )
+        check_block(config)
         self.embedding = Tokens(config, name="embedding")
         encoder_block, decoder_block = BLOCKS[config.norm, config.transition]
         numbers = config.dropout, config.layer_norm_epsilon

@@ -6,18 +6,21 @@ import json
 import os
 import platform
 import shutil
+import uuid
 
 import keras
 import tensorflow as tf
 
+from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.escaping import for_markdown
 from data_pipelines.files import is_temporary, write_json
+from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
+from data_pipelines.schema import Count, Place, convert
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models.folder import TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
-from xmodels.runs.lock import LOCK
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
@@ -32,10 +35,58 @@ class Claim:
     Attributes:
         state: the state to resume from, or None.
         results: what the run scored, where it is finished already and nothing is left to do.
+        run_id: tells its states from those of other runs.
     """
 
     state: str | None
     results: dict[str, float] | None
+    run_id: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """What the config.json of a run says beside what is trained.
+
+    Attributes:
+        job: "pretrain" or "finetune".
+        model: the file of `xmodels/models`.
+        config: the numbers of the network.
+        flags, settings: as `claim` takes them.
+        run_id: absent in runs of older versions.
+    """
+
+    job: str
+    flags: dict
+    settings: dict
+    model: str | None = None
+    config: dict | None = None
+    run_id: str | None = None
+
+
+def read_config(folder: str) -> dict:
+    """The config.json of a run.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    path = os.path.join(folder, CONFIG)
+    values = read_json(path)
+    own = {
+        name: value for name, value in values.items() if name in {field.name for field in dataclasses.fields(Stored)}
+    }
+    convert(
+        own, Stored, Place(path, error=CheckpointError, advice="Copy it again, or begin anew in another --model_dir.")
+    )
+    return values
+
+
+@dataclasses.dataclass(frozen=True)
+class _Results:
+    """What results.json says."""
+
+    num_train_steps: Count
+    kept_step: Count
+    results: dict[str, float]
 
 
 def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
@@ -48,9 +99,12 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         raise CheckpointError(f"--model_dir={folder}: --resume=must found no whole state below {folder}/checkpoints.")
     if states and resume == "never":
         raise UsageError(f"--model_dir={folder}: holds a run already. Use --resume=auto to go on, or another folder.")
-    if os.path.isfile(config):
+    run_id = None
+    if os.path.lexists(config):
+        stored = read_config(folder)
+        run_id = stored.get("run_id")
         if states:
-            changed_flags.compare(folder, read_json(config), now, structural)
+            changed_flags.compare(folder, stored, now, structural)
     elif os.path.isdir(folder) and [name for name in os.listdir(folder) if name != LOCK and not is_temporary(name)]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
@@ -59,8 +113,8 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
             f"{settings['num_train_steps']} that are asked for. Give more steps or epochs, or another --model_dir."
         )
     if (results := _finished(folder, settings["num_train_steps"])) is not None:
-        return Claim(states[-1], results)
-    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints")), None)
+        return Claim(states[-1], results, run_id)
+    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id)
 
 
 def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
@@ -80,11 +134,12 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     found = existing(folder, job, flags, settings, structural, resume)
     if found.results is not None:
         return found
+    found = dataclasses.replace(found, run_id=found.run_id or uuid.uuid4().hex[:16])
     os.makedirs(folder, exist_ok=True)
     for entry in os.scandir(folder):
         if entry.is_file() and is_temporary(entry.name):  # of a run that was killed
             os.remove(entry.path)
-    write_json(os.path.join(folder, CONFIG), {**job, "flags": flags, "settings": settings})
+    write_json(os.path.join(folder, CONFIG), {**job, "run_id": found.run_id, "flags": flags, "settings": settings})
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
     write_json(os.path.join(folder, "environment.json"), environment())
@@ -97,8 +152,9 @@ def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
     last = os.path.join(folder, "checkpoints", f"step_{num_steps:08d}")
     if not os.path.isfile(path) or not os.path.isdir(last) or not os.path.isdir(os.path.join(folder, "backbone")):
         return None
-    stored = read_json(path)
-    return stored["results"] if stored["num_train_steps"] == num_steps else None
+    place = Place(path, error=CheckpointError, advice="Remove it; the command that began the run writes it again.")
+    stored = convert(read_json(path), _Results, place)
+    return stored.results if stored.num_train_steps == num_steps else None
 
 
 def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str, float]) -> None:
@@ -135,11 +191,12 @@ def environment() -> dict:
 
 
 def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -> None:
-    """Copies what the run needs to know of its data: vocabulary, tokenizer settings, manifest."""
+    """Copies what the run needs to know of its data: vocabulary, tokenizer settings, manifest; with their checksums."""
     for name, contents in tokenizer.files().items():
         with open(os.path.join(folder, name), "wb") as file:
             file.write(contents)
     write_json(os.path.join(folder, TOKENIZER), tokenizer.describe())
+    checksums.record(folder, [*tokenizer.files(), TOKENIZER])
     if manifest_folder is not None:
         shutil.copyfile(os.path.join(manifest_folder, MANIFEST), os.path.join(folder, "data_manifest.json"))
 

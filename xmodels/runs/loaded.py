@@ -12,7 +12,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels import systems
-from xmodels.conversion import convert
+from xmodels.conversion import convert, names
 from xmodels.interfaces.reading import Reading
 from xmodels.interfaces.writing import Writing
 from xmodels.models import folder
@@ -76,8 +76,7 @@ def model_folder(source: str) -> str:
     inner = os.path.join(source, BACKBONE_FOLDER)
     if os.path.isdir(inner):
         return inner
-    if not os.path.isdir(source):
-        raise CheckpointError(f"{source}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+    names.check_folder(source)
     if os.path.isdir(os.path.join(source, RUN_STATES)):
         raise CheckpointError(
             f"{source}: this run is not finished, so nothing was handed over yet. Finish it with the same command, or take "
@@ -92,7 +91,7 @@ def identify(source: str) -> Identity:
     Raises:
         CheckpointError: it is none of these, or damaged.
     """
-    if convert.is_foreign(source):
+    if names.is_foreign(source):
         path, name, model = source, None, convert.model_of(source)
     else:
         path = model_folder(source)
@@ -117,14 +116,16 @@ def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = l
     Raises:
         CheckpointError: the files are damaged, or do not fit each other.
     """
-    if convert.is_foreign(source):
+    if names.is_foreign(source):
         return _load_foreign(source, change)
     found = identify(source)
+    folder.check_unchanged(found.path)
     tokenizer = read_tokenizer(found.path)
     config, network = folder.read_config(found.path)
     check_vocabulary(found.path, tokenizer, config)
     weights = os.path.join(found.path, folder.WEIGHTS)
     values = folder.read_weights(weights)
+    folder.check_finite(values, weights)
     backbone = network(change(found, config)).initialize()
     folder.assign("backbone", backbone, values, weights)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)

@@ -3,10 +3,10 @@
 Imports neither TensorFlow nor Keras, so that a wrong setting is told before either fails on it.
 """
 
-import json
 import os
 import shutil
 
+from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 
 STATE_BYTES, HANDED_BYTES = 12, 4  # of a weight: in a state with two moments of the optimizer; in `backbone/`
@@ -34,8 +34,7 @@ def check_backend() -> str:
 def _setting(path: str, name: str) -> str | None:
     """A value of Keras' own settings file, which may be missing or damaged; then Keras takes its defaults."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+        value = strict_json.read(path)
     except (OSError, ValueError):
         return None
     return value.get(name) if isinstance(value, dict) else None

@@ -2,12 +2,13 @@
 
 import dataclasses
 import datetime
-import json
 import os
 import statistics
 from collections.abc import Sequence
 
+from data_pipelines import strict_json
 from data_pipelines.errors import UsageError
+from data_pipelines.schema import Place, convert
 from xmodels.runs.charts import COLOURS, Curve
 from xmodels.training.watching.progress import duration, read_log
 
@@ -57,6 +58,7 @@ def read_run(folder: str, name: str, colour: str) -> Run:
 
     Raises:
         UsageError: there is no run.
+        DataError: a file of it holds a value of another type.
     """
     if not os.path.isfile(os.path.join(folder, "config.json")):
         raise UsageError(
@@ -65,15 +67,20 @@ def read_run(folder: str, name: str, colour: str) -> Run:
     config, environment, results, baseline = (
         _json(os.path.join(folder, f"{part}.json")) for part in ("config", "environment", "results", "baseline")
     )
+    parts = (config, "config", "flags"), (config, "config", "settings"), (results, "results", "results")
+    for values, file, key in parts:
+        convert(values.get(key, {}), dict, Place(os.path.join(folder, f"{file}.json"), key))
     log = read_log(os.path.join(folder, "log.jsonl"))
-    return Run(name, folder, colour, config, environment, results, baseline.get("unigram_baseline"), log)
+    level = convert(
+        baseline.get("unigram_baseline"), float | None, Place(os.path.join(folder, "baseline.json"), "unigram_baseline")
+    )
+    return Run(name, folder, colour, config, environment, results, level, log)
 
 
 def _json(path: str) -> dict:
     """A JSON object; nothing where there is none, or one that a kill has cut."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+        value = strict_json.read(path)
     except (FileNotFoundError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

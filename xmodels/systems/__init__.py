@@ -16,10 +16,15 @@ def names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """The module of a system. Raises a UsageError with the nearest names where there is none."""
+    check_known(name)
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def check_known(name: str) -> None:
+    """Raises a UsageError with the nearest names where there is no such system. Imports nothing heavy."""
     if name not in names():
         near = difflib.get_close_matches(name, names(), 3) or names()
         raise UsageError(f"--system={name}: unknown. Did you mean {' or '.join(near)}? Known: {', '.join(names())}.")
-    return importlib.import_module(f"{__name__}.{name}")
 
 
 def of_model(name: str | None, model: str, source: str) -> ModuleType | None:

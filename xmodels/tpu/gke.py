@@ -5,6 +5,7 @@ several hosts) and .../persistent-volumes/cloud-storage-fuse-csi-driver (the buc
 """
 
 import json
+import re
 import shlex
 
 from data_pipelines.errors import UsageError
@@ -22,25 +23,28 @@ def manifest(job: Job, image: str, restarts: int) -> str:
     if not chip.gke:
         raise UsageError(f"--gke: GKE has no nodes with {rented.accelerator_type}.")
     shape = rented.topology.name.partition(":")[2]
-    selector = [
-        f"cloud.google.com/gke-tpu-accelerator: {chip.gke}",
-        f"cloud.google.com/gke-tpu-topology: {shape}",
-        *(['cloud.google.com/gke-spot: "true"'] if job.spot else []),
-    ]
+    name, selector = (
+        quoted(job.name),
+        [
+            f"cloud.google.com/gke-tpu-accelerator: {quoted(chip.gke)}",
+            f"cloud.google.com/gke-tpu-topology: {quoted(shape)}",
+            *(['cloud.google.com/gke-spot: "true"'] if job.spot else []),
+        ],
+    )
     return f"""\
 apiVersion: v1
 kind: Service
 metadata:
-  name: {job.name}
+  name: {name}
 spec:
   clusterIP: None
   selector:
-    job-name: {job.name}
+    job-name: {name}
 ---
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: {job.name}
+  name: {name}
 spec:
   completionMode: Indexed
   completions: {rented.num_hosts}
@@ -48,20 +52,30 @@ spec:
   backoffLimit: {restarts}
   template:{_annotations(job)}
     spec:
-      subdomain: {job.name}
+      subdomain: {name}
       restartPolicy: Never{_account(job)}
       nodeSelector:
 {_lines(selector, 8)}
       containers:
         - name: xmodels
-          image: {json.dumps(image)}
-          command: {json.dumps(["bash", "-c", f"exec xmodels {shlex.join(job.arguments)}"])}
+          image: {quoted(image)}
+          command: ["bash", "-c", {quoted(f"exec xmodels {shlex.join(job.arguments)}")}]
           resources:
             requests:
               google.com/tpu: {rented.chips_per_host}
             limits:
               google.com/tpu: {rented.chips_per_host}{_volume(job)}
 """
+
+
+def quoted(text: str) -> str:
+    """A text as YAML of any version reads it: in double quotes, as JSON, with escapes for what YAML does not take as it is.
+
+    Without quotes `yes`, `1e3` and `a: b` would be something else. (PyYAML's emitter leaves `1e3` bare, which kubectl takes
+    for a number.)
+    """
+    bare = json.dumps(text, ensure_ascii=False)
+    return re.sub("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", bare)
 
 
 def _lines(lines: list[str], indent: int) -> str:
@@ -73,7 +87,7 @@ def _annotations(job: Job) -> str:
 
 
 def _account(job: Job) -> str:
-    return f"\n      serviceAccountName: {job.service_account}" if job.service_account else ""
+    return f"\n      serviceAccountName: {quoted(job.service_account)}" if job.service_account else ""
 
 
 def _volume(job: Job) -> str:
@@ -82,11 +96,11 @@ def _volume(job: Job) -> str:
     return f"""
           volumeMounts:
             - name: bucket
-              mountPath: {job.mount}
+              mountPath: {quoted(job.mount)}
       volumes:
         - name: bucket
           csi:
             driver: gcsfuse.csi.storage.gke.io
             volumeAttributes:
-              bucketName: {job.bucket}
+              bucketName: {quoted(job.bucket)}
               mountOptions: implicit-dirs"""

@@ -42,7 +42,8 @@ class Loop:
         num_steps: updates in all, with those done before a resumption.
         seed: of the run; data and dropout draw from it.
         save_every, log_every, evaluate_every: in steps; 0 for never (a state is always saved at the end).
-        evaluate: gives means on held-out data.
+        evaluate: gives means on held-out data, or on other data that `evaluation` names.
+        evaluation: what the line of an evaluation begins with.
         select: gives, of the means of an evaluation, what is highest for the best state, which is kept; None if there
             is no best.
         on_data_loss: called with a stream's name and position when one of its records cannot be read; gives the batches and
@@ -63,6 +64,7 @@ class Loop:
     log_every: int = 100
     evaluate_every: int = 0
     evaluate: Callable[[], dict[str, float]] | None = None
+    evaluation: str = "evaluation"
     select: Callable[[dict[str, float]], float] | None = None
     on_best: Callable[[], None] = lambda: None
     on_data_loss: Callable[[str, Position], tuple[Batches, Position]] | None = None
@@ -82,6 +84,7 @@ class Loop:
         self.signal, self.skipped, self.skipped_in_row = 0, 0, 0
         self.batches = {name: stream.batches for name, stream in self.learner.streams.items()}
         self.means: dict[str, float] | None = None  # of the last evaluation
+        self.best_means: dict[str, float] | None = None  # of that of the best state, unless it was before a resumption
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             with self.watch.watching(self.learner, self.log, self.folder), steps_bar(state.step, self.num_steps) as bar:
@@ -232,7 +235,9 @@ class Loop:
     def _evaluate(self, state: State) -> State:
         means = self.means = self.evaluate()
         shown = scores(means, self.learner.loss_names).items()
-        print_status(f"evaluation at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown))
+        print_status(
+            f"{self.evaluation} at step {state.step} · " + " · ".join(f"{name} {value:.4f}" for name, value in shown)
+        )
         self.log.write("evaluation", state.step, means)
         self.watch.evaluated(state.step)
         if self.select is None:
@@ -240,6 +245,7 @@ class Loop:
         value = self.select(means)
         if state.best is not None and not value > state.best:
             return state
+        self.best_means = means
         self.on_best()
         return dataclasses.replace(state, best=value, best_step=state.step)
 

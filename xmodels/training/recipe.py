@@ -12,6 +12,9 @@ from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 
+SMALLEST_LAMB_BATCH = 512  # of the experiments on LAMB (You et al., 2019, table 1)
+BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
+
 
 @dataclasses.dataclass(frozen=True)
 class Records:
@@ -67,3 +70,15 @@ class Recipe(Optimization):
         if given.get("optimizer", self.optimizer) != self.optimizer:
             given = dict.fromkeys(NUMBERS) | given
         return dataclasses.replace(self, **given)
+
+    def suited_to_batch(self, learning_rate: float | None) -> "Recipe":
+        """The recipe with BERT's AdamW where its own optimizer is LAMB and the batch is smaller than LAMB is meant for.
+
+        LAMB scales each layer's step to the norm of its weights, which is too far for the noisy gradients of few examples.
+
+        Args:
+            learning_rate: the peak that the user asks for; None for that of BERT.
+        """
+        if not self.optimizer.startswith("lamb") or self.batch_size >= SMALLEST_LAMB_BATCH:
+            return self
+        return dataclasses.replace(self, optimizer="bert_adamw", learning_rate=learning_rate or BERT_RATE)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.stages.pipe import Stage
-from data_pipelines.text.markup import strip_html, strip_wiki
+from data_pipelines.text.html_markup import strip_html
+from data_pipelines.text.wiki_markup import strip_wiki
 
 _PUNCTUATION_OF_CHINESE = "！，：；？（）．～"  # full width is how Chinese writes these
 _WIDTHS = {
@@ -84,7 +85,7 @@ def chosen(names: str) -> list[str]:
 
 def describe(names: str) -> dict:
     """The cleaners and the versions of their libraries, for the manifest."""
-    libraries = {"wiki": "mwparserfromhell", "traditional_to_simplified": "opencc"}
+    libraries = {"traditional_to_simplified": "opencc"}
     versions = {name: importlib.metadata.version(libraries[name]) for name in chosen(names) if name in libraries}
     return {"clean": ",".join(chosen(names)), "clean_versions": versions}
 
@@ -96,20 +97,25 @@ def clean(names: str, min_sentence_chars: int, min_document_chars: int, statisti
         names: comma-separated names of `CLEANERS`.
         min_sentence_chars: shorter sentences are dropped (characters after cleaning).
         min_document_chars: documents with fewer characters, counted over the sentences that are left, are dropped.
-        statistics: counts `cleaned_by_NAME` (documents that a cleaner changed), `characters_before_cleaning`,
+        statistics: counts `cleaned_by_NAME` (documents that a cleaner changed), `not_cleaned_by_NAME` (documents that
+            it could not take; they stay as they are), `characters_before_cleaning`,
             `characters_after_cleaning`, `short_sentences_dropped`, `short_documents_dropped`, and
             `emptied_documents_dropped` (nothing is left of them).
     """
     if not (chosen(names) or min_sentence_chars or min_document_chars):
         return lambda documents: documents
-    cleaners = [(f"cleaned_by_{name}", CLEANERS[name]()) for name in chosen(names)]
+    cleaners = [(name, CLEANERS[name]()) for name in chosen(names)]
 
     def sentences_of(document: Document) -> list[str]:
         text = "\n".join(document.sentences)
         statistics["characters_before_cleaning"] += len(text)
-        for key, cleaner in cleaners:
-            cleaned = cleaner(text)
-            statistics[key] += cleaned != text
+        for name, cleaner in cleaners:
+            try:
+                cleaned = cleaner(text)
+            except Exception:  # of a library; one odd document does not end a run over millions
+                statistics[f"not_cleaned_by_{name}"] += 1
+                continue
+            statistics[f"cleaned_by_{name}"] += cleaned != text
             text = cleaned
         return [line.strip() for line in text.split("\n") if line.strip()]
 
@@ -138,6 +144,10 @@ def report(statistics: dict[str, int]) -> list[str]:
         cleaned = [f"{name} {statistics.get(f'cleaned_by_{name}', 0):,}" for name in CLEANERS]
         gone = 1 - statistics["characters_after_cleaning"] / before
         lines.append(f"cleaning took out {gone:.2%} of characters · documents changed by: {', '.join(cleaned)}")
+    failed = {name: statistics.get(f"not_cleaned_by_{name}", 0) for name in CLEANERS}
+    if any(failed.values()):
+        found = " · ".join(f"{name} {count:,}" for name, count in failed.items() if count)
+        lines.append(f"Warning: documents that a cleaner could not take, left as they were: {found}")
     dropped = {
         n: statistics.get(f"{n.replace(' ', '_')}_dropped", 0)
         for n in ("short sentences", "short documents", "emptied documents")

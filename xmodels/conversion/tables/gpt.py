@@ -22,6 +22,7 @@ HUGGING_FACE = HuggingFace(
     bare_parts=("tokens_embed", "positions_embed", "h"),
     buffers=(r"transformer\.h\.\d+\.attn\.bias", r"transformer\.position_ids"),
     tied={"lm_head.weight": "transformer.tokens_embed.weight"},
+    continues=True,
 )
 
 TABLE = dataclasses.replace(

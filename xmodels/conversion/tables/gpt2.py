@@ -115,6 +115,7 @@ HUGGING_FACE = HuggingFace(
     bare_parts=("wte", "wpe", "h", "ln_f"),  # a `GPT2Model` alone writes its names bare
     buffers=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),  # of older files
     tied={"lm_head.weight": "transformer.wte.weight"},
+    continues=True,
 )
 
 TABLE = Table(

@@ -15,7 +15,7 @@ class Options:
     source: str = option(REQUIRED, "hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, or a run or model folder of ours.", section="Checkpoints", flag="from")  # fmt: skip
     target: str = option(
         REQUIRED,
-        "hf:FOLDER, tf1:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), or a new model folder of ours.",
+        "hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, word2vec:FILE (word vectors; binary if it ends in .bin), or a new model folder of ours.",
         flag="to",
     )
     verify: bool = option(False, "Run both on one batch and print the largest difference of each output.")

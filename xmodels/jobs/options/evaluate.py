@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, SWITCH, option
+from data_pipelines.options.input import encoding_option
 from xmodels.tasks.base import find
 
 
@@ -12,11 +13,13 @@ class Options:
     """A network and what to score it on. A task refuses options that are others'."""
 
     JOB: ClassVar = "xmodels.jobs.evaluate:evaluate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     task: str = option("auto", "What to score; auto: what the run was trained for.", section="Model and data", choices=("auto", *find.names()))  # fmt: skip
     model_dir: str = option(REQUIRED, "Run folder, a model folder that convert_checkpoint wrote, or hf:FOLDER.")
     test_file: str = option(REQUIRED, "Labelled rows: TSV, CSV or JSON lines. Of language_model: text, passages or questions; names or globs.")  # fmt: skip
+    encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label.")

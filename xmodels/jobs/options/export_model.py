@@ -11,6 +11,7 @@ class Options:
     """A run and the SavedModel that it becomes."""
 
     JOB: ClassVar = "xmodels.jobs.export:export_model"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "Run folder of finetune, or of pretrain with a system that generates or translates, or a classifier that convert_checkpoint wrote (of single texts).", section="Model")  # fmt: skip
@@ -21,3 +22,4 @@ class Options:
         None, "Of the signature that searches. Default: 4.", section="Translators", minimum=2
     )
     length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha. Default: 0.6.")
+    max_new_tokens: int | None = option(None, "Most tokens that are written behind a prompt. Default: 64.", section="Text generators", minimum=1)  # fmt: skip

@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
 from xmodels.jobs.options.training import TrainingOptions
 from xmodels.tasks.base import find
 
@@ -15,6 +16,7 @@ class Options(TrainingOptions):
     """A task, the network that learns it, and the labelled rows; what None stands for depends on the network."""
 
     JOB: ClassVar = "xmodels.jobs.finetune:finetune"
+    EARLY: ClassVar = "xmodels.jobs.early:finetuning"
 
     task: str = option("classify", "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in TASKS), section="Model", choices=TASKS, structural=True)  # fmt: skip
     init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", structural=True)  # fmt: skip
@@ -25,6 +27,7 @@ class Options(TrainingOptions):
     data_dir: str | None = option(None, "Records to learn from instead; eval_file and test_file may be folders of records too.", structural=True)  # fmt: skip
     eval_file: str | None = option(None, "Labelled rows that choose the best epoch.")
     test_file: str | None = option(None, "Labelled rows that are scored once, at the end.")
+    encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")

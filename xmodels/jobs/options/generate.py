@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -11,10 +12,12 @@ class Options:
     """A network, the beginnings of texts, and how to continue them."""
 
     JOB: ClassVar = "xmodels.jobs.generate:generate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder.", section="Model")
     prompt: str | None = option(None, "The beginning of a text; may be empty.", section="Prompts: one of these")
     input_file: str | None = option(None, "Plain text with a prompt a line.")
+    encoding: str = encoding_option()
     max_new_tokens: int | None = option(None, "Most tokens behind a prompt. Default: 64; of a translation 50 more than of its source.", section="How to go on", minimum=1)  # fmt: skip
     temperature: float | None = option(None, "0 takes the likeliest token; below 1 likely tokens grow likelier. Default: 1; translating 0, unless top_k or top_p is given.")  # fmt: skip
     top_k: int | None = option(None, "Draw from the k likeliest tokens; 0 for all. Default: 40; translating 0.")

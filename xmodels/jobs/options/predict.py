@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -11,12 +12,14 @@ class Options:
     """A fine-tuned network and the texts that it answers."""
 
     JOB: ClassVar = "xmodels.jobs.predict:predict"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
     model_dir: str = option(REQUIRED, "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.", section="Model")  # fmt: skip
     text: str | None = option(None, "One text.", section="Text: one of these")
     text_pair: str | None = option(None, "Its second text, for pairs; of a story, the question.")
     input_file: str | None = option(None, "Plain .txt with one text a line, or TSV, CSV, JSON lines. Stories: a sentence a line, questions end with a question mark, a blank line ends a story.")  # fmt: skip
+    encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     output_file: str | None = option(None, "A line for each text: JSON where the name ends in .jsonl, else a table with a header. Default: print.", section="Output")  # fmt: skip

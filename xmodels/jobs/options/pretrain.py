@@ -12,6 +12,7 @@ class Options(TrainingOptions):
     """A system, the records that it learns from, and the numbers of the training; None keeps those of its recipe."""
 
     JOB: ClassVar = "xmodels.jobs.pretrain:pretrain"
+    EARLY: ClassVar = "xmodels.jobs.early:pretraining"
 
     system: str = option(
         REQUIRED, "Published system, such as bert, bert_wwm or gpt2.", section="Model", structural=True

@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -11,10 +12,12 @@ class Options:
     """An encoder-decoder, the texts that it translates, and how."""
 
     JOB: ClassVar = "xmodels.jobs.translate:translate"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as of average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text.", section="Texts: one of these", alias="prompt")
     input_file: str | None = option(None, "Plain text, also .gz .bz2 .xz .zst, with a text a line.")
+    encoding: str = encoding_option()
     num_beams: int = option(1, "Above 1: the best translation that a beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
     length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha; larger for longer ones.")
     max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip

@@ -3,9 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.escaping import for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import as_json, check_difference
+from xmodels.tasks.base.serve import check_difference
 
 SIGNS = r"[!-/:-@\[-`{-~\p{P}]"  # as `plain_units.is_punctuation`
 EXAMPLES = (
@@ -79,7 +80,9 @@ class Server(serve.Server):
         arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
         return README_TEXT.format(
             num_labels=len(self.predictor.labels),
-            labels="\n".join(f"{index}. {as_json(label)}" for index, label in enumerate(self.predictor.labels)),
+            labels="\n".join(
+                f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(self.predictor.labels)
+            ),
             sentences=self.max_sentences,
             words=self.max_words,
             python=self.python(arguments),

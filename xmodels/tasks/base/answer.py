@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.run import Run, given_columns, read_run
@@ -206,13 +207,8 @@ def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def plain_lines(path: str) -> list[str]:
     """The lines of a text file, without blanks around them. Raises a DataError where there is no text."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = [line.strip() for line in file]
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not valid UTF-8 at byte {error.start}.") from None
+    with open_text(path) as file:
+        lines = [line.strip() for line in file]
     if not any(lines):
         raise DataError(f"{path}: holds no text.")
     return lines

@@ -2,9 +2,12 @@
 
 import dataclasses
 import os
+from typing import Annotated
 
+from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
+from data_pipelines.schema import Narrower, Place, convert, whole
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
@@ -27,21 +30,10 @@ class TaskDescription:
         max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
-    task: str
-    labels: list[str]
-    num_texts: int
-    max_sequence_length: int
-
-
-CHECKS = {
-    "task": (lambda x: isinstance(x, str) and task_class(x) is not None, "a folder of xmodels/tasks"),
-    "labels": (
-        lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x) and len(set(x)) == len(x),
-        "a list of different strings",
-    ),
-    "num_texts": (lambda x: type(x) is int and x in (0, 1, 2), "1 or 2"),
-    "max_sequence_length": (lambda x: type(x) is int and x > 3, "a whole number above 3"),
-}
+    task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
+    labels: Annotated[list[str], Narrower(lambda names: len(set(names)) == len(names), "a list of different texts")]
+    num_texts: whole(0, 2)
+    max_sequence_length: whole(4)
 
 
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
@@ -49,6 +41,7 @@ def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -
     labels = list(getattr(task, "label_names", ()))
     description = TaskDescription(task.label, labels, num_texts, max_sequence_length)
     write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
+    checksums.record(run, [TASK_FILE])
 
 
 def task_of(path: str) -> str:
@@ -100,17 +93,11 @@ def read_task(run: str) -> TaskDescription:
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
             "Fine-tune it first with `xmodels finetune`."
         )
-    values = folder.read_json(path)
-    if set(values) != set(CHECKS):
-        raise CheckpointError(
-            f"{path}: expected the keys {', '.join(CHECKS)}. Found: {', '.join(list(values)[:8]) or 'none'}."
-        )
-    for name, (fits, wanted) in CHECKS.items():
-        if not fits(values[name]):
-            raise CheckpointError(f"{path}: `{name}` must be {wanted}. Found: {values[name]!r}.")
-    if task_class(values["task"]).names_labels and not (values["labels"] and values["num_texts"]):
-        raise CheckpointError(f"{path}: --task={values['task']} needs `labels` and `num_texts` 1 or 2; one is missing.")
-    return TaskDescription(**values)
+    checksums.check(run, [TASK_FILE])
+    found = convert(folder.read_json(path), TaskDescription, Place(path, error=CheckpointError))
+    if task_class(found.task).names_labels and not (found.labels and found.num_texts):
+        raise CheckpointError(f"{path}: --task={found.task} needs `labels` and `num_texts` 1 or 2; one is missing.")
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +149,12 @@ def read_run(run: str) -> Run:
             f"`xmodels finetune --flagfile={os.path.join(run, 'flags.txt')}`."
         )
     loaded = load(run)
-    config = loaded.backbone.config
+    config, labels = loaded.backbone.config, folder.read_labels(loaded.path)
+    if labels is not None and list(labels) != description.labels:
+        raise CheckpointError(
+            f"{os.path.join(run, TASK_FILE)}: its `labels` are not those of {os.path.join(loaded.path, folder.LABELS)}, so it is "
+            "not known which name belongs to which class. Copy the two again."
+        )
     if description.max_sequence_length > config.max_sequence_length:
         raise CheckpointError(
             f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "

@@ -3,11 +3,12 @@
 `serve.py` of a task defines one `Server`, a subclass of this one.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import tensorflow as tf
+
+from data_pipelines.escaping import for_json_line
 
 NOTES = {
     "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",
@@ -79,14 +80,10 @@ def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
         return tf.strings.regex_replace(text, "^ +| +$", "")
 
 
-def as_json(value) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def requests(model: str, rows, predictions, columns, outputs) -> str:
     """The section that calls TensorFlow Serving: two requests and the answers to them, as values for JSON."""
     values = {"rows": rows, "predictions": predictions, "columns": columns, "outputs": outputs}
-    return REQUESTS.format(model=model, **{name: as_json(value) for name, value in values.items()})
+    return REQUESTS.format(model=model, **{name: for_json_line(value) for name, value in values.items()})
 
 
 def check_difference(difference: float) -> float:

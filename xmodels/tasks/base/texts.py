@@ -24,7 +24,7 @@ class TextReader(Reader):
 
     def training_files(self) -> str:
         """The file or the folder of records to learn from."""
-        if (self.options.train_file is None) == (self.options.data_dir is None):
+        if bool(self.options.train_file) == bool(self.options.data_dir):
             raise UsageError("--train_file=FILE or --data_dir=RECORDS: give one of them to learn from.")
         return self.options.train_file or self.options.data_dir
 

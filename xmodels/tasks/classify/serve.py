@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.escaping import for_markdown
+from data_pipelines.escaping import for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import as_json, check_difference
+from xmodels.tasks.base.serve import check_difference
 
 INPUTS = ("text", "text_pair")
 EXAMPLES = ("The room was clean, and the staff friendly.", "房间很脏，再也不来了。")
@@ -92,7 +92,7 @@ class Server(serve.Server):
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
             num_labels=len(known),
-            labels="\n".join(f"{index}. {for_markdown(as_json(label))}" for index, label in enumerate(known)),
+            labels="\n".join(f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(known)),
             length=self.max_sequence_length,
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,

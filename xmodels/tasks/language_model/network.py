@@ -3,13 +3,11 @@
 import os
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.models import folder
-from xmodels.models.backbone import ModelConfig, named_weights
-from xmodels.runs.loaded import Identity, Loaded, identify, load
+from xmodels.models.backbone import ModelConfig
+from xmodels.runs.loaded import Identity, identify, load
 from xmodels.tasks.language_model.answer import TASK
 from xmodels.tasks.language_model.scorer import Scorer
 
@@ -38,20 +36,7 @@ def load_scorer(
             "Train a causal system, such as --system=gpt2."
         )
     loaded = load(model_dir, change)
-    _check_finite(loaded)
     return Scorer(loaded.backbone, loaded.objective(), loaded.tokenizer, unlikely(loaded.tokenizer))
-
-
-def _check_finite(loaded: Loaded) -> None:
-    values = {
-        f"backbone.{name}": np.array(value) for name, value in named_weights(loaded.backbone).items()
-    } | loaded.heads
-    broken = [name for name, value in values.items() if not np.isfinite(value).all()]
-    if broken:
-        raise CheckpointError(
-            f"{loaded.source}: {len(broken)} of its weights hold NaN or infinity, such as {broken[0]}, so nothing has a likelihood "
-            "under it. Take an earlier state of the run."
-        )
 
 
 def window_length(model_dir: str, config: ModelConfig, asked: int | None) -> int:

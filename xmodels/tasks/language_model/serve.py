@@ -1,5 +1,7 @@
 """A causal network inside a graph: prompts in, texts out."""
 
+from typing import ClassVar
+
 import numpy as np
 import tensorflow as tf
 
@@ -12,17 +14,24 @@ from xmodels.tasks.base.serve import VERSION, imports, spelled
 from xmodels.tasks.language_model.answer import TextGenerator
 
 LONGEST = 1024  # tokens of a text with its prompt, where the network sets no bound
+MAX_NEW_TOKENS = 64  # as `xmodels generate`: who serves a network does not wait for all the tokens that it could write
 CHECKED = ("The", "今天天气", "", "A somewhat longer beginning of a text, which")
 
 
 class Server(serve.Server):
-    """A generator whose tokenizer runs in the graph."""
+    """A generator whose tokenizer runs in the graph.
+
+    Args:
+        max_new_tokens: most tokens behind a prompt.
+    """
 
     title = "# A text generator exported by xmodels"
     answers = "that continues prompts"
+    flags: ClassVar[tuple[str, ...]] = ("max_new_tokens",)
 
-    def __init__(self, generator: TextGenerator, serving_ops: str):
+    def __init__(self, generator: TextGenerator, serving_ops: str, max_new_tokens: int = MAX_NEW_TOKENS):
         super().__init__(generator, serving_ops)
+        self.max_new_tokens = max_new_tokens
         if self.backbone.carries_memory:  # such a network reads texts of any length, a graph does not
             generator.max_length = LONGEST
         self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
@@ -40,6 +49,7 @@ class Server(serve.Server):
         token_ids = tf.where(lengths[:, None] == 0, start, token_ids)
         lengths = tf.maximum(lengths, 1)
         changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
+        changes.append(filters.end_after(lengths + self.max_new_tokens, self.end_id))
         past, read = self.backbone.start(tf.shape(token_ids)[0], self.max_length), None
         if not self.rewinds:  # then prompts are read token by token, as the past cannot go back from the longest
             states, past = self.backbone.decode(token_ids[:, :1], past, 0)
@@ -48,6 +58,7 @@ class Server(serve.Server):
             self.backbone.decode, lambda states: self.task.logits(states, self.backbone), past, token_ids, lengths,
             self.max_length, self.end_id, pick=pick, filters=changes, read=read,
         )  # fmt: skip
+        ends = tf.minimum(ends, lengths + self.max_new_tokens)
         new = tf.RaggedTensor.from_tensor(texts, lengths=ends)
         place = tf.ragged.range(tf.cast(new.row_lengths(), tf.int32))
         continuation = tf.ragged.boolean_mask(new, place >= lengths[:, None])
@@ -69,18 +80,20 @@ class Server(serve.Server):
 
     def compare(self, served):
         found = served["serving_default"](prompt=tf.constant(CHECKED))["continuation"].numpy()
-        expected = self.predictor.generate(CHECKED, GREEDY, self.max_length)
+        expected = self.predictor.generate(CHECKED, GREEDY, self.max_new_tokens)
         if [text.decode() for text in found] != expected:
             raise RuntimeError("The exported model does not continue texts as the run does. Please report this.")
         drawn = served["sample"](
             prompt=tf.constant(CHECKED), temperature=tf.constant(1.0), top_p=tf.constant(0.9), seed=tf.constant([1, 2])
         )
-        if np.any(drawn["num_tokens"].numpy() > self.max_length):
+        if np.any(drawn["num_tokens"].numpy() > self.max_new_tokens):
             raise RuntimeError("The exported model writes more than it may. Please report this.")
         return None
 
     def readme(self):
-        return README_TEXT.format(imports=imports(self.serving_ops), version=VERSION, length=self.max_length)
+        return README_TEXT.format(
+            imports=imports(self.serving_ops), version=VERSION, length=self.max_length, most=self.max_new_tokens
+        )
 
 
 README_TEXT = """The vocabulary and the tokenizer are inside.
@@ -90,7 +103,8 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | `serving_default` | `prompt` string (B,) | `continuation` string (B,), the likeliest, token by token; `num_tokens` int32 (B,) |
 | `sample` | also `temperature` and `top_p`, float32 scalars, and `seed`, int32 (2,) | the same, drawn at random |
 
-A text with its prompt has at most {length} tokens; a longer prompt loses its beginning. An empty prompt begins a text.
+At most {most} tokens are written behind a prompt (`xmodels export_model --max_new_tokens`). An empty prompt begins a text.
+A text with its prompt has at most {length} tokens; a longer prompt loses its beginning.
 
 ```python
 {imports}

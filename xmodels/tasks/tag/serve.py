@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
+from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.character_table import ITSELF, NOTHING, PAGE, SPACE
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.text.framing import max_text_tokens
@@ -171,7 +172,7 @@ class Server(serve.Server):
             {"outputs": found},
         )  # fmt: skip
         return README_TEXT.format(
-            labels=", ".join(f"`{label}`" for label in self.predictor.labels),
+            labels=", ".join(for_code_span(label) for label in self.predictor.labels),
             length=self.max_sequence_length,
             python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
             requests=requests,

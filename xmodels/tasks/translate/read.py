@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 from data_pipelines.corpora.corpus import open_corpus, read_documents
+from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError, UsageError
@@ -22,7 +23,9 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         )
     monitor = Monitor()
     try:
-        corpus = open_corpus(test_file, "en", "parallel", Reading("en", text_column, target_column), target_file)
+        corpus = open_corpus(
+            test_file, "en", "parallel", Reading("en", text_column, target_column, encoding=assumed()), target_file
+        )
         pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
     except (DataError, UsageError) as error:
         raise type(error)(str(error).replace("--input_file", "--test_file")) from None
@@ -37,7 +40,7 @@ def lines_of(path: str) -> list[str]:
     """The lines of a text file, also compressed. Raises a DataError where there is none, or one is not UTF-8."""
     if not os.path.isfile(path):
         raise DataError(f"--input_file={path}: no such file.")
-    lines = list(Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(), Monitor()))
+    lines = list(Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(encoding=assumed()), Monitor()))
     if not any(lines):
         raise DataError(f"--input_file={path}: holds no text.")
     return lines

@@ -6,6 +6,8 @@ which names the step, the examples seen, and the SHA-256 of the other files. Onl
 
 import dataclasses
 import glob
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,11 +18,13 @@ from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import file_sha256, write_json
+from data_pipelines.schema import Count, Place, Positive, Sha256, convert
 from xmodels.models.folder import assign, read_json, read_weights, values_of
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
 
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
+ADVICE = "Remove the folder of this state; the run goes on from the state before it."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +39,12 @@ class Position:
         hosts: how many machines read, each its own shards.
     """
 
-    consumed: int = 0
-    cursors: tuple[tuple[int, int, int], ...] | None = None
-    first_epoch: int = 0
-    first_consumed: int = 0
+    consumed: Count = 0
+    cursors: tuple[tuple[Count, Count, Count], ...] | None = None
+    first_epoch: Count = 0
+    first_consumed: Count = 0
     lost: tuple[str, ...] = ()
-    hosts: int = 1
+    hosts: Positive = 1
 
     def reading(self, host: int = 0) -> dict:
         """Where reading of a host goes on; for `Batches.training`."""
@@ -81,13 +85,15 @@ class State:
         positions: {name of a stream: where reading of it stands}; a stream that is missing begins.
         best: the best value of the selection metric so far, where there is one.
         best_step: the step that reached it.
+        run_id: of the run to which the state belongs; None in states of older versions.
     """
 
-    step: int = 0
+    step: Count = 0
     seed: int = 0
     positions: Mapping[str, Position] = dataclasses.field(default_factory=dict)
     best: float | None = None
-    best_step: int | None = None
+    best_step: Count | None = None
+    run_id: str | None = None
 
     @property
     def consumed(self) -> int:
@@ -104,6 +110,7 @@ class State:
     def to_json(self) -> dict:
         """What state.json holds; the position of an only stream stands beside the rest."""
         own = {"step": self.step, "seed": self.seed, "best": self.best, "best_step": self.best_step}
+        own |= {"run_id": self.run_id} if self.run_id else {}
         positions = {name: dataclasses.asdict(position) for name, position in self.positions.items()}
         if set(positions) <= {ONLY}:
             place = positions.get(ONLY, dataclasses.asdict(Position()))
@@ -112,15 +119,20 @@ class State:
         return {**own, "streams": positions}
 
     @classmethod
-    def from_json(cls, values: Mapping) -> "State":
-        values = dict(values)
+    def from_json(cls, values: Mapping, source: str = STATE) -> "State":
+        """The inverse of `to_json`.
+
+        Raises:
+            CheckpointError: a key is unknown, or a value of another type; names both.
+        """
+        values, place = dict(values), Place(source, error=CheckpointError, advice=ADVICE)
         if cursor := values.pop("cursor", None):  # of versions that knew one host only
             values["cursors"] = [cursor]
         streams = values.pop("streams", None)
         if streams is None:
             names = [field.name for field in dataclasses.fields(Position) if field.name in values]
             streams = {ONLY: {name: values.pop(name) for name in names}}
-        return cls(**values, positions={name: Position(**position) for name, position in streams.items()})
+        return convert({**values, "positions": streams}, cls, place)
 
 
 def _optimizer_variables(learner) -> dict:
@@ -147,7 +159,8 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
         save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
         _to_disk(os.path.join(temporary, name))
     sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
-    write_json(os.path.join(temporary, STATE), {**state.to_json(), "sha256": sums})
+    own = state.to_json()
+    write_json(os.path.join(temporary, STATE), {**own, "sha256": {**sums, STATE: _sha256(own)}})
     shutil.rmtree(path, ignore_errors=True)  # the same step, written before an interruption
     os.replace(temporary, path)
     _to_disk(folder)
@@ -155,6 +168,11 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
         if step_of(old) != state.best_step:
             shutil.rmtree(old)
     return path
+
+
+def _sha256(values: Mapping) -> str:
+    """The checksum of what state.json says beside checksums."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _to_disk(path: str) -> None:
@@ -189,21 +207,25 @@ def step_of(path: str) -> int:
     return int(os.path.basename(path).removeprefix("step_"))
 
 
-def newest(folder: str) -> str | None:
+def newest(folder: str, run_id: str | None = None) -> str | None:
     """The newest state below `folder` whose files are as they were written; says which damaged ones it passes over.
 
+    Args:
+        run_id: of the run that goes on.
+
     Raises:
-        CheckpointError: there are states, and all of them are damaged.
+        CheckpointError: there are states, and all of them are damaged; or the newest belongs to another run.
     """
     paths = complete(folder)
     problems = []
     for path in reversed(paths):
         damaged = damaged_file(path)
         if damaged is None:
+            check_run(path, run_id)
             for problem in problems:
                 print_status(f"Warning: {problem}. Going on from the state before it, {path}.")
             return path
-        problems.append(f"{damaged}: damaged (its SHA-256 is not that of {STATE})")
+        problems.append(f"{damaged}: damaged (its SHA-256 is not that in {STATE})")
     if problems:
         raise CheckpointError(
             f"{'; '.join(problems)}. No other state is left in {folder}: start anew in another --model_dir."
@@ -213,15 +235,37 @@ def newest(folder: str) -> str | None:
 
 def damaged_file(path: str) -> str | None:
     """The first file of a state that is missing or not as it was written."""
+    source = os.path.join(path, STATE)
     try:
-        sums = read_json(os.path.join(path, STATE))["sha256"]
-    except (CheckpointError, KeyError):
-        return os.path.join(path, STATE)
+        stored = read_json(source)
+        sums = convert(stored.pop("sha256", None), dict[str, Sha256], Place(source, "sha256", CheckpointError))
+        whole = State.from_json(stored, source).step == step_of(path) and {WEIGHTS, OPTIMIZER} <= set(sums) <= {
+            WEIGHTS,
+            OPTIMIZER,
+            STATE,
+        }
+    except CheckpointError:
+        return source
+    if not whole or not {WEIGHTS, OPTIMIZER} <= set(sums) <= {WEIGHTS, OPTIMIZER, STATE}:
+        return source
+    if sums.pop(STATE, _sha256(stored)) != _sha256(stored):
+        return source
     for name, wanted in sums.items():
         source = os.path.join(path, name)
         if not os.path.isfile(source) or file_sha256(source) != wanted:
             return source
     return None
+
+
+def check_run(path: str, run_id: str | None) -> None:
+    """Raises a CheckpointError where a state says that it belongs to another run."""
+    found = read_json(os.path.join(path, STATE)).get("run_id")
+    if run_id and found and found != run_id:
+        raise CheckpointError(
+            f"{path}: is a state of another run (`run_id` {found} in {STATE}, {run_id} in the config.json of this one). Move it "
+            "back. To begin a run with the weights of another, make a model folder of them with `xmodels average_checkpoints "
+            "--last=1`, and name that by --init_checkpoint."
+        )
 
 
 def restore(path: str, learner) -> State:
@@ -231,7 +275,7 @@ def restore(path: str, learner) -> State:
         CheckpointError: the state does not fit the network or the optimizer.
     """
     stored = read_json(os.path.join(path, STATE))
-    del stored["sha256"]
+    stored.pop("sha256", None)
     weights = read_weights(os.path.join(path, WEIGHTS))
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)
@@ -242,4 +286,4 @@ def restore(path: str, learner) -> State:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
         variable.assign(values[name].reshape(tuple(variable.shape)))
-    return State.from_json(stored)
+    return State.from_json(stored, os.path.join(path, STATE))

@@ -1,13 +1,13 @@
 """The most that a machine multiplies in a second: from a table for known accelerators, else measured."""
 
 import functools
-import json
 import os
 import re
 import time
 
 import tensorflow as tf
 
+from data_pipelines import strict_json
 from data_pipelines.files import write_json
 
 FILE = "peak.json"
@@ -67,8 +67,7 @@ def _hosts(strategy) -> int:
 def _read(path: str) -> dict | None:
     """What was measured before; a file cut by a kill counts as none."""
     try:
-        with open(path, encoding="utf-8") as file:
-            stored = json.load(file)
+        stored = strict_json.read(path)
     except (FileNotFoundError, ValueError):
         return None
     return stored if isinstance(stored, dict) and isinstance(stored.get("flops_per_second"), float) else None

@@ -1,7 +1,8 @@
-"""One process at a time in a run folder."""
+"""One process at a time in the folder of a run, or of records."""
 
 import contextlib
 import datetime
+import errno
 import fcntl
 import json
 import os
@@ -15,17 +16,29 @@ ATTEMPTS = 1000  # to open a file that other runs remove when they end
 
 
 @contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
-    """Keeps other processes out of a run folder until the body ends, or its process does, however that happens.
+def locked(folder: str, flag: str = "model_dir") -> Iterator[None]:
+    """Keeps other processes out of a folder until the body ends, or its process does, however that happens.
 
     The lock is that of the operating system on the file run.lock, which also tells host, process and time. It vanishes with
-    the lock, and so does a folder that holds nothing else. A file system without locks is used as it is.
+    the lock, and so does a folder that holds nothing else. A file system without locks is used as it is, and so is a folder
+    in which this user cannot write, since whoever works there will be told so.
+
+    Args:
+        flag: which names the folder.
 
     Raises:
         UsageError: another process holds the lock.
     """
     path = os.path.join(folder, LOCK)
-    file = _own(path)
+    try:
+        file = _own(path, flag)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        file = None
+    if file is None:
+        yield
+        return
     try:
         owner = {"host": socket.gethostname(), "process": os.getpid(), "since": f"{datetime.datetime.now():%F %T}"}
         file.truncate(0)
@@ -40,7 +53,7 @@ def locked(folder: str) -> Iterator[None]:
             os.rmdir(folder)
 
 
-def _own(path: str):
+def _own(path: str, flag: str):
     """The file of the lock, open and locked."""
     for attempts_left in reversed(range(ATTEMPTS)):
         with contextlib.suppress(FileExistsError):  # a folder that vanishes at this moment is no folder to `makedirs`
@@ -58,7 +71,7 @@ def _own(path: str):
             owner = file.read()
             file.close()
             raise UsageError(
-                f"--model_dir={os.path.dirname(path)}: another run works in it ({_described(owner)}). Wait until it ends, stop "
+                f"--{flag}={os.path.dirname(path)}: another run works in it ({_described(owner)}). Wait until it ends, stop "
                 "it, or choose another folder."
             ) from None
         except OSError:  # no locks here
@@ -67,7 +80,7 @@ def _own(path: str):
             return file
         file.close()  # its owner removed it between our two calls
     raise UsageError(
-        f"--model_dir={os.path.dirname(path)}: other runs begin and end in it all the time; choose another folder."
+        f"--{flag}={os.path.dirname(path)}: other runs begin and end in it all the time; choose another folder."
     )
 
 

@@ -1,0 +1,65 @@
+"""A training step of ours with glibc's allocator as it is, and told to keep memory (`xmodels/training/devices/allocator.py`).
+
+    python -m benchmarks.allocator --output=benchmarks/results/allocator.md [--sizes=tiny,mini,base --rounds=2 --cores=1]
+
+The networks and batches are those of `benchmarks/train_step.py`. Each method is a process of its own; they take turns, and
+the round with the fewest processor seconds counts.
+"""
+
+import argparse
+import json
+import tempfile
+
+from benchmarks import measure, train_step
+from xmodels.training.devices import allocator
+
+METHODS = {"as it is": [], "keeps memory": ["--keep_memory"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", nargs="?", help="one size, in this process")
+    parser.add_argument("--keep_memory", action="store_true")
+    parser.add_argument("--folder")
+    parser.add_argument("--sizes", default="tiny,mini,base")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--output")
+    given = parser.parse_args()
+    if not given.size:
+        compare(given)
+    else:
+        if given.keep_memory and not allocator.keep_memory():
+            raise SystemExit("The allocator of this process cannot be set.")
+        print(json.dumps(train_step.ours(given.size, given.folder, False, False)))
+
+
+def compare(given) -> None:
+    text = (
+        "# The allocator\n\nMade by `python -m benchmarks.allocator`. One training step of BERT, 128 tokens a row.\n\n"
+        f"{measure.machine(given.cores)}\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        rows = []
+        for size in given.sizes.split(","):
+            train_step.make_weights(size, folder)
+            methods = {name: [size, *flags, f"--folder={folder}"] for name, flags in METHODS.items()}
+            found = measure.rounds("benchmarks.allocator", methods, given.rounds, given.cores)
+            for name, result in found.items():
+                if "error" in result:
+                    rows.append([size, name, result["error"], "", "", ""])
+                    continue
+                ratio = found["as it is"]["processor"] / result["processor"]
+                rows.append([
+                    size, name, f"{result['processor']:.3f}", f"{ratio:.2f}", f"{result['peak_mb']:,.0f}", f"{result['loss']:.4f}",
+                ])  # fmt: skip
+    columns = ["BERT", "allocator", "processor s / step", "times as fast", "peak MB", "first loss"]
+    text += "\n" + measure.table(columns, rows)
+    print(text)
+    if given.output:
+        with open(given.output, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What a command checks before TensorFlow is imported, which takes many seconds: names of systems, files, columns, folders.
+
+The jobs check all of it again, with more; the messages are theirs.
+"""
+
+import os
+
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import DataError
+from data_pipelines.paths import check_output
+from data_pipelines.records.manifest import Manifest
+from xmodels import systems
+from xmodels.conversion import names
+from xmodels.runs import preflight
+
+LARGEST_TABLE = 1 << 23  # bytes; a larger one is read once only, by the job
+
+
+def pretraining(options) -> None:
+    """Raises what is wrong with the system, the folders of records, the run folder or the checkpoint to start from."""
+    systems.check_known(options.system)
+    preflight.check_writable(options.model_dir)
+    for folder in (options.data_dir, options.eval_data_dir):
+        if folder:
+            Manifest.read(folder)
+    if options.init_checkpoint:
+        check_checkpoint(options.init_checkpoint)
+
+
+def finetuning(options) -> None:
+    """Raises what is wrong with the checkpoint, the run folder, records, or tables of texts with labels."""
+    preflight.check_writable(options.model_dir)
+    if not options.init_checkpoint.startswith("new:"):
+        check_checkpoint(options.init_checkpoint)
+    if options.data_dir:
+        Manifest.read(options.data_dir)
+    if options.task != "classify":
+        return
+    columns = Columns(options.text_column, options.text_pair_column, options.label_column)
+    for path in (options.train_file, options.eval_file, options.test_file):
+        if path and not os.path.isdir(path) and not _is_large(path):
+            read_table(path, columns, bad_rows=[] if options.on_bad_row == "skip" else None)
+
+
+def using(options) -> None:
+    """Raises what is wrong with the folder of a finished run, or with files to read or write."""
+    check_checkpoint(options.model_dir)
+    check_output(getattr(options, "output_file", None), overwrite=getattr(options, "overwrite", True))
+    path = getattr(options, "input_file", None)
+    if path and not os.path.exists(path):  # which may be a pipe
+        raise DataError(f"{path}: no such file.")
+
+
+def check_checkpoint(name: str) -> None:
+    """Raises a CheckpointError where a folder of ours is not there; other formats are looked at by their readers."""
+    kind, path = names.split(name)
+    if not kind:
+        names.check_folder(path)
+
+
+def _is_large(path: str) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) > LARGEST_TABLE
