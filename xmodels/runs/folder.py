@@ -113,7 +113,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
             f"{settings['num_train_steps']} that are asked for. Give more steps or epochs, or another --model_dir."
         )
     if (results := _finished(folder, settings["num_train_steps"])) is not None:
-        return Claim(states[-1], results, run_id)
+        return Claim(states[-1] if states else None, results, run_id)
     return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id)
 
 
