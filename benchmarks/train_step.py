@@ -36,11 +36,11 @@ def arrays(batch_size: int):
     shape = (batch_size, PREDICTIONS)
     places = rng.permuted(np.tile(np.arange(1, LENGTH), (batch_size, 1)), axis=1)
     return {
-        "token_ids": rng.integers(1000, VOCABULARY, (batch_size, LENGTH)).astype("int32"),
+        "token_ids": rng.integers(min(1000, VOCABULARY // 5), VOCABULARY, (batch_size, LENGTH)).astype("int32"),
         "segment_ids": np.repeat(np.arange(LENGTH)[None] >= 64, batch_size, axis=0).astype("int32"),
         "padding_mask": np.ones((batch_size, LENGTH), bool),
         "mask_positions": np.sort(places[:, :PREDICTIONS]).astype("int32"),
-        "labels": rng.integers(1000, VOCABULARY, shape).astype("int32"),
+        "labels": rng.integers(min(1000, VOCABULARY // 5), VOCABULARY, shape).astype("int32"),
         "label_weights": np.ones(shape, "float32"),
         "next_sentence_labels": rng.integers(2, size=batch_size).astype("int32"),
     }  # fmt: skip

@@ -479,7 +479,7 @@ def test_clozes_lines_and_tables_of_choices(make):
         ({"choices": ["cat"]}, "line 1: too few choices: 1"),
         ({"choices": ["cat", " "]}, "line 1: empty text"),
         ({"choices": ["cat", "dog", "mat", "on"]}, "line 1: too many choices: 4. Raise --num_choices"),
-        ({"choices": "cat"}, "line 1: expected a list of choices, found str"),
+        ({"choices": "cat"}, "line 1, the choices: expected a list of texts"),
     ],
 )
 def test_bad_choices_are_named(make, change, message):
@@ -756,7 +756,7 @@ def test_the_page_names_every_feature_and_every_task():
         ("choose", "a.txt", b"cat", "unknown kind of file '.txt'. Known: .jsonl"),
         ("choose", "a.jsonl", b'{"question": "a"}', "a.jsonl, line 1: no field 'choices' or"),
         ("choose", "a.jsonl.gz", b"no gzip", "a.jsonl.gz: holds no compressed data"),
-        ("rank", "a.jsonl", b'{"query": "a", "candidates": ["b"], "labels": []}', "a.jsonl, line 1: expected a list of candidates"),
+        ("rank", "a.jsonl", b'{"query": "a", "candidates": ["b"], "labels": []}', "a.jsonl, line 1: 1 candidates and 0 labels"),
         ("tag", "b.txt", b"", "b.txt: holds no examples"),
     ],
 )  # fmt: skip

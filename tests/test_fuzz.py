@@ -85,7 +85,7 @@ PLANTED = {
     "outside: changed case/input": lambda room: pathlib.Path("input").write_text("other") and 0,
     "outside: made tmp/left": lambda room: (room / "tmp/left").write_text("x") and 0,
     "outside: os.system": lambda room: os.system("true"),
-    "memory": lambda room: len(bytearray(os.urandom(1)) * 80_000_000) and 0,
+    "memory": lambda room: len(bytearray(os.urandom(1)) * 250_000_000) and 0,
     "time": lambda room: spend(),
 }
 

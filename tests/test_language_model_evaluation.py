@@ -497,6 +497,9 @@ def test_a_folder_of_hugging_face_is_scored_as_the_model_it_was_made_of(gpt2, tm
         assert invoke("evaluate", **flags) == 0
         found.append(json.loads((tmp_path / "scores.json").read_text())["nll"])
     assert found[0] == pytest.approx(found[1], rel=1e-6)
+    (tmp_path / "b.txt").write_text((tmp_path / "a.txt").read_text(), encoding="utf-16")
+    assert invoke("evaluate", **flags | {"model_dir": gpt2, "test_file": tmp_path / "b.txt", "encoding": "utf-16"}) == 0
+    assert json.loads((tmp_path / "scores.json").read_text())["nll"] == found[0]
 
 
 def test_faults_are_named(gpt2, transformer_xl, tmp_path, capsys):

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.corpora.labelled import first_of, kind_of, read_json, read_json_lines
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json, read_json_lines
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
@@ -76,13 +76,12 @@ def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     for number, value in read_json_lines(path):
         place = f"{path}, line {number}"
         choices = first_of(value, ("choices", "choice", "candidates", "options"), place)
-        if not isinstance(choices, list):
-            raise DataError(f"{place}: expected a list of choices, found {type(choices).__name__}.")
         question = first_of(value, ("question", "content", "query"), place)
         answer = first_of(value, ("answer", "label"), place) if with_answers else None
         name = value.get("id")
         yield ChoiceQuestion(
-            str(value.get("context", value.get("passage", ""))), str(question), [str(c) for c in choices], answer, place,
+            as_text(value.get("context", value.get("passage", "")), f"{place}, the context"),
+            as_text(question, f"{place}, the question"), as_texts(choices, f"{place}, the choices"), answer, place,
             None if name is None else str(name),
         )  # fmt: skip
 
@@ -99,9 +98,10 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
                 raise DataError(f"{place}: expected an object with question, choice and answer.")
             question, choices = first_of(asked, ("question",), place), first_of(asked, ("choice",), place)
             name = f"{item[2]}-{q}" if len(item) > 2 else None
-            lines = "\n".join(map(str, item[0]))
-            answer = str(first_of(asked, ("answer",), place)) if with_answers else None
-            yield ChoiceQuestion(lines, str(question), [str(c) for c in choices], answer, place, name)
+            lines = "\n".join(as_texts(item[0], f"{where}[0]"))
+            answer = as_text(first_of(asked, ("answer",), place), f"{place}, the answer") if with_answers else None
+            question, choices = as_text(question, f"{place}, the question"), as_texts(choices, f"{place}, the choices")
+            yield ChoiceQuestion(lines, question, choices, answer, place, name)
 
 
 def _read_separated(path: str, kind: str) -> Iterator[ChoiceQuestion]:

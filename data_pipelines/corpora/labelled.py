@@ -70,3 +70,17 @@ def first_of(value: dict, names: tuple[str, ...], place: str) -> Any:
         if name in value:
             return value[name]
     raise DataError(f"{place}: no field {' or '.join(map(repr, names))}. Found: {', '.join(map(str, value))[:200]}.")
+
+
+def as_text(value: Any, place: str) -> str:
+    """A text or a number of JSON as text. Raises a DataError where it is something else."""
+    if type(value) not in (str, int, float):
+        raise DataError(f"{place}: expected a text. Found: {value!r:.60}.")
+    return str(value)
+
+
+def as_texts(value: Any, place: str) -> list[str]:
+    """A list of texts or numbers of JSON as texts. Raises a DataError where it is something else."""
+    if not isinstance(value, list):
+        raise DataError(f"{place}: expected a list of texts. Found: {value!r:.60}.")
+    return [as_text(each, place) for each in value]

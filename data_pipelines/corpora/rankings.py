@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.labelled import first_of, kind_of, read_json_lines
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError
 
@@ -47,15 +47,22 @@ def read_rankings(path: str, columns: Columns) -> Iterator[RankedList]:
         else:
             positives = first_of(value, ("positives", "positive", "candidates"), place)
             negatives = first_of(value, ("negatives", "negative"), place)
+            positives, negatives = (
+                as_texts(positives, f"{place}, positives"),
+                as_texts(negatives, f"{place}, negatives"),
+            )
             candidates = [*positives, *negatives]
             labels = [1] * len(positives) + [0] * len(negatives)
-        if not (isinstance(candidates, list) and isinstance(labels, list) and len(candidates) == len(labels)):
-            raise DataError(f"{place}: expected a list of candidates and a label for each of them.")
+        candidates, labels = as_texts(candidates, f"{place}, candidates"), as_texts(labels, f"{place}, labels")
+        if len(candidates) != len(labels):
+            raise DataError(
+                f"{place}: {len(candidates)} candidates and {len(labels)} labels, expected a label for each."
+            )
         name = value.get("id")
         yield RankedList(
-            str(query),
-            [str(c) for c in candidates],
-            [str(x) for x in labels],
+            as_text(query, f"{place}, query"),
+            candidates,
+            labels,
             place,
             None if name is None else str(name),
         )

@@ -20,7 +20,9 @@ from data_pipelines.text.vocabulary import CONTINUATION, SPECIAL_TOKENS, UNKNOWN
 
 Progress = Callable[[int], None]
 LONGEST_WORD = 1000  # characters without blanks and punctuation; the time to learn from a word grows with its square
-_PARTS_WORDS = r"\s!-/:-@\[-`{-~\u2000-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20"
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # no words before they are segmented
+_PARTS_WORDS = rf"\s!-/:-@\[-`{{-~\u2000-\u206f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20{_HAN}"
+_MANY_IDEOGRAPHS = re.compile(f"[{_HAN}]{{{LONGEST_WORD}}}(?=[{_HAN}])")
 _ENDLESS_WORD = re.compile(f"(?<![^{_PARTS_WORDS}])[^{_PARTS_WORDS}]{{{LONGEST_WORD + 1},}}+")
 
 
@@ -131,13 +133,18 @@ def _learn(scheme, corpus, vocabulary_size, do_lower_case, min_frequency, progre
 
 
 def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
-    """The sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said."""
+    """The sentences of a corpus, without words so long that no vocabulary learns from them; the first of these is said.
+
+    Very long runs of ideographs are parted by blanks.
+    """
     said = False
     for document in read_documents(corpus.whole(), Monitor(progress)):
         for sentence in document.sentences:
-            if len(sentence) > LONGEST_WORD and (found := _ENDLESS_WORD.search(sentence)):
-                said = said or _warn_of(document.source, len(found[0]))
-                sentence = _ENDLESS_WORD.sub(" ", sentence)
+            if len(sentence) > LONGEST_WORD:
+                sentence = _MANY_IDEOGRAPHS.sub(r"\g<0> ", sentence)
+                if found := _ENDLESS_WORD.search(sentence):
+                    said = said or _warn_of(document.source, len(found[0]))
+                    sentence = _ENDLESS_WORD.sub(" ", sentence)
             yield sentence
 
 

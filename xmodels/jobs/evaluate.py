@@ -20,7 +20,7 @@ def evaluate(options: Options) -> dict:
     task = task_of(options.model_dir) if options.task == "auto" else options.task
     function = find.part(task, "score").evaluate
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
-    known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["output_file"]
+    known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["encoding", "output_file"]
     for name in given(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")

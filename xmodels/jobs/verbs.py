@@ -27,13 +27,13 @@ def run(options: Any) -> Any:
     check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
     if getattr(options, "NEEDS_TENSORFLOW", False):
         check_backend()
-    if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
-        resolve(check)(options)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_start():
-        job = resolve(options.JOB)
     with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
+        if (check := getattr(options, "EARLY", None)) and "tensorflow" not in sys.modules:
+            resolve(check)(options)
+        with quiet_start():
+            job = resolve(options.JOB)
         return job(options)
 
 
