@@ -1,6 +1,9 @@
 """RoBERTa computes what Hugging Face's does, wherever padding stands, and travels both ways."""
 
+import argparse
+import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +11,8 @@ from keras import ops
 from parity import assert_close, read_case
 from safetensors.numpy import load_file, save_file
 
-from xmodels.conversion import convert
+from data_pipelines.errors import CheckpointError, UsageError
+from xmodels.conversion import convert, fairseq
 from xmodels.conversion.tables.roberta import HUGGING_FACE
 from xmodels.models import folder
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
@@ -121,6 +125,95 @@ def test_what_is_written_is_what_was_read(theirs, loaded, tmp_path):
     assert all(np.array_equal(there[name], value) for name, value in back.items())
     stored, written = (json.loads((path / "config.json").read_text()) for path in (theirs, tmp_path / "back"))
     assert {key: written[key] for key in stored} == stored and written["architectures"] == ["RobertaForMaskedLM"]
+
+
+def fairseq_names(weights):
+    """The weights of the case by fairseq's names, with query, key and value fused as in the oldest files."""
+    back = {theirs: ours for ours, theirs in fairseq.PARTS.items() if ours != "layernorm_embedding"}
+    found = {}
+    for name, tensor in weights.items():
+        part, _, kind = name.rpartition(".")
+        layer = re.fullmatch(r"roberta\.encoder\.layer\.(\d+)\.(.+)", part)
+        if layer:
+            found[f"decoder.sentence_encoder.layers.{layer[1]}.{back[layer[2]]}.{kind}"] = tensor
+        elif part in back:
+            found[f"decoder.sentence_encoder.{back[part]}.{kind}"] = tensor
+        elif name.startswith("lm_head"):
+            found[f"decoder.{name}"] = tensor
+    for kind in ("weight", "bias"):
+        for index in range(CASE.numbers["num_layers"]):
+            attention = f"decoder.sentence_encoder.layers.{index}.self_attn."
+            parts = [found.pop(f"{attention}{part}_proj.{kind}") for part in "qkv"]
+            found[f"{attention}in_proj_{kind}"] = np.concatenate(parts)
+    tokens = weights["roberta.embeddings.word_embeddings.weight"]
+    return {**found, "decoder.lm_head.weight": tokens, "decoder.classification_heads.mnli.dense.weight": tokens[:32]}
+
+
+ARGUMENTS = {
+    "encoder_embed_dim": 32, "encoder_layers": 3, "encoder_attention_heads": 4, "encoder_ffn_embed_dim": 64,
+    "max_positions": 22, "activation_fn": "gelu", "dropout": 0.1, "attention_dropout": 0.1, "arch": "roberta_base",
+}  # fmt: skip
+
+
+def test_fairseq_is_read_with_its_dictionary(loaded, tmp_path):
+    pieces = [
+        chr(ord("!") + index) for index in range(94)
+    ]  # of GPT-2's encoder, in another order than the dictionary's
+    (tmp_path / "encoder.json").write_text(json.dumps({piece: index for index, piece in enumerate(pieces)}))
+    fillers = [f"madeupword{index:04}" for index in range(120 - 94 - 5)]
+    entries = [*map(str, reversed(range(94))), *fillers]
+    (tmp_path / "dict.txt").write_text("".join(f"{entry} 7\n" for entry in entries))
+    (tmp_path / "vocab.bpe").write_text("#version: 0.2\n")
+    found = fairseq.loaded_from(fairseq_names(CASE.weights), ARGUMENTS, str(tmp_path), "model.pt")
+    assert found.config == dataclasses.replace(loaded.config, num_segments=1)
+    segments = "backbone.embedding.segment.embeddings"
+    assert set(found.values) == set(loaded.values) and not found.values[segments].any()
+    assert all(np.array_equal(found.values[n], value) for n, value in loaded.values.items() if n != segments)
+    assert "classification_heads.mnli" in found.warnings[-1]
+    tokens = found.tokenizer.open().vocabulary.tokens
+    assert tokens[:5] == ["<s>", "<pad>", "</s>", "<unk>", "~"] and tokens[97] == "!" and tokens[-1] == "<mask>"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encoder_layers": None}, "its `args` lack encoder_layers"),
+        ({"activation_fn": "relu"}, "`activation_fn` = 'relu'"),
+        ({"encoder_attention_heads": 5}, "heads"),
+        ({"encoder_layers": 4}, r"missing .16.: roberta.encoder.layer.3"),
+    ],
+)
+def test_a_fairseq_file_that_does_not_fit_is_named(change, message):
+    arguments = {name: value for name, value in {**ARGUMENTS, **change}.items() if value is not None}
+    with pytest.raises(CheckpointError, match=message):
+        fairseq.loaded_from(fairseq_names(CASE.weights), arguments, "absent", "model.pt")
+
+
+def test_a_pickle_of_fairseq_is_not_read_unasked(tmp_path):
+    (tmp_path / "model.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="without `--allow_pickle`"):
+        convert.load(f"fairseq:{tmp_path}")
+    with pytest.raises(UsageError, match="is read, not written"):
+        convert.save(None, f"fairseq:{tmp_path}")
+
+
+@pytest.mark.extra("torch")
+def test_a_pickle_of_fairseq_is_read_where_it_is_allowed(loaded, tmp_path):
+    import torch
+
+    model = {name: torch.from_numpy(tensor).half() for name, tensor in fairseq_names(CASE.weights).items()}
+    torch.save({"args": argparse.Namespace(**ARGUMENTS), "model": model}, tmp_path / "model.pt")
+    found = convert.load(f"fairseq:{tmp_path}", allow_pickle=True)
+    name = "backbone.blocks.2.mixer.key.kernel"
+    assert np.allclose(found.values[name], loaded.values[name], atol=1e-3)
+    torch.save({"args": argparse.Namespace(**ARGUMENTS), "model": model, "more": Fails()}, tmp_path / "model.pt")
+    with pytest.raises(CheckpointError, match="not a readable PyTorch file of weights"):
+        convert.load(f"fairseq:{tmp_path}", allow_pickle=True)
+
+
+class Fails:
+    def __reduce__(self):
+        return pytest.fail, ("the pickle ran its code",)
 
 
 def num_weights(config):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.frames import BERT, Frame
 from xmodels.conversion import tables
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.backbone import ModelConfig
@@ -56,6 +57,8 @@ class HuggingFace(Format):
         tied: a copy of a tensor -> the name under which it counts.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
+        frame: where special tokens stand around its texts.
+        byte_bpe_class: the class of its tokenizer, where that is BPE over bytes.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -66,6 +69,8 @@ class HuggingFace(Format):
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     untyped: bool = False
     continues: bool = False
+    frame: Frame = BERT
+    byte_bpe_class: str = "PreTrainedTokenizerFast"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

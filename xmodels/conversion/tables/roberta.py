@@ -3,6 +3,7 @@
 Axes as in `tables/bert.py`.
 """
 
+from data_pipelines.text.frames import ROBERTA
 from xmodels.conversion.formats import Head, HuggingFace, Table
 from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import ROBERTA_READING
@@ -67,6 +68,8 @@ HUGGING_FACE = HuggingFace(
     },
     implied=positions_from,
     derived=positions_to,
+    frame=ROBERTA,
+    byte_bpe_class="RobertaTokenizer",
     architectures=(
         ("RobertaForMaskedLM", frozenset({"masked_lm"})),
         ("RobertaForSequenceClassification", frozenset({"classify"})),
