@@ -3,8 +3,10 @@
 import argparse
 import dataclasses
 import json
+import pathlib
 import re
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -12,13 +14,21 @@ from parity import assert_close, read_case
 from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.text.frames import ROBERTA
+from data_pipelines.text.framing import pack
+from data_pipelines.text.vocabulary import MASK
 from xmodels.conversion import convert, fairseq
+from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.roberta import HUGGING_FACE
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models import folder
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
 from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.tasks.classify.task import Classify
 
 CASE = read_case("roberta/mlm")
+SMALL = RobertaConfig(120, 32, 2, 4, 64, max_sequence_length=22)
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +224,62 @@ def test_a_pickle_of_fairseq_is_read_where_it_is_allowed(loaded, tmp_path):
 class Fails:
     def __reduce__(self):
         return pytest.fail, ("the pickle ran its code",)
+
+
+TOKENIZERS = pathlib.Path(__file__).parent / "golden/tokenizers"
+
+
+@pytest.mark.extra("torch", "transformers")
+@pytest.mark.parametrize("head", ["masked_lm", "classify"])
+def test_transformers_computes_the_same_from_what_we_write(head, tmp_path, monkeypatch):
+    import torch
+    import transformers
+
+    names = ("vocab.json", "byte_bpe_vocab.json"), ("merges.txt", "byte_bpe_merges.txt")
+    files = {ours: (TOKENIZERS / golden).read_bytes() for ours, golden in names}
+    tokenizer = TokenizerFiles(files, {"tokenizer": "byte_bpe", "do_lower_case": False, "add_prefix_space": False})
+    config = dataclasses.replace(SMALL, vocabulary_size=len(tokenizer.open().vocabulary))
+    keras.utils.set_random_seed(3)
+    backbone = Roberta(config).initialize()
+    objective = Classify(config, "abc", ROBERTA_READING) if head == "classify" else MaskedLM(config)
+    batch = {**FEATURES, "mask_positions": np.zeros((3, 1), "int32"), "example_weights": np.ones(3)}
+    outputs = backbone(FEATURES)
+    objective.answer(outputs, batch) if head == "classify" else objective.logits(outputs, batch, backbone)
+    values = folder.values_of("backbone", backbone) | folder.values_of(objective.prefix, objective)
+    generator = np.random.default_rng(0)
+    values = {name: generator.normal(0, 0.2, value.shape).astype("float32") for name, value in values.items()}
+    checkpoint = Checkpoint("roberta", config, values, tokenizer, frozenset({head}))
+    convert.save(checkpoint, f"hf:{tmp_path}/theirs")
+
+    architecture = json.loads((tmp_path / "theirs/config.json").read_text())["architectures"][0]
+    network, report = getattr(transformers, architecture).from_pretrained(
+        str(tmp_path / "theirs"), output_loading_info=True
+    )
+    assert not any(report.values())
+    # Hugging Face tells padding, for positions, by its id.
+    places = np.tile(np.arange(13, dtype="int32"), (3, 1))
+    example = {**FEATURES, "mask_positions": places, "token_ids": FEATURES["token_ids"]}
+    monkeypatch.setattr(convert, "example_batch", lambda config: example)
+    with torch.no_grad():
+        found = network(torch.from_numpy(example["token_ids"]), torch.from_numpy(example["padding_mask"]))
+    expected = convert.outputs(checkpoint)[f"{head}_logits"]
+    logits = found.logits.numpy()
+    if head == "masked_lm":
+        logits = np.take_along_axis(logits, example["mask_positions"][..., None], 1)
+    assert_close(logits, expected, "logits", example["padding_mask"] if head == "masked_lm" else None)
+
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "theirs")), tokenizer.open()
+    lines = [json.loads(line) for line in (TOKENIZERS / "roberta_slow.jsonl").read_text().splitlines()]
+    texts = [line["text"] for line in lines if line.get("text") and "<" not in line["text"]][:40]
+    assert len(texts) > 10
+    for text in texts:
+        first, second = ours.encode(text).ids, ours.encode(texts[0]).ids
+        assert theirs(text)["input_ids"] == pack(first, None, ours.vocabulary, 512, ROBERTA)[0]
+        assert theirs(text, texts[0])["input_ids"] == pack(first, second, ours.vocabulary, 512, ROBERTA)[0]
+    masked = theirs("a <mask> b", add_special_tokens=False)["input_ids"]
+    assert masked.count(ours.vocabulary[MASK]) == 1 and len(masked) == 1 + len(
+        ours.encode("a").ids + ours.encode(" b").ids
+    )
 
 
 def num_weights(config):

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import processors
+from tokenizers import AddedToken, processors
 
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.schema import Place, convert
@@ -241,6 +241,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     if found.kind in ("byte_bpe", "bpe") and {CLS, SEP} <= set(roles):
         values["tokenizer_class"] = form.byte_bpe_class if found.kind == "byte_bpe" else FAST_CLASS
         tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
+        if values["tokenizer_class"] == "RobertaTokenizer":  # whose mask takes the blank before it
+            tokenizer.backend.add_special_tokens([AddedToken(values["mask_token"], lstrip=True)])
         tokenizer.backend.save(os.path.join(folder, FAST))
     with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as file:
         file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
