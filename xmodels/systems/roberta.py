@@ -8,7 +8,6 @@ comparison, without next sentence prediction.
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
-from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig
@@ -43,7 +42,8 @@ def recipe(
     return Recipe(
         backbone=lambda: Roberta(config),
         objective=lambda: together(MaskedLM(config, None if records.static else corrupt)),
-        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length, ROBERTA),
+        # Records of pairs leave room for three special tokens, so one `</s>` stands between the two; without pairs it is the same.
+        frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=8192,
         num_steps=500_000,
         learning_rate=4e-4 if large else 6e-4,
