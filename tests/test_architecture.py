@@ -29,7 +29,7 @@ DOORS = {
                       "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
                          "xmodels.layers.dropout", "xmodels.layers.rematerialization", "data_pipelines"},
-    "xmodels.conversion": {"xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
+    "xmodels.conversion": {"xmodels.interfaces", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
                            "data_pipelines.schema", "data_pipelines.text"},
     "xmodels.export": {"xmodels.runs.loaded", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
                        "xmodels.models", "data_pipelines"},

@@ -16,6 +16,7 @@ from xmodels import systems
 from xmodels.interfaces import reading, settings
 from xmodels.jobs.pretraining_network import chosen_config
 from xmodels.jobs.system_settings import network_config, own_options
+from xmodels.jobs.tpu_step import stand_in
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.loaded import identify, load
@@ -31,7 +32,7 @@ def test_every_system_says_how_it_reads_and_writes(name):
     assert not system.WRITING or {"start", "decode"} <= set(dir(system.MODEL))
     assert systems.name_of(system) == name and systems.of_model(name, systems.model_of(system), "a folder") is system
     own = own_options(None, system)
-    config = systems.configuration(system, range(200), "tiny")
+    config = systems.configuration(system, stand_in(200), "tiny")
     assert network_config("dropout=0.25", system, config) == dataclasses.replace(config, dropout=0.25)
     assert own is None or dataclasses.is_dataclass(own)
 
@@ -63,7 +64,7 @@ def test_a_wrong_setting_is_refused_in_one_line(text, message):
 
 def test_settings_are_typed_by_the_fields_that_they_name():
     system = systems.load("transformer_xl")
-    config = systems.configuration(system, range(200), "tiny")
+    config = systems.configuration(system, stand_in(200), "tiny")
     changed = network_config("cutoffs=20,50,memory_length=7, clamp_length=none,same_length=true", system, config)
     assert (changed.cutoffs, changed.memory_length, changed.clamp_length, changed.same_length) == (
         (20, 50),
@@ -78,7 +79,7 @@ def test_settings_are_typed_by_the_fields_that_they_name():
 
 def test_own_numbers_reach_the_objective():
     system = systems.load("adaptive_universal_transformer")
-    config = systems.configuration(system, range(200), "tiny")
+    config = systems.configuration(system, stand_in(200), "tiny")
     records = types.SimpleNamespace(sequence_length=16)
     vocabulary = open_tokenizer(str(SAMPLES / "vocab.txt")).vocabulary if (SAMPLES / "vocab.txt").exists() else None
     if vocabulary is None:

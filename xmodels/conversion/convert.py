@@ -1,4 +1,4 @@
-"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, or a model folder of ours."""
+"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `fairseq:FOLDER`, or a model folder of ours."""
 
 import contextlib
 import dataclasses
@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
+from xmodels.conversion import fairseq, formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.tasks.base.find import task_class
@@ -18,13 +18,15 @@ RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
+READERS = {"hf": hugging_face, "fairseq": fairseq}  # those that read pickles where they are allowed
+
 
 def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
-        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, or a model folder or run folder of ours.
-        allow_pickle: read a `pytorch_model.bin` if there is nothing better. A pickle can run code.
+        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, `fairseq:FOLDER`, or a model folder or run folder of ours.
+        allow_pickle: read a `model.pt`, or a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
         CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
@@ -33,7 +35,7 @@ def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     if not kind:
         found = _read_ours(path)
     else:
-        found = hugging_face.read(path, allow_pickle) if kind == "hf" else tensorflow1.read(path)
+        found = tensorflow1.read(path) if kind == "tf1" else READERS[kind].read(path, allow_pickle)
     folder.check_finite(found.values, source)
     return found
 
@@ -53,6 +55,10 @@ def save(loaded: Checkpoint, target: str) -> None:
         word_vectors.write(target.removeprefix("word2vec:"), loaded)
         return
     kind, path = names.split(target)
+    if kind == "fairseq":
+        raise UsageError(
+            f"{target}: fairseq's format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
+        )
     unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
     if kind and formats.has_table(loaded.model):
         unknown -= {head.label for head in formats.table_of(loaded.model).heads}
@@ -154,6 +160,8 @@ def model_of(name: str) -> str:
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
         return formats.table_for(stored.get("model_type"))[1]
+    if kind == "fairseq":
+        return "roberta"
     return tensorflow1.model_of(path)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.frames import BERT, Frame
 from xmodels.conversion import tables
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.backbone import ModelConfig
@@ -29,6 +30,7 @@ class Format:
         activation_key: the key of the activation in their config.json.
         fixed: keys of their config.json that may hold this value only.
         implied: from what their config.json holds, those of our fields that it does not name.
+        derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
         complete: fills in what their config.json may leave out.
     """
 
@@ -38,6 +40,7 @@ class Format:
     activation_key: str = "hidden_act"
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
+    derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
 
 
@@ -54,6 +57,8 @@ class HuggingFace(Format):
         tied: a copy of a tensor -> the name under which it counts.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
+        frame: where special tokens stand around its texts.
+        byte_bpe_class: the class of its tokenizer, where that is BPE over bytes.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -64,6 +69,8 @@ class HuggingFace(Format):
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     untyped: bool = False
     continues: bool = False
+    frame: Frame = BERT
+    byte_bpe_class: str = "PreTrainedTokenizerFast"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,7 +255,12 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     """
     values = dataclasses.asdict(config)
     settings = {theirs: values[ours] for theirs, ours in form.settings.items()}
-    written = {**form.fixed, **settings, **_activation_to(form, values.get("activation"), target, source)}
+    written = {
+        **form.fixed,
+        **settings,
+        **form.derived(config),
+        **_activation_to(form, values.get("activation"), target, source),
+    }
     back = config_from(form, written, type(config), target)
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
     for name in sorted(values):

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pickle
 import re
 
 import ml_dtypes  # noqa: F401  teaches numpy what bfloat16 is
@@ -13,12 +12,12 @@ from safetensors.numpy import save_file
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import BOS, EOS, PAD
 from xmodels.conversion import formats, tensors
+from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 GENERATION = "generation_config.json"
-SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
 SPECIAL_IDS = {"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
 
 
@@ -70,7 +69,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= formats.config_to(form, loaded.config, CONFIG, loaded.form)
     special_ids = _written_ids(loaded, form)
-    settings |= special_ids
+    settings |= special_ids | form.derived(loaded.config)
     classes = tensors.num_classes(loaded.values, table)
     if classes:
         labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]
@@ -82,7 +81,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     if form.continues or loaded.generation is not None:
         write_json(os.path.join(path, GENERATION), loaded.generation or {"_from_model_config": True, **special_ids})
     if loaded.tokenizer:
-        write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length, form.continues)
+        write_hugging_face(path, loaded.tokenizer, loaded.config.max_sequence_length, form)
 
 
 def _written_ids(loaded: formats.Checkpoint, form: formats.HuggingFace) -> dict[str, int]:
@@ -116,12 +115,8 @@ def _tensors(path: str, allow_pickle: bool) -> tuple[dict[str, np.ndarray], str]
         return _shards(path, index), index
     if not os.path.isfile(pickled):
         raise CheckpointError(f"{path}: holds neither {WEIGHTS} nor {INDEX}.")
-    if not allow_pickle:
-        raise CheckpointError(
-            f"{pickled}: no pickle is loaded without `--allow_pickle`, because a pickle can run code. "
-            f"Prefer a {WEIGHTS}; otherwise pass the flag if you trust whoever made the file."
-        )
-    return _unpickle(pickled), pickled
+    check_allowed(pickled, allow_pickle)
+    return _unpickled(pickled), pickled
 
 
 def _shards(path: str, index: str) -> dict[str, np.ndarray]:
@@ -141,26 +136,11 @@ def _shards(path: str, index: str) -> dict[str, np.ndarray]:
     return joined
 
 
-def _unpickle(path: str) -> dict[str, np.ndarray]:
-    try:
-        import torch
-    except ImportError:
-        raise CheckpointError(
-            f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to {WEIGHTS}."
-        ) from None
-    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < SAFE_TORCH:
-        raise CheckpointError(
-            f"{path}: PyTorch {torch.__version__} can run code of a pickle although it is told to load weights only "
-            "(CVE-2025-32434). Install PyTorch 2.6 or newer."
-        )
-    try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
-    if not isinstance(stored, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in stored.values()):
+def _unpickled(path: str) -> dict[str, np.ndarray]:
+    found = unpickle(path)
+    if not isinstance(found, dict) or not all(isinstance(tensor, np.ndarray) for tensor in found.values()):
         raise CheckpointError(f"{path}: expected a dictionary of tensors.")
-    widened = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in stored.items()}
-    return {name: tensor.numpy() for name, tensor in widened.items()}
+    return found
 
 
 def _present_names(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:

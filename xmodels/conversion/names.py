@@ -1,11 +1,11 @@
-"""How checkpoints are named: `hf:FOLDER`, `tf1:PREFIX`, or a plain path for a folder of ours. Imports nothing heavy."""
+"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `fairseq:FOLDER`, or a plain path for ours. Imports nothing heavy."""
 
 import os
 import re
 
 from data_pipelines.errors import CheckpointError, UsageError
 
-FORMATS = ("hf", "tf1")  # beside ours
+FORMATS = ("hf", "tf1", "fairseq")  # beside ours; the last is read only
 
 
 def split(name: str) -> tuple[str, str]:
@@ -27,4 +27,6 @@ def is_foreign(name: str) -> bool:
 def check_folder(path: str) -> None:
     """Raises a CheckpointError unless a plain path is a folder."""
     if not os.path.isdir(path):
-        raise CheckpointError(f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER or tf1:PREFIX.")
+        raise CheckpointError(
+            f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER, tf1:PREFIX or fairseq:FOLDER."
+        )

@@ -11,12 +11,13 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from tokenizers import processors
+from tokenizers import AddedToken, processors
 
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text import kinds
 from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, numbered
+from data_pipelines.text.frames import Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
@@ -217,11 +218,11 @@ def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict
     }  # fmt: skip
 
 
-def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, ends: bool = False) -> None:
-    """Writes what `from_pretrained` reads, and our settings beside it. Our framing is that of BERT for every kind.
+def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: int, form) -> None:
+    """Writes what `from_pretrained` reads, and our settings beside it.
 
     Args:
-        ends: whether the tokens with which a text begins and ends are named, of networks that continue texts.
+        form: the `HuggingFace` of the network, which says how its texts are framed.
     """
     found.write(folder)
     if found.unsure:
@@ -230,7 +231,7 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     roles = tokenizer.vocabulary.roles
     values = {**found.settings, "model_max_length": max_sequence_length}
     if found.kind != "wordpiece":
-        named = TOKENS | (ENDS if ends else {})
+        named = TOKENS | (ENDS if form.continues else {})
         values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in named.items() if role in roles}
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind in CLASSES:
@@ -238,19 +239,25 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     if found.kind == "sentencepiece":
         values["remove_space"] = tokenizer.clean
     if found.kind in ("byte_bpe", "bpe") and {CLS, SEP} <= set(roles):
-        values["tokenizer_class"] = FAST_CLASS
-        tokenizer.backend.post_processor = _framing(tokenizer)
+        values["tokenizer_class"] = form.byte_bpe_class if found.kind == "byte_bpe" else FAST_CLASS
+        tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
+        if values["tokenizer_class"] == "RobertaTokenizer":  # whose mask takes the blank before it
+            tokenizer.backend.add_special_tokens([AddedToken(values["mask_token"], lstrip=True)])
         tokenizer.backend.save(os.path.join(folder, FAST))
     with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as file:
         file.write(json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 
-def _framing(tokenizer: Tokenizer) -> processors.TemplateProcessing:
-    """`[CLS] A [SEP] B [SEP]`, however these tokens are spelled."""
-    cls, sep = (tokenizer.vocabulary.tokens[tokenizer.vocabulary[role]] for role in (CLS, SEP))
-    return processors.TemplateProcessing(
-        f"{cls} $A {sep}", f"{cls} $A {sep} $B:1 {sep}:1", [(t, tokenizer.vocabulary[t]) for t in (cls, sep)]
-    )
+def _framing(tokenizer: Tokenizer, frame: Frame) -> processors.TemplateProcessing:
+    """A frame of one text or two, however its tokens are spelled here."""
+    vocabulary = tokenizer.vocabulary
+    spelled = {part.role: vocabulary.tokens[vocabulary[part.role]] for part in frame.parts if part.role}
+
+    def template(num_texts: int) -> str:
+        parts = frame.of_texts(num_texts)
+        return " ".join(f"{'$' + 'AB'[p.text] if p.role is None else spelled[p.role]}:{p.segment}" for p in parts)
+
+    return processors.TemplateProcessing(template(1), template(2), [(t, vocabulary.ids[t]) for t in spelled.values()])
 
 
 def _checked(settings: dict, source: str) -> dict:

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from data_pipelines.text.frames import BERT, Frame
+from data_pipelines.text.frames import BERT, ROBERTA, Frame
 from xmodels.layers.initialization import truncated_normal
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
@@ -45,6 +45,8 @@ class Reading:
     Attributes:
         frame: where special tokens stand around the texts.
         summary: (outputs of the network, batch of B sequences) -> (B, D), the state that answers.
+        has_dense: whether a head has a Dense layer with tanh of its own on that state, as fairseq's; pooled states have gone
+            through one already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
@@ -53,6 +55,7 @@ class Reading:
 
     frame: Frame = BERT
     summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
+    has_dense: bool = False
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
@@ -62,7 +65,28 @@ class Reading:
         """The initializer of the kernel of a head; make one for each."""
         return self.make_initializer(config.initializer_stddev)
 
+    def dense(self, config) -> keras.layers.Layer | None:
+        """What a head applies to the state that answers, between two dropouts; None where that is nothing."""
+        if not self.has_dense:
+            return None
+        initializer = self.initializer(config)
+        return keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="dense")
+
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
         """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""
         call = backbone.summarize if self.summary is pooled else backbone
         return call(batch, training=training)
+
+
+# Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2
+# 0.98, whose rate rises for 6 % of the steps.
+ROBERTA_READING = Reading(
+    frame=ROBERTA,
+    summary=first_token,
+    has_dense=True,
+    make_initializer=normal,
+    numbers={
+        "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "bert_linear",
+        "weight_decay": 0.1, "adam_beta2": 0.98,
+    },
+)  # fmt: skip

@@ -13,6 +13,9 @@ class SumEmbedding(Layer):
 
     D is `embedding_dim` of the configuration, by default the width of the network.
 
+    Args:
+        num_positions: rows of the table of positions; by default `max_sequence_length`.
+
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
         segment_ids: int (B, L).
@@ -25,7 +28,7 @@ class SumEmbedding(Layer):
         ValueError: the input is longer than the table of positions.
     """
 
-    def __init__(self, config, **kwargs):
+    def __init__(self, config, num_positions: int | None = None, **kwargs):
         super().__init__(**kwargs)
         self.max_sequence_length = config.max_sequence_length
 
@@ -35,7 +38,7 @@ class SumEmbedding(Layer):
 
         self.token = table(config.vocabulary_size, "token")
         self.segment = table(config.num_segments, "segment")
-        self.position = table(config.max_sequence_length, "position")
+        self.position = table(num_positions or config.max_sequence_length, "position")
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 

@@ -6,16 +6,12 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.embeddings import SumEmbedding
-from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
-from xmodels.layers.mixers import mixer_for
 from xmodels.models.backbone import Backbone
-from xmodels.models.bert import usual
+from xmodels.models.bert import post_norm_block, usual
 from xmodels.models.mixing import MixerConfig
 
 
@@ -122,7 +118,7 @@ class Group(Layer):
 
     def __init__(self, config: AlbertConfig, **kwargs):
         super().__init__(**kwargs)
-        self.blocks = [make_block(config, index) for index in range(config.num_inner_layers)]
+        self.blocks = [post_norm_block(config, index, Albert.asked) for index in range(config.num_inner_layers)]
 
     def call(self, x, visible=None, training=None):
         for block in self.blocks:
@@ -133,14 +129,6 @@ class Group(Layer):
 def dense(config: AlbertConfig, activation: str | None, name: str) -> keras.layers.Dense:
     initializer = truncated_normal(config.initializer_stddev)
     return keras.layers.Dense(config.hidden_dim, activation, kernel_initializer=initializer, name=name)
-
-
-def make_block(config: AlbertConfig, index: int) -> PostNormBlock:
-    """A block of BERT."""
-    initialization = initializations.bert(config.initializer_stddev)
-    mixer = mixer_for(config, initialization, Albert.asked)
-    feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
-    return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
 
 def _size(num_layers, hidden_dim, num_heads, dropout):

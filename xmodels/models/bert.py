@@ -50,15 +50,9 @@ class Bert(Backbone):
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.embedding = SumEmbedding(config, name="embedding")
-        self.blocks = [self.make_block(config, index) for index in range(config.num_layers)]
+        self.blocks = [post_norm_block(config, index, self.asked) for index in range(config.num_layers)]
         initializer = truncated_normal(config.initializer_stddev)
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
-
-    def make_block(self, config: BertConfig, index: int) -> keras.layers.Layer:
-        initialization = initializations.bert(config.initializer_stddev)
-        mixer = mixer_for(config, initialization, self.asked)
-        feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
-        return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
     def embed(self, features, training=None):
         """(B, L, D)"""
@@ -102,6 +96,14 @@ class Bert(Backbone):
         """How much each token takes of each: num_layers tensors (B, H, L, L)."""
         visible, states = usual(features), self.hidden_states(features)
         return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
+
+
+def post_norm_block(config, index: int, asked: frozenset[str]) -> PostNormBlock:
+    """A block of BERT; `asked` is what the network asks of its mixer."""
+    initialization = initializations.bert(config.initializer_stddev)
+    mixer = mixer_for(config, initialization, asked)
+    feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
+    return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
 
 def usual(features) -> Visible:

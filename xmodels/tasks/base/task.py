@@ -2,7 +2,12 @@
 
 from typing import ClassVar
 
+import keras
+from keras import ops
+
 from data_pipelines.features import Features
+from xmodels.interfaces.reading import Reading
+from xmodels.layers.dropout import Dropout
 from xmodels.objectives.base import Objective
 
 
@@ -25,3 +30,22 @@ class Task(Objective):
     def predict(self, outputs):
         """What the outputs of the backbone mean: a dictionary of tensors, named as in `signature`."""
         raise TypeError(f"{type(self).__name__} must define `predict`.")
+
+
+class SummaryTask(Task):
+    """A task that the state answers which stands for all of a text: dropout and a Dense layer, before which systems whose heads
+    have two have another with tanh, and dropout."""
+
+    def add_head(self, config, num_outputs: int, reading: Reading) -> None:
+        """Makes the layers; called once."""
+        self.reading = reading
+        self.dense = reading.dense(config)
+        self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
+        self.dropout = Dropout(config.dropout)
+
+    def logits_of(self, state, training=None):
+        """(B, D) -> float32 (B, outputs)"""
+        hidden = self.dropout(state, training=training)
+        if self.dense is not None:
+            hidden = self.dropout(self.dense(hidden), training=training)
+        return ops.cast(self.head(hidden), "float32")

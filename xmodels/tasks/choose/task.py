@@ -1,18 +1,16 @@
 """Choose one of several texts as the answer (Radford et al., 2018, section 3.3)."""
 
-import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers.dropout import Dropout
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 from xmodels.tasks.base.sequences import parted, rows
-from xmodels.tasks.base.task import Task
+from xmodels.tasks.base.task import SummaryTask
 
 NEVER = -1e9  # the logit of a choice that is not there
 
 
-class Choose(Task):
+class Choose(SummaryTask):
     """One number for each choice, from dropout and a Dense layer on the state that answers; a softmax over the choices.
 
     `token_ids` are (B, C, L), and `choice_weights` (B, C) is 0 where an example has fewer choices.
@@ -30,16 +28,13 @@ class Choose(Task):
 
     def __init__(self, config, labels, reading, **kwargs):
         super().__init__(**kwargs)
-        self.reading = reading
-        self.head = keras.layers.Dense(1, kernel_initializer=reading.initializer(config), name="head")
-        self.dropout = Dropout(config.dropout)
+        self.add_head(config, 1, reading)
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
         outputs = backbone(sequences, training=training)
-        hidden = self.dropout(self.reading.summary(outputs, sequences), training=training)  # (B C, D)
-        count = ops.shape(batch["token_ids"])[1]
-        logits = ops.squeeze(parted(ops.cast(self.head(hidden), "float32"), count), -1)  # (B, C)
+        numbers = self.logits_of(self.reading.summary(outputs, sequences), training)  # (B C, 1)
+        logits = ops.squeeze(parted(numbers, ops.shape(batch["token_ids"])[1]), -1)  # (B, C)
         return {**outputs, "logits": ops.where(ops.cast(batch["choice_weights"], "bool"), logits, NEVER)}
 
     def score(self, outputs, batch, backbone):

@@ -1,17 +1,15 @@
 """Classify a text, or a pair of texts (Devlin et al., 2018, section 4.1)."""
 
-import keras
 from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
-from xmodels.layers.dropout import Dropout
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
-from xmodels.tasks.base.task import Task
+from xmodels.tasks.base.task import SummaryTask
 
 
-class Classify(Task):
-    """Dropout and one Dense layer on the state that answers.
+class Classify(SummaryTask):
+    """Dropout and one Dense layer on the state that answers, or two where the system's heads have two.
 
     Args:
         config: the configuration of the backbone.
@@ -27,15 +25,15 @@ class Classify(Task):
     def __init__(self, config, labels, reading=None, **kwargs):
         super().__init__(**kwargs)
         self.label_names = tuple(labels)
-        self.reading = reading or Reading()
-        initializer = self.reading.initializer(config)
-        self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
-        self.dropout = Dropout(config.dropout)
+        self.add_head(config, len(self.label_names), reading or Reading())
 
     def forward(self, backbone, batch, training=None):
         outputs = self.reading.outputs(backbone, batch, training)
-        hidden = self.dropout(self.reading.summary(outputs, batch), training=training)  # (B, D)
-        return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
+        return {**outputs, "logits": self.answer(outputs, batch, training)}
+
+    def answer(self, outputs, batch, training=None):
+        """The logits of a batch that the network has read: float32 (B, C)."""
+        return self.logits_of(self.reading.summary(outputs, batch), training)
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], outputs["logits"], batch["example_weights"]

@@ -18,5 +18,4 @@ class Similarity(Classify):
         sequences = rows(batch)
         outputs = backbone(sequences, training=training)
         states = parted(self.reading.summary(outputs, sequences), len(self.orders))  # (B, 2, D)
-        hidden = self.dropout(ops.sum(states, axis=1), training=training)  # (B, D)
-        return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}  # (B, C)
+        return {**outputs, "logits": self.logits_of(ops.sum(states, axis=1), training)}  # (B, C)

@@ -1,0 +1,53 @@
+"""Pickles of PyTorch, which can run code: read by `weights_only`, and only where that is allowed."""
+
+import contextlib
+import pickle
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from data_pipelines.errors import CheckpointError
+
+SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
+
+
+def check_allowed(path: str, allow_pickle: bool) -> None:
+    """Raises a CheckpointError where pickles are not allowed."""
+    if not allow_pickle:
+        raise CheckpointError(
+            f"{path}: no pickle is loaded without `--allow_pickle`, because a pickle can run code. "
+            "Prefer a model.safetensors; otherwise pass the flag if you trust whoever made the file."
+        )
+
+
+def unpickle(path: str, classes: Sequence[type] = ()) -> Any:
+    """What a file holds, with its tensors as NumPy arrays, those of fewer bits as float32.
+
+    Args:
+        classes: that may stand in it beside tensors, dictionaries, lists and plain values.
+
+    Raises:
+        CheckpointError: PyTorch is not there or too old, or the file is no such pickle.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise CheckpointError(
+            f"{path}: reading it needs PyTorch. Install it with `pip install torch`, or convert the file to safetensors."
+        ) from None
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < SAFE_TORCH:
+        raise CheckpointError(
+            f"{path}: PyTorch {torch.__version__} can run code of a pickle although it is told to load weights only "
+            "(CVE-2025-32434). Install PyTorch 2.6 or newer."
+        )
+    try:
+        with torch.serialization.safe_globals(list(classes)) if classes else contextlib.nullcontext():
+            return _arrays(torch.load(path, map_location="cpu", weights_only=True), torch)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
+
+
+def _arrays(value: Any, torch) -> Any:
+    if isinstance(value, torch.Tensor):
+        return (value.float() if value.is_floating_point() else value).numpy()
+    return {name: _arrays(inner, torch) for name, inner in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,96 @@
+"""RoBERTa by the names of Hugging Face's `RobertaForMaskedLM` and `RobertaForSequenceClassification`.
+
+Axes as in `tables/bert.py`.
+"""
+
+from data_pipelines.text.frames import ROBERTA
+from xmodels.conversion.formats import Head, HuggingFace, Table
+from xmodels.conversion.tables import bert
+from xmodels.interfaces.reading import ROBERTA_READING
+from xmodels.models.roberta import RobertaConfig
+from xmodels.tasks.classify.task import Classify
+
+AXES = {
+    **{name: axes for name, axes in bert.AXES.items() if not name.startswith(("backbone.pooler", "objective.next"))},
+    "objective.classify.dense.kernel": "D O",
+    "objective.classify.dense.bias": "O",
+}
+
+HEADS = (
+    *(head for head in bert.HEADS if head.label == "masked_lm"),
+    Head(
+        "classify",
+        lambda config, num_classes: Classify(config, range(num_classes), ROBERTA_READING),
+        lambda head, outputs, batch, backbone: head.answer(outputs, batch),
+    ),
+)
+
+HEAD_NAMES = {
+    "objective.masked_lm.head.dense.kernel": ("lm_head.dense.weight", "O D"),
+    "objective.masked_lm.head.dense.bias": ("lm_head.dense.bias", "O"),
+    "objective.masked_lm.head.norm.gamma": ("lm_head.layer_norm.weight", "D"),
+    "objective.masked_lm.head.norm.beta": ("lm_head.layer_norm.bias", "D"),
+    "objective.masked_lm.head.bias": ("lm_head.bias", "V"),
+    "objective.classify.dense.kernel": ("classifier.dense.weight", "O D"),
+    "objective.classify.dense.bias": ("classifier.dense.bias", "O"),
+    "objective.classify.head.kernel": ("classifier.out_proj.weight", "C D"),
+    "objective.classify.head.bias": ("classifier.out_proj.bias", "C"),
+}
+
+
+def positions_from(stored) -> dict[str, int]:
+    """The table has a row for padding and those before it, which are never read."""
+    padding = stored.get("pad_token_id", 1)
+    if type(padding) is not int or type(stored.get("max_position_embeddings")) is not int:
+        return {"first_position": padding}  # which is refused, with the name of the key
+    return {"first_position": padding + 1, "max_sequence_length": stored["max_position_embeddings"] - padding - 1}
+
+
+def positions_to(config: RobertaConfig) -> dict[str, int]:
+    return {"pad_token_id": config.first_position - 1, "max_position_embeddings": config.num_positions}
+
+
+HUGGING_FACE = HuggingFace(
+    variables={
+        ours: (theirs.replace("bert.", "roberta.", 1), axes)
+        for ours, (theirs, axes) in bert.HUGGING_FACE.variables.items()
+        if ours.startswith(("backbone.embedding", "backbone.blocks"))
+    }
+    | HEAD_NAMES,
+    settings={theirs: ours for theirs, ours in bert.SETTINGS.items() if theirs != "max_position_embeddings"}
+    | {"layer_norm_eps": "layer_norm_epsilon"},
+    activations={"gelu": "gelu"},  # that of the head of the masked LM, which is not of the configuration
+    fixed={
+        "model_type": "roberta",
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "add_cross_attention": False,
+    },
+    implied=positions_from,
+    derived=positions_to,
+    frame=ROBERTA,
+    byte_bpe_class="RobertaTokenizer",
+    architectures=(
+        ("RobertaForMaskedLM", frozenset({"masked_lm"})),
+        ("RobertaForSequenceClassification", frozenset({"classify"})),
+        ("RobertaModel", frozenset()),
+    ),
+    prefix="roberta.",
+    bare_parts=("embeddings", "encoder", "pooler"),
+    old_endings=bert.HUGGING_FACE.old_endings,
+    # Files hold a pooler that was never trained, and that the network of the paper does not have.
+    buffers=(r"roberta\.embeddings\.position_ids", r"roberta\.pooler\.dense\.(weight|bias)"),
+    tied={
+        "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
+)
+
+TABLE = Table(
+    config=RobertaConfig,
+    axes=AXES,
+    lengths=lambda config: bert.axis_lengths(config) | {"L": config.num_positions},
+    counts=lambda config: {"block": config.num_layers},
+    heads=HEADS,
+    hugging_face=HUGGING_FACE,
+)

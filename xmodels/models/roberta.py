@@ -1,0 +1,95 @@
+"""RoBERTa: A Robustly Optimized BERT Pretraining Approach (Liu et al., 2019, arXiv 1907.11692), as fairseq computes it."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.embeddings import SumEmbedding, positions_of
+from xmodels.models import bert
+from xmodels.models.backbone import Backbone
+from xmodels.models.bert import BertConfig, post_norm_block, usual
+
+
+@dataclasses.dataclass(frozen=True)
+class RobertaConfig(BertConfig):
+    """BERT's, with one row of segments, which all tokens get, and positions that count real tokens.
+
+    Attributes:
+        first_position: the position of the first real token, the id of padding plus one: 2 in fairseq. Padding has the one
+            before. The table of positions has so many rows more than `max_sequence_length`.
+    """
+
+    num_segments: int = 1
+    first_position: int = 2
+    activation: str = "gelu"
+    layer_norm_epsilon: float = 1e-5
+
+    @property
+    def num_positions(self) -> int:
+        return self.max_sequence_length + self.first_position
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Roberta(Backbone):
+    """BERT's encoder without segments and without a pooler; the place of padding does not matter.
+
+    Call arguments:
+        features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens. Rows of several examples also bring
+            `pack_ids` and `position_ids` int (B, L), which count the tokens of each example from 0.
+        visible: what a token may see; by default every real token, of rows of several examples those of its own.
+
+    Returns:
+        `sequence_output` (B, L, D).
+    """
+
+    config_class = RobertaConfig
+    asked = frozenset({"padding", "packs"})  # of the mixer
+    may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
+
+    def __init__(self, config: RobertaConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = SumEmbedding(config, config.num_positions, name="embedding")
+        self.blocks = [post_norm_block(config, index, self.asked) for index in range(config.num_layers)]
+
+    def embed(self, features, training=None):
+        """(B, L, D)"""
+        token_ids, config = features["token_ids"], self.config
+        positions_of(token_ids, config.max_sequence_length)  # raises where the row is too long
+        if "position_ids" in features:
+            positions = features["position_ids"] + config.first_position
+        else:
+            positions = real_positions(features["padding_mask"], config.first_position)
+        return self.embedding(token_ids, ops.zeros_like(token_ids), positions, training=training)
+
+    def call(self, features, visible=None, training=None):
+        visible = usual(features) if visible is None else visible
+        x = self.embed(features, training)
+        for block in self.blocks:
+            x = block(x, visible=visible, training=training)
+        return {"sequence_output": x}
+
+    def hidden_states(self, features):
+        """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
+        visible = usual(features)
+        states = [self.embed(features)]
+        for block in self.blocks:
+            states.append(block(states[-1], visible=visible))
+        return states
+
+    def attention_maps(self, features):
+        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        visible = usual(features)
+        states = self.hidden_states(features)
+        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
+
+
+def real_positions(padding_mask, first: int):
+    """`first`, `first` + 1, ... for the real tokens of each row, and `first` - 1 for padding: bool (B, L) -> int (B, L)."""
+    real = ops.cast(padding_mask, "int32")
+    return ops.cumsum(real, axis=1) * real + (first - 1)
+
+
+# tiny to medium: the shapes of the small BERTs, for trials. base and large: table 9 of the paper.
+SIZES = dict(bert.SIZES)
