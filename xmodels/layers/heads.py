@@ -35,11 +35,59 @@ class MaskedLMHead(Layer):
     def call(self, x, positions, token_embedding):
         x = ops.take_along_axis(x, ops.expand_dims(positions, -1), axis=1)  # (B, P, D)
         x = self.norm(self.activation(self.dense(x)))  # (B, P, E)
-        rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
-        logits = ops.add(tied_logits(rows, token_embedding), ops.cast(self.bias, "float32"))
-        return ops.reshape(logits, (*ops.shape(x)[:-1], logits.shape[-1]))  # (B, P, V)
+        return vocabulary_logits(x, token_embedding, self.bias)
+
+
+def vocabulary_logits(x, token_embedding, bias):
+    """x (B, P, E) times the transposed table of an embedding layer, plus a bias (V,): float32 (B, P, V)."""
+    rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
+    logits = ops.add(tied_logits(rows, token_embedding), ops.cast(bias, "float32"))
+    return ops.reshape(logits, (*ops.shape(x)[:-1], logits.shape[-1]))
 
 
 def tied_logits(x, token_embedding):
     """x (..., D) times the transposed table of an embedding layer: float32 (..., V)."""
     return ops.cast(ops.matmul(x, ops.transpose(ops.cast(token_embedding.embeddings, x.dtype))), "float32")
+
+
+class SpanBoundaryHead(Layer):
+    """Names a token of a hidden span: two times Dense, activation and LayerNorm on the states beside the span and a vector for
+    the place inside of it, then the transposed token table plus a bias (Joshi et al., 2019, equation 3).
+
+    Args:
+        longest: places of a span that have a vector.
+        place_dim: the width of these; 200 in the released code.
+
+    Call arguments:
+        x: (B, L, D).
+        left, right: int (B, P), the tokens beside the span of each hidden token.
+        place: int (B, P), below `longest`.
+        token_embedding: the embedding layer whose table, (V, D), is shared.
+
+    Returns:
+        float32 logits (B, P, V)
+    """
+
+    def __init__(self, config, longest: int, place_dim: int = 200, **kwargs):
+        super().__init__(**kwargs)
+
+        def dense(name):
+            initializer = truncated_normal(config.initializer_stddev)
+            return keras.layers.Dense(config.embedding_dim, kernel_initializer=initializer, name=name)
+
+        def norm(name):
+            return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=name)
+
+        initializer = truncated_normal(config.initializer_stddev)
+        self.place = keras.layers.Embedding(longest, place_dim, embeddings_initializer=initializer, name="place")
+        self.dense_0, self.norm_0 = dense("dense_0"), norm("norm_0")
+        self.dense_1, self.norm_1 = dense("dense_1"), norm("norm_1")
+        self.activation = activation(config.activation)
+        self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
+
+    def call(self, x, left, right, place, token_embedding):
+        sides = [ops.take_along_axis(x, ops.expand_dims(each, -1), axis=1) for each in (left, right)]  # (B, P, D) each
+        x = ops.concatenate([*sides, ops.cast(self.place(place), x.dtype)], axis=-1)
+        x = self.norm_0(self.activation(self.dense_0(x)))
+        x = self.norm_1(self.activation(self.dense_1(x)))  # (B, P, E)
+        return vocabulary_logits(x, token_embedding, self.bias)

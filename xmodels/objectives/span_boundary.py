@@ -1,0 +1,71 @@
+"""The span boundary objective (Joshi et al., 2019, arXiv 1907.10529, section 3.2)."""
+
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.heads import SpanBoundaryHead
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+LONGEST = 20  # tokens of a span that are named, from its beginning
+
+
+class SpanBoundary(Objective):
+    """Names each token of a hidden span from the states of the two tokens around the span and its place in the span.
+
+    A span is a run of hidden tokens; spans that touch are one. It goes with an objective that hides tokens, such as
+    `MaskedLM`, and takes the places and labels that this one leaves in the batch.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+    needs = {
+        "mask_positions": Feature((None,)),
+        "labels": Feature((None,)),
+        "label_weights": Feature((None,), "float32"),
+    }
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.head = SpanBoundaryHead(config, LONGEST, name="head")
+
+    def logits(self, outputs, batch, backbone):
+        """Scores of the whole vocabulary for each hidden token, float32 (B, P, V), and their weights (B, P)."""
+        hidden, table = outputs["sequence_output"], backbone.embedding.token
+        first, last, place = spans(batch["mask_positions"], batch["label_weights"])
+        inside = (first > 0) & (last < ops.shape(hidden)[1] - 1) & (place < LONGEST)
+        logits = self.head(
+            hidden, ops.maximum(first - 1, 0), ops.minimum(last + 1, ops.shape(hidden)[1] - 1),
+            ops.minimum(place, LONGEST - 1), token_embedding=table,
+        )  # fmt: skip
+        return logits, batch["label_weights"] * ops.cast(inside, "float32")
+
+    def score(self, outputs, batch, backbone):
+        logits, weights = self.logits(outputs, batch, backbone)
+        answer = batch["labels"], logits, weights
+        return {"span_boundary": weighted_cross_entropy(*answer)}, {
+            "span_boundary_accuracy": weighted_accuracy(*answer)
+        }
+
+
+def spans(positions, weights):
+    """The run of hidden places that each hidden place belongs to.
+
+    Args:
+        positions: int (B, P), ascending where `weights` is positive; what follows does not count.
+
+    Returns:
+        int (B, P) each: the first and the last place of the run, and how many places of it lie before.
+    """
+    real = weights > 0  # (B, P)
+    before = ops.pad(positions[:, :-1], ((0, 0), (1, 0)), constant_values=-2)
+    after = ops.pad(ops.where(real, positions, -2)[:, 1:], ((0, 0), (0, 1)), constant_values=-2)
+    opens, closes = real & (positions != before + 1), real & (positions != after - 1)
+    index = ops.arange(positions.shape[1])
+    earlier = ops.expand_dims(index, 0) <= ops.expand_dims(
+        index, 1
+    )  # (P, P): is the second place at or before the first?
+    places = ops.expand_dims(positions, 1)  # (B, 1, P)
+    first = ops.max(ops.where(earlier & ops.expand_dims(opens, 1), places, 0), axis=-1)
+    most = ops.max(positions) + 1
+    last = ops.min(ops.where(ops.transpose(earlier) & ops.expand_dims(closes, 1), places, most), axis=-1)
+    return first, ops.where(real, last, positions), ops.where(real, positions - first, 0)
