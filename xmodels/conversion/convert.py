@@ -12,6 +12,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import fairseq, formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
+from xmodels.objectives import is_objective
 from xmodels.tasks.base.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
@@ -59,12 +60,11 @@ def save(loaded: Checkpoint, target: str) -> None:
         raise UsageError(
             f"{target}: fairseq's format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
         )
-    unknown = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}
-    if kind and formats.has_table(loaded.model):
-        unknown -= {head.label for head in formats.table_of(loaded.model).heads}
-        if unknown:
+    if kind:
+        tasks = sorted(label for label in heads_without_place(loaded) if task_class(label) is not None)
+        if tasks:
             raise CheckpointError(
-                f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(unknown)}. "
+                f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(tasks)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
     _check_vocabulary(loaded)
@@ -87,6 +87,14 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
             "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "
             "network is converted without."
         )
+
+
+def heads_without_place(loaded: Checkpoint) -> set[str]:
+    """The labels of the heads of a checkpoint that other formats do not have."""
+    if not formats.has_table(loaded.model):
+        return set()
+    labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
+    return labels - {head.label for head in formats.table_of(loaded.model).heads}
 
 
 def lost_ids(loaded: Checkpoint, target: str) -> str:
@@ -195,7 +203,7 @@ def _read_ours(path: str) -> Checkpoint:
         return Checkpoint(model, config, values, files, heads, labels, system=folder.read_system(path))
     table = formats.table_of(model)
     known = {head.label for head in table.heads}
-    further = {name: value for name, value in values.items() if _task_of(name) not in (None, *known)}
+    further = {name: value for name, value in values.items() if _head_of(name) not in (None, *known)}
     loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
         {name: (name, axes) for name, axes in table.axes.items()},
@@ -212,11 +220,11 @@ def _read_ours(path: str) -> Checkpoint:
     return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
 
 
-def _task_of(name: str) -> str | None:
-    """The task of ours to which a weight belongs, which other formats may have no place for; None for other weights."""
+def _head_of(name: str) -> str | None:
+    """The label of the task or objective of ours to which a weight belongs; None for other weights."""
     prefix, _, rest = name.partition(".")
-    task = rest.partition(".")[0]
-    return task if prefix == "objective" and task_class(task) is not None else None
+    label = rest.partition(".")[0]
+    return label if prefix == "objective" and (task_class(label) is not None or is_objective(label)) else None
 
 
 def _write_ours(path: str, loaded: Checkpoint) -> None:
