@@ -12,7 +12,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from xmodels.conversion import fairseq, formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
-from xmodels.objectives import is_objective
+from xmodels.objectives.find import is_objective
 from xmodels.tasks.base.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
