@@ -60,7 +60,7 @@ def test_labelled_records_with_the_vocabulary_of_others_are_refused(tmp_path, ca
     assert invoke("create_finetuning_data", output_dir=tmp_path / "records", **flags) == 0
     (tmp_path / "records/vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]) + "\n")
     assert invoke("inspect_data", data_dir=tmp_path / "records") == 3
-    assert "token_ids of a record hold 10, where there are 5" in capsys.readouterr().err
+    assert "vocab.txt was changed: 5 pieces, but the records" in capsys.readouterr().err
 
 
 def test_text_is_coloured_for_a_terminal_only(records):

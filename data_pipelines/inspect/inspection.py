@@ -18,7 +18,7 @@ from data_pipelines.records.checks import check_contents, first_line
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
-from data_pipelines.text.kinds import read_tokenizer
+from data_pipelines.text.kinds import tokenizer_of_records
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
 
@@ -45,7 +45,7 @@ def inspect_records(options: Options) -> None:
 def _inspect_unlabelled(options: Options, manifest: Manifest) -> None:
     data_dir, objective = options.data_dir, options.objective
     source = RecordSource(data_dir, manifest)
-    vocabulary = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary
+    vocabulary = tokenizer_of_records(data_dir, manifest.settings).vocabulary
     check_contents(source, len(vocabulary))
     print(summary(manifest, data_dir))
     if manifest.settings.masking == "static":

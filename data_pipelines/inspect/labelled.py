@@ -7,14 +7,14 @@ from data_pipelines.errors import DataError
 from data_pipelines.finetuning.command import summary
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.source import RecordSource
-from data_pipelines.text.kinds import read_tokenizer
+from data_pipelines.text.kinds import tokenizer_of_records
 
 
 def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> None:
     """Prints what the records hold, and the first of them."""
     print(summary(manifest, data_dir))
     source = RecordSource(data_dir, manifest)
-    tokens = read_tokenizer(data_dir, manifest.settings.tokenizer).vocabulary.tokens
+    tokens = tokenizer_of_records(data_dir, manifest.settings).vocabulary.tokens
     for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
         record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
         _check(record, data_dir, len(tokens), len(manifest.settings.label_names or ()))

@@ -51,6 +51,35 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
     return KINDS[kind].read(path, **settings)
 
 
+def tokenizer_of_records(folder: str, settings) -> Tokenizer:
+    """The tokenizer that lies in a folder of records.
+
+    Args:
+        settings: those of the manifest, which knows its vocabulary by a SHA-256.
+
+    Raises:
+        DataError: it is missing, damaged or not the one with which the records were made.
+    """
+    tokenizer = read_tokenizer(folder, settings.tokenizer)
+    if tokenizer.sha256 != settings.vocabulary_sha256:
+        raise other_vocabulary(
+            f"{folder}/{next(iter(tokenizer.files()))} was changed",
+            tokenizer,
+            folder,
+            settings,
+            "Put the old file back",
+        )
+    return tokenizer
+
+
+def other_vocabulary(found: str, tokenizer: Tokenizer, folder: str, settings, advice: str) -> DataError:
+    """The error about a vocabulary with which the records of a folder were not made."""
+    return DataError(
+        f"{found}: {len(tokenizer.vocabulary)} pieces, but the records in {folder} were made with another vocabulary of "
+        f"{settings.vocabulary_size}. {advice}, or make records anew."
+    )
+
+
 def read_tokenizer(folder: str, described: dict | None = None) -> Tokenizer:
     """The tokenizer of a folder of records or a model, as `describe` has described it.
 

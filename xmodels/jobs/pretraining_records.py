@@ -17,7 +17,7 @@ from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
-from data_pipelines.text.kinds import open_tokenizer, read_tokenizer
+from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
@@ -49,23 +49,13 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
             f"--data_dir={options.data_dir}: holds labelled records for {settings.task}, not text to pretrain on. Make "
             "some with `xmodels create_pretraining_data`."
         )
+    if not options.vocab_file:
+        return source, tokenizer_of_records(options.data_dir, settings)
     described = settings.tokenizer
-    if options.vocab_file:
-        tokenizer = open_tokenizer(options.vocab_file, described["tokenizer"], described["do_lower_case"])
-    else:
-        tokenizer = read_tokenizer(options.data_dir, described)
+    tokenizer = open_tokenizer(options.vocab_file, described["tokenizer"], described["do_lower_case"])
     if tokenizer.sha256 != settings.vocabulary_sha256:
-        if options.vocab_file:
-            found, advice = f"--vocab_file={options.vocab_file}", "Leave the flag out, or make records anew"
-        else:
-            found, advice = (
-                f"{options.data_dir}/{next(iter(tokenizer.files()))} was changed",
-                "Put the old file back, or make records anew",
-            )
-        raise DataError(
-            f"{found}: {len(tokenizer.vocabulary)} pieces, but the records in {options.data_dir} were made with another vocabulary "
-            f"of {settings.vocabulary_size}. {advice}."
-        )
+        named = f"--vocab_file={options.vocab_file}"
+        raise other_vocabulary(named, tokenizer, options.data_dir, settings, "Leave the flag out")
     return source, tokenizer
 
 
