@@ -105,7 +105,7 @@ class Command:
                     value = self.values[option.shown].value
                     values[option.name] = ",".join(value) if isinstance(value, list) else value
                     _check_characters(option.shown, values[option.name])
-            missing = [o.shown for o in self.declared if o.default is REQUIRED and values[o.name] is None]
+            missing = [o.shown for o in self.declared if o.default is REQUIRED and values[o.name] in (None, "")]
             if missing:
                 raise flags.Error(f"missing: {', '.join(f'--{name}' for name in missing)}")
         except flags.Error as error:

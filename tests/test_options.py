@@ -61,6 +61,7 @@ def test_the_command_line_and_python_make_equal_options():
     [
         ({"source": "x", "sed": 1}, "unknown argument `sed`. Did you mean seed"),
         ({}, "missing: source"),
+        ({"source": ""}, "missing: source"),
         ({"source": "x", "kind": "c"}, "kind='c': unknown value. Known: a, b."),
         ({"source": "x", "rate": 1.5}, "rate=1.5: must be at least 0 and at most 1."),
         ({"source": "x", "seed": True}, "seed=True: expected int."),

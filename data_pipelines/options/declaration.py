@@ -168,7 +168,7 @@ def create(cls: type, values: Mapping[str, Any]) -> Any:
     for name in values:
         if name not in known:
             raise UsageError(f"unknown argument `{name}`.{nearest(name, known)}")
-    missing = [name for name, each in known.items() if each.default is REQUIRED and values.get(name) is None]
+    missing = [name for name, each in known.items() if each.default is REQUIRED and values.get(name) in (None, "")]
     if missing:
         raise UsageError(f"missing: {', '.join(missing)}.")
     return cls(**{name: known[name].checked(value) for name, value in values.items()})
