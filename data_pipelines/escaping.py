@@ -15,6 +15,11 @@ def for_terminal(text: str) -> str:
     return _UNSEEN.sub(lambda found: _spelled(found[0]), text)
 
 
+def for_terminal_line(text: str) -> str:
+    """The same in one line."""
+    return for_terminal(text).replace("\n", "\\n")
+
+
 class TerminalStream:
     """A stream of text that writes what `for_terminal` makes of it.
 

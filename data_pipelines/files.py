@@ -6,7 +6,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 
@@ -28,6 +28,22 @@ def temporary_name(path: str) -> str:
 def is_temporary(name: str) -> bool:
     """Whether a name is one that `temporary_name` gives."""
     return re.fullmatch(r".+\.[0-9a-f]{12}\.partial", name) is not None
+
+
+def give_usual_mode(path: str) -> None:
+    """Gives a file the permissions of new files; some libraries leave those of temporary ones, which nobody else may read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
+
+
+def remove_own(folder: str, names: Iterable[str]) -> None:
+    """Removes these files of a folder, and the folder where nothing else is left in it."""
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(folder, name))
+    with contextlib.suppress(OSError):  # it holds something else, or is not there
+        os.rmdir(folder)
 
 
 @contextlib.contextmanager

@@ -39,6 +39,7 @@ def _upto(most: int, usual: int) -> str:
 
 Count, Positive = whole(0), whole(1)
 Finite = Annotated[float, Narrower(lambda value: abs(value) < LARGEST**4 and math.isfinite(value), "a finite number")]
+Share = Annotated[float, Narrower(lambda value: 0 < value <= 1, "a number above 0, at most 1")]
 Sha256 = Annotated[
     str,
     Narrower(

@@ -19,7 +19,7 @@ EVERYTHING = FILES + sorted(
 DOORS = {
     "data_pipelines": set(),
     "xmodels.layers": {"data_pipelines.features"},
-    "xmodels.models": {"xmodels.layers", "data_pipelines.checksums", "data_pipelines.features", "data_pipelines.errors",
+    "xmodels.models": {"data_pipelines.files", "xmodels.layers", "data_pipelines.checksums", "data_pipelines.features", "data_pipelines.errors",
                        "data_pipelines.strict_json", "data_pipelines.text.tokenizer_settings"},
     "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
     "xmodels.decoding": {"xmodels.layers"},

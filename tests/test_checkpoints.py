@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import struct
 
 import numpy as np
@@ -10,7 +11,11 @@ from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import file_sha256
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from tests.small_learner import make_learner
 from xmodels.models.folder import read_weights
+from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
 from xmodels.training.states.checkpoints import OPTIMIZER, STATE, WEIGHTS, State
 
@@ -103,3 +108,37 @@ def test_what_is_no_file_is_not_read_as_weights(tmp_path, make):
     make(tmp_path / WEIGHTS)
     with pytest.raises(CheckpointError, match="is a folder, a pipe or a device, not a file"):
         read_weights(str(tmp_path / WEIGHTS))
+
+
+def test_what_is_not_ours_outlives_states_and_the_network(tmp_path):
+    """A file in a folder of ours, a folder with a name like ours, and what a killed run left, when states come and go."""
+    learner = make_learner()
+    states, ours = tmp_path / "checkpoints", "0123456789ab.partial"
+    checkpoints.save(str(states), learner, State(1), keep=1)
+    (states / "step_00000001/notes.txt").write_text("mine")
+    (states / "step_thesis.partial").mkdir()
+    (states / "step_thesis.partial/thesis.tex").write_text("mine")
+    (states / "step_notes.partial").write_text("mine")
+    killed = states / f"step_00000002.{ours}"
+    killed.mkdir()
+    (killed / WEIGHTS).write_bytes(b"half")
+    checkpoints.save(str(states), learner, State(2), keep=1)
+    assert [os.path.basename(path) for path in checkpoints.complete(str(states))] == ["step_00000002"]
+    assert os.listdir(states / "step_00000001") == ["notes.txt"] and not killed.exists()
+    checkpoints.save(str(states), learner, State(1), keep=2)  # again, over what is left of it
+    assert set(os.listdir(states / "step_00000001")) == {WEIGHTS, OPTIMIZER, STATE, "notes.txt"}
+    assert (
+        (states / "step_thesis.partial/thesis.tex").read_text() == (states / "step_notes.partial").read_text() == "mine"
+    )
+
+    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, "a"]))
+    for name in ("backbone.old", f"backbone.{ours}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.tex").write_text("mine")
+    for _ in range(2):
+        path = run_folder.write_backbone(str(tmp_path), learner.backbone, None, tokenizer)
+        pathlib.Path(path, "notes.txt").write_text("mine")
+    assert pathlib.Path(path, "notes.txt").read_text() == "mine"
+    assert sorted(os.listdir(tmp_path)) == ["backbone", f"backbone.{ours}", "backbone.old", "checkpoints"]
+    readable = {os.stat(file).st_mode & 0o777 for file in (tmp_path / "backbone").iterdir()}
+    assert len(readable) == 1  # the weights too are for whoever may read the rest

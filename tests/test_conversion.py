@@ -83,8 +83,11 @@ def test_an_unknown_format_is_no_folder(tmp_path, monkeypatch):
 HUGE = {
     "num_layers": (10_000_000, "`num_layers` must be a whole number from 1 to 1000"),
     "num_segments": (10_000_000, "`num_segments` must be a whole number from 1 to 1000"),
+    "max_sequence_length": (
+        10_000_000,
+        "`max_sequence_length` 10,000,000, but the table of positions in weights.safetensors has",
+    ),
     "vocabulary_size": (9_999_999, "`vocabulary_size` 9,999,999 times `embedding_dim` 16 is more than the"),
-    "max_sequence_length": (10_000_001, "`max_sequence_length` must be a whole number from 1 to 10000000"),
     "hidden_dim": (10_000_000, "`vocabulary_size` times `embedding_dim` must be at most"),
     "intermediate_dim": (int("9" * 4000), "`intermediate_dim` must be a whole number"),
 }
@@ -499,7 +502,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
     def full_disk(*args, **kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(hugging_face, "save_file", full_disk)
+    monkeypatch.setattr(hugging_face, "write_weights", full_disk)
     with pytest.raises(OSError, match="No space left"):
         convert.save(random_checkpoint(), f"hf:{tmp_path}/theirs")
     assert listing(tmp_path) == []

@@ -12,7 +12,7 @@ from data_pipelines.features import Feature, Features
 from data_pipelines.files import write_json
 from data_pipelines.packings import PACKINGS
 from data_pipelines.records.shards import Shard
-from data_pipelines.schema import Count, Finite, Positive, Sha256, one_of
+from data_pipelines.schema import Count, Positive, Sha256, Share, one_of
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
@@ -50,7 +50,7 @@ class RecordSettings:
     read_as: str | None = None
     packing: OneOfPackings | None = None
     masking: OneOfMaskings | None = None
-    masked_lm_prob: Finite | None = None
+    masked_lm_prob: Share | None = None
     max_predictions_per_seq: Count | None = None
     segmenter: str | None = None
     do_whole_word_mask: bool | None = None

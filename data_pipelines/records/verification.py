@@ -17,7 +17,7 @@ def damage(folder: str, manifest: Manifest, deep: bool = False, progress=lambda 
     for shard in manifest.shards:
         path = os.path.join(folder, shard.name)
         if not os.path.isfile(path):
-            problems[shard.name] = f"{path}: missing"
+            problems[shard.name] = f"{path}: {'no regular file' if os.path.lexists(path) else 'missing'}"
         elif (size := os.path.getsize(path)) != shard.bytes:
             problems[shard.name] = f"{path}: {size:,} bytes, the manifest says {shard.bytes:,} (cut or overwritten)"
         elif deep and file_sha256(path, progress) != shard.sha256:

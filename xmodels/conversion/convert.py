@@ -191,12 +191,7 @@ def _read_ours(path: str) -> Checkpoint:
     model = network.__module__.rsplit(".", 1)[-1]
     source = os.path.join(path, folder.WEIGHTS)
     values = folder.read_weights(source)
-    table_size, numbers = config.vocabulary_size * config.embedding_dim, sum(value.size for value in values.values())
-    if table_size > numbers:  # before anything of that size is built
-        raise CheckpointError(
-            f"{path}/{folder.CONFIG}: `vocabulary_size` {config.vocabulary_size:,} times `embedding_dim` {config.embedding_dim:,} is "
-            f"more than the {numbers:,} numbers in {folder.WEIGHTS}. One of the two files is not of this network."
-        )
+    folder.check_tables(config, values, path)
     if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)

@@ -7,14 +7,13 @@ import re
 
 import ml_dtypes  # noqa: F401  teaches numpy what bfloat16 is
 import numpy as np
-from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import BOS, EOS, PAD
 from xmodels.conversion import formats, tensors
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
-from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits
+from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits, write_weights
 
 WEIGHTS, INDEX, PICKLE = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 GENERATION = "generation_config.json"
@@ -76,7 +75,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
         settings["id2label"] = {str(index): label for index, label in enumerate(labels)}
         settings["label2id"] = {label: index for index, label in enumerate(labels)}
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
-    save_file(written, os.path.join(path, WEIGHTS), metadata={"format": "pt"})
+    write_weights(written, os.path.join(path, WEIGHTS), "pt")
     write_json(os.path.join(path, CONFIG), settings)
     if form.continues or loaded.generation is not None:
         write_json(os.path.join(path, GENERATION), loaded.generation or {"_from_model_config": True, **special_ids})

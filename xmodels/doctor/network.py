@@ -23,6 +23,7 @@ def system(case: Case) -> str | None:
         return None
     module = systems.load(flags.system)
     network.check_size(flags, module)
+    network.check_mixer(flags, module)
     if case.records is None:
         return f"{flags.system} is known"
     vocabulary = case.tokenizer.vocabulary

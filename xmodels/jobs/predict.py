@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from data_pipelines.errors import UsageError
-from data_pipelines.escaping import for_spreadsheet, for_terminal
+from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
 from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.conversion import convert, names
@@ -52,12 +52,12 @@ def predict(options: Options) -> list[dict | None]:
     found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], options.batch_size))
     predictions = [None if asked is None else next(found) for asked in inputs]
     if text is not None:
-        print("\n".join(predictor.shown(inputs[0], predictions[0])))
+        print("\n".join(map(for_terminal_line, predictor.shown(inputs[0], predictions[0]))))
     elif output_file:
         write(output_file, predictor, inputs, predictions)
     else:
         for asked, prediction in zip(inputs, predictions, strict=True):
-            print("" if asked is None else for_terminal(predictor.line(asked, prediction)))
+            print("" if asked is None else for_terminal_line(predictor.line(asked, prediction)))
     pairs = zip(inputs, predictions, strict=True)
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
@@ -70,14 +70,20 @@ def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> N
                 record = None if asked is None else predictor.record(asked, prediction)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         else:
-            writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-            header = [for_spreadsheet(cell) for cell in predictor.header()]
+            delimiter = "," if path.lower().endswith(".csv") else "\t"
+            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+            header = [_cell(name) for name in predictor.header()]
             writer.writerow(header)
             for asked, prediction in zip(inputs, predictions, strict=True):
                 cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
-                writer.writerow([for_spreadsheet(str(cell)) for cell in cells])
+                writer.writerow([_cell(str(cell)) for cell in cells])
     blanks = inputs.count(None)
     print(
         f"{path}: {len(inputs) - blanks:,} {predictor.answers}"
         + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
     )
+
+
+def _cell(text: str) -> str:
+    """A cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
+    return for_terminal(for_spreadsheet(text))

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError
+from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
@@ -61,6 +62,32 @@ def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
             raise CheckpointError(
                 f"{source}: {name} holds {np.size(finite) - np.count_nonzero(finite):,} of {value.size:,} numbers that are NaN or "
                 "infinite, so no answer of the network would mean anything. Take another checkpoint, or an earlier state."
+            )
+
+
+def write_weights(values: Mapping[str, np.ndarray], path: str, form: str | None = None) -> None:
+    """Writes tensors as a safetensors file; `form` stands in its header."""
+    save_file(dict(values), path, metadata={"format": form} if form else None)
+    give_usual_mode(path)
+
+
+def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: str) -> None:
+    """Compares sizes that a configuration promises with the weights, before anything of such a size is built.
+
+    Raises:
+        CheckpointError: names the key of config.json.
+    """
+    numbers = sum(value.size for value in values.values())
+    if config.vocabulary_size * config.embedding_dim > numbers:
+        raise CheckpointError(
+            f"{path}/{CONFIG}: `vocabulary_size` {config.vocabulary_size:,} times `embedding_dim` {config.embedding_dim:,} is "
+            f"more than the {numbers:,} numbers in {WEIGHTS}. One of the two files is not of this network."
+        )
+    for name, value in values.items():
+        if name.endswith("position.embeddings") and config.max_sequence_length > len(value):
+            raise CheckpointError(
+                f"{path}/{CONFIG}: `max_sequence_length` {config.max_sequence_length:,}, but the table of positions in {WEIGHTS} has "
+                f"{len(value):,} rows. One of the two files is not of this network."
             )
 
 
@@ -152,7 +179,7 @@ def write_values(
 ) -> None:
     """Writes named weights into the folder `path`, which must exist, without building the network."""
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
-    save_file(values, os.path.join(path, WEIGHTS), metadata={"format": "xmodels"})
+    write_weights(values, os.path.join(path, WEIGHTS), "xmodels")
     named = {"system": system} if system else {}
     files = {CONFIG: json.dumps({**named, "model": model, "config": config.to_json()}, indent=2) + "\n"}
     if tokenizer is not None:

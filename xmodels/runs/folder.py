@@ -14,17 +14,18 @@ import tensorflow as tf
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.escaping import for_markdown
-from data_pipelines.files import is_temporary, write_json
+from data_pipelines.files import is_temporary, remove_own, temporary_name, write_json
 from data_pipelines.lock import LOCK
 from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.schema import Count, Place, convert
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.models.folder import TOKENIZER, read_json, write_model
+from xmodels.models.folder import DECISIVE, TOKENIZER, read_json, write_model
 from xmodels.runs import changed_flags
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
-CONFIG, RESULTS = "config.json", "results.json"
+CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
+MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
 
@@ -203,15 +204,19 @@ def write_data(folder: str, tokenizer: Tokenizer, manifest_folder: str | None) -
 
 def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, system: str | None = None) -> str:
     """Writes `backbone/`, the model folder that is handed over, in one piece. Returns its path."""
-    path = os.path.join(folder, "backbone")
-    for leftover in (f"{path}.partial", f"{path}.old"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    os.makedirs(f"{path}.partial")
-    write_model(f"{path}.partial", backbone, objective, tokenizer.files(), tokenizer.describe(), system)
+    path = os.path.join(folder, BACKBONE)
+    for name in os.listdir(folder):
+        if name.startswith(f"{BACKBONE}.") and is_temporary(name):  # of a run that was killed
+            remove_own(os.path.join(folder, name), MODEL_FILES)
+    written, before = temporary_name(path), temporary_name(path)
+    os.makedirs(written)
+    write_model(written, backbone, objective, tokenizer.files(), tokenizer.describe(), system)
     if os.path.isdir(path):
-        os.replace(path, f"{path}.old")
-    os.replace(f"{path}.partial", path)
-    shutil.rmtree(f"{path}.old", ignore_errors=True)
+        os.replace(path, before)
+    os.replace(written, path)
+    for name in set(os.listdir(before)) - set(MODEL_FILES) if os.path.isdir(before) else ():  # what is not ours stays
+        os.replace(os.path.join(before, name), os.path.join(path, name))
+    remove_own(before, MODEL_FILES)
     return path
 
 

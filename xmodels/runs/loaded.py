@@ -126,6 +126,7 @@ def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = l
     weights = os.path.join(found.path, folder.WEIGHTS)
     values = folder.read_weights(weights)
     folder.check_finite(values, weights)
+    folder.check_tables(config, values, found.path)
     backbone = network(change(found, config)).initialize()
     folder.assign("backbone", backbone, values, weights)
     return Loaded(**vars(found), backbone=backbone, heads=_heads(values), tokenizer=tokenizer)

@@ -22,6 +22,6 @@ class Options:
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
-    output_file: str | None = option(None, "A line for each text: JSON where the name ends in .jsonl, else a table with a header. Default: print.", section="Output")  # fmt: skip
+    output_file: str | None = option(None, "A line for each text: JSON where the name ends in .jsonl, else a table with a header, with commas where it ends in .csv, else with tabs. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Texts at a time.", minimum=1)

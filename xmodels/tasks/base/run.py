@@ -86,9 +86,9 @@ def read_task(run: str) -> TaskDescription:
     path = os.path.join(run, TASK_FILE)
     if not os.path.isdir(run):
         raise CheckpointError(f"{run}: no such run folder.")
-    if not os.path.isfile(path) and (description := task_of_model(run)):
+    if not os.path.lexists(path) and (description := task_of_model(run)):
         return description
-    if not os.path.isfile(path):
+    if not os.path.lexists(path):
         raise CheckpointError(
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
             "Fine-tune it first with `xmodels finetune`."

@@ -5,25 +5,23 @@ which names the step, the examples seen, and the SHA-256 of the other files. Onl
 """
 
 import dataclasses
-import glob
 import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from data_pipelines.errors import CheckpointError
-from data_pipelines.files import file_sha256, write_json
+from data_pipelines.files import file_sha256, remove_own, temporary_name, write_json
 from data_pipelines.schema import Count, Place, Positive, Sha256, convert
-from xmodels.models.folder import assign, read_json, read_weights, values_of
+from xmodels.models.folder import assign, read_json, read_weights, values_of, write_weights
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
 
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
+FILES = WEIGHTS, OPTIMIZER, STATE  # the last one makes a state, so it is written last and removed first
 ADVICE = "Remove the folder of this state; the run goes on from the state before it."
 
 
@@ -149,24 +147,30 @@ def _optimizer_values(learner) -> dict[str, np.ndarray]:
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
     """Writes the state of a learner below `folder` and removes all but the `keep` newest and the best."""
     path = path_of(folder, state.step)
-    temporary = f"{path}.partial"
-    for leftover in glob.glob(os.path.join(glob.escape(folder), "step_*.partial")):
-        shutil.rmtree(leftover)
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if re.fullmatch(r"step_\d{8}\.[0-9a-f]{12}\.partial", name):  # of a run that was killed
+            remove_own(os.path.join(folder, name), reversed(FILES))
+    temporary = temporary_name(path)
     os.makedirs(temporary)
     objective = learner.objective
     weights = values_of("backbone", learner.backbone) | values_of(objective.prefix, objective)
     for name, values in ((WEIGHTS, weights), (OPTIMIZER, _optimizer_values(learner))):
-        save_file({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
+        write_weights({n: np.ascontiguousarray(v) for n, v in values.items()}, os.path.join(temporary, name))
         _to_disk(os.path.join(temporary, name))
     sums = {name: file_sha256(os.path.join(temporary, name)) for name in (WEIGHTS, OPTIMIZER)}
     own = state.to_json()
     write_json(os.path.join(temporary, STATE), {**own, "sha256": {**sums, STATE: _sha256(own)}})
-    shutil.rmtree(path, ignore_errors=True)  # the same step, written before an interruption
-    os.replace(temporary, path)
+    remove_own(path, reversed(FILES))  # the same step, written before an interruption
+    if os.path.isdir(path):  # it holds what is not ours
+        for name in FILES:
+            os.replace(os.path.join(temporary, name), os.path.join(path, name))
+        os.rmdir(temporary)
+    else:
+        os.replace(temporary, path)
     _to_disk(folder)
     for old in complete(folder)[:-keep]:
         if step_of(old) != state.best_step:
-            shutil.rmtree(old)
+            remove_own(old, reversed(FILES))
     return path
 
 
