@@ -4,9 +4,11 @@ import json
 import os
 import re
 import stat
+import sys
 from typing import Any
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89abAB]..(?:\\u[dD][c-fC-F]..)?|\\u[dD][c-fC-F]..")  # a pair, or one half
+_LONG_NUMBER = re.compile(rf"\d{{{sys.get_int_max_str_digits() or 10**9},}}")
 REPLACEMENT = "\ufffd"
 
 
@@ -57,10 +59,11 @@ def loads(text: str | bytes, replace: bool = False) -> Any:
         raise
     except RecursionError:
         raise json.JSONDecodeError("nested too deep", text, 0) from None
-    except ValueError as error:  # Python's limit on digits
-        raise json.JSONDecodeError(str(error), text, 0) from None
-    found = _SURROGATE.search(text)
-    if not found:
+    except ValueError:  # Python's limit on digits
+        found = _LONG_NUMBER.search(text)
+        raise json.JSONDecodeError("a number of thousands of digits", text, found.start() if found else 0) from None
+    halves = [found for found in _SURROGATE.finditer(text) if len(found[0]) == 6]
+    if not halves:
         return value
     whole = json.dumps(value, ensure_ascii=False)  # pairs are one character by now
     try:
@@ -68,7 +71,7 @@ def loads(text: str | bytes, replace: bool = False) -> Any:
     except UnicodeEncodeError:
         if not replace:
             raise HalfCharacter(
-                f"half of a character ({found[0]} without its other half)", text, found.start()
+                f"half of a character ({halves[0][0]} without its other half)", text, halves[0].start()
             ) from None
         return json.loads(re.sub("[\ud800-\udfff]", REPLACEMENT, whole))
     return value

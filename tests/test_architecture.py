@@ -19,8 +19,8 @@ EVERYTHING = FILES + sorted(
 DOORS = {
     "data_pipelines": set(),
     "xmodels.layers": {"data_pipelines.features"},
-    "xmodels.models": {"data_pipelines.files", "xmodels.layers", "data_pipelines.checksums", "data_pipelines.features", "data_pipelines.errors",
-                       "data_pipelines.strict_json", "data_pipelines.text.tokenizer_settings"},
+    "xmodels.models": {"xmodels.layers", "data_pipelines.checksums", "data_pipelines.features", "data_pipelines.errors",
+                       "data_pipelines.files", "data_pipelines.strict_json", "data_pipelines.text.tokenizer_settings"},
     "xmodels.objectives": {"xmodels.layers", "data_pipelines.features"},
     "xmodels.decoding": {"xmodels.layers"},
     "xmodels.interfaces": {"xmodels.layers", "xmodels.objectives", "data_pipelines.errors", "data_pipelines.text"},

@@ -255,7 +255,8 @@ def open_corpus(
     used = {source.layout.rule_of(path) for source in opened for path in source.paths} if asked.rules else set()
     if unused := [pattern for i, (pattern, _) in enumerate(asked.rules) if i not in used]:
         raise UsageError(
-            f"--input_format: {unused[0]} matches no file with text that --input_file names. Mend it or leave it out."
+            f"--input_format: {unused[0]} is for no file with text that --input_file names, or a pattern before it takes them all. "
+            "Mend it or leave it out."
         )
     return Corpus(opened, reading, num_empty)
 

@@ -60,6 +60,8 @@ def parse(value: str) -> Layout:
         pattern, sign, name = part.rpartition("=")
         if name not in FORMATS:
             raise UsageError(f"--input_format={part}: unknown. Known: {', '.join(FORMATS)}.")
+        if sign and not pattern:
+            raise UsageError(f"--input_format={part}: no pattern before the =. Write one, such as *.txt{part}.")
         if sign:
             rules.append((pattern, name))
         else:
