@@ -486,7 +486,7 @@ def test_formats_may_be_given_by_pattern(tmp_path):
         == "documents+jsonl+sentences+text"
     )
     for layout, says in (
-        ("*.md=text", "matches no file"),
+        ("*.md=text", "is for no file with text"),
         ("*.txt=prose", "unknown"),
         ("text,documents", "without a pattern"),
     ):
