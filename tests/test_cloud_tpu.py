@@ -217,7 +217,7 @@ def test_no_gcloud_is_a_device_error(monkeypatch, capsys):
         (["create"], {"accelerator_type": "v5litepod-7"}, "comes in sizes 1, 4, 8"),
         (["create"], {"accelerator_type": "v4-4"}, "comes in sizes 8, 16"),
         (["create"], {"name": "My TPU"}, "small letters"),
-        (["create"], {"zone": ""}, "--zone: missing"),
+        (["create"], {"zone": ""}, "missing: --zone"),
         (["create"], {"bucket": "gs://b"}, "gs://b"),
         (["create", "--gke"], {"accelerator_type": "v2-8", "command": "pretrain"}, "GKE has no nodes"),
     ],
