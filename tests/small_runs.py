@@ -27,7 +27,7 @@ RECORDS = {
 # System -> its records, and further flags of `pretrain`.
 SYSTEMS = {
     "bert": ("pairs", {"num_train_steps": 3, "log_steps": 1}),
-    "bert_wwm": ("pairs", {"gradient_accumulation_steps": 2, "ema_decay": 0.9}),
+    "bert_wwm": ("pairs", {"gradient_accumulation_steps": 2, "ema_decay": 0.9, "optimizer": "lamb"}),
     "gpt2": ("stream", {}),
     "transformer": ("parallel", {}),
     "transformer_xl": ("stream", {}),
