@@ -131,9 +131,8 @@ class Fuzzer:
             for kind in kinds:
                 found = {
                     "case": case,
-                    "faults": result.faults,
-                    "trace": result.outcome.trace,
-                    "said": result.outcome.errors[:2000],
+                    "was": result.faults,
+                    "details": f"{result.outcome.trace}\n{result.outcome.errors[:2000]}",
                 }
                 smallest[kind] = found if kind == next(iter(smallest), kind) else smallest.get(kind, found)
             if next(iter(smallest), None) in kinds:
@@ -155,13 +154,17 @@ class Fuzzer:
             self.keep(target, find)
 
     def keep(self, target: Target, find: dict) -> None:
-        """Writes a find that is new, and says how to see it again."""
+        """Writes a find that is new, and says how to see it again.
+
+        What it holds of this machine stands in a file of its own, so that the case can go into `tests/fuzz/finds` as it is.
+        """
         self.found += 1
         self.finds.mkdir(exist_ok=True)
         path = self.finds / f"{target.name.replace(' ', '_').replace('/', '_')}-{self.found:03}.json"
+        path.with_suffix(".txt").write_text(find.pop("details"), encoding="utf-8")
         path.write_text(json.dumps(find, indent=1) + "\n", encoding="utf-8")
         print(
-            f"FOUND {target.name}: {find['faults'][0]}\n  {json.dumps(find['case']):.600}\n  python -m tests.fuzz --replay {path}",
+            f"FOUND {target.name}: {find['was'][0]}\n  {json.dumps(find['case']):.600}\n  python -m tests.fuzz --replay {path}",
             flush=True,
         )
 
