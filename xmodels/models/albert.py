@@ -11,7 +11,7 @@ from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 from xmodels.models.backbone import Backbone
-from xmodels.models.bert import post_norm_block, usual
+from xmodels.models.bert import default_visible, post_norm_block
 from xmodels.models.mixing import MixerConfig
 
 
@@ -82,7 +82,7 @@ class Albert(Backbone):
 
     def call(self, features, visible=None, training=None):
         pack_ids = features.get("pack_ids")
-        visible = usual(features) if visible is None else visible
+        visible = default_visible(features) if visible is None else visible
         x = self.embed(features, training)  # (B, L, D)
         for group in self.passes:
             x = group(x, visible=visible, training=training)
@@ -105,7 +105,7 @@ class Albert(Backbone):
 
     def hidden_states(self, features):
         """What enters the first block, and the output of every block: tensors (B, L, D)."""
-        visible = usual(features)
+        visible = default_visible(features)
         states = [self.embed(features)]
         for group in self.passes:
             for block in group.blocks:

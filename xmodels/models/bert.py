@@ -28,8 +28,25 @@ class BertConfig(MixerConfig):
     initializer_stddev: float = 0.02
 
 
+class Encoder(Backbone):
+    """What BERT and its kin show of themselves. Subclasses have `embed` and a list of `blocks`."""
+
+    def hidden_states(self, features):
+        """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
+        visible = default_visible(features)
+        states = [self.embed(features)]
+        for block in self.blocks:
+            states.append(block(states[-1], visible=visible))
+        return states
+
+    def attention_maps(self, features):
+        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        visible, states = default_visible(features), self.hidden_states(features)
+        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
+
+
 @keras.saving.register_keras_serializable("xmodels")
-class Bert(Backbone):
+class Bert(Encoder):
     """A stack of post-norm encoder blocks over the sum of token, segment and position embeddings.
 
     Call arguments:
@@ -62,7 +79,7 @@ class Bert(Backbone):
     def call(self, features, visible=None, training=None):
         pack_ids = features.get("pack_ids")
         x = self.embed(features, training)  # (B, L, D)
-        visible = usual(features) if visible is None else visible
+        visible = default_visible(features) if visible is None else visible
         for block in self.blocks:
             x = block(x, visible=visible, training=training)
         first = x[:, 0]  # (B, D)
@@ -84,19 +101,6 @@ class Bert(Backbone):
         first = self.blocks[-1](x[:, :1], visible=visible, context=x, training=training)  # (B, 1, D)
         return {"pooled_output": self.pooler(first[:, 0])}
 
-    def hidden_states(self, features):
-        """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
-        visible = usual(features)
-        states = [self.embed(features)]
-        for block in self.blocks:
-            states.append(block(states[-1], visible=visible))
-        return states
-
-    def attention_maps(self, features):
-        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
-        visible, states = usual(features), self.hidden_states(features)
-        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
-
 
 def post_norm_block(config, index: int, asked: frozenset[str]) -> PostNormBlock:
     """A block of BERT; `asked` is what the network asks of its mixer."""
@@ -106,7 +110,7 @@ def post_norm_block(config, index: int, asked: frozenset[str]) -> PostNormBlock:
     return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
 
-def usual(features) -> Visible:
+def default_visible(features) -> Visible:
     """What a token sees: every real token, of rows of several examples those of its own."""
     return Visible(packs=features["pack_ids"]) if "pack_ids" in features else Visible(features["padding_mask"])
 

@@ -8,8 +8,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers.embeddings import SumEmbedding, positions_of
 from xmodels.models import bert
-from xmodels.models.backbone import Backbone
-from xmodels.models.bert import BertConfig, post_norm_block, usual
+from xmodels.models.bert import BertConfig, Encoder, default_visible, post_norm_block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +31,7 @@ class RobertaConfig(BertConfig):
 
 
 @keras.saving.register_keras_serializable("xmodels")
-class Roberta(Backbone):
+class Roberta(Encoder):
     """BERT's encoder without segments and without a pooler; the place of padding does not matter.
 
     Call arguments:
@@ -64,25 +63,11 @@ class Roberta(Backbone):
         return self.embedding(token_ids, ops.zeros_like(token_ids), positions, training=training)
 
     def call(self, features, visible=None, training=None):
-        visible = usual(features) if visible is None else visible
+        visible = default_visible(features) if visible is None else visible
         x = self.embed(features, training)
         for block in self.blocks:
             x = block(x, visible=visible, training=training)
         return {"sequence_output": x}
-
-    def hidden_states(self, features):
-        """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
-        visible = usual(features)
-        states = [self.embed(features)]
-        for block in self.blocks:
-            states.append(block(states[-1], visible=visible))
-        return states
-
-    def attention_maps(self, features):
-        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
-        visible = usual(features)
-        states = self.hidden_states(features)
-        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
 
 
 def real_positions(padding_mask, first: int):
