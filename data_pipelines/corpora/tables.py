@@ -93,7 +93,9 @@ class _Table:
     def refuse(self, place: str, found: str) -> None:
         """Notes a row that cannot be used, or raises a DataError."""
         if self.bad_rows is None:
-            raise DataError(f"{place}: {found}.")
+            raise DataError(
+                f"{place}: {found}. Mend the row or take it out; `finetune --on_bad_row=skip` leaves such rows out."
+            )
         self.bad_rows.append(f"{place}: {found}")
 
     def accepts(self, row: Row) -> bool:
