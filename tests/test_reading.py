@@ -98,6 +98,7 @@ def test_folders_without_offsets_give_the_same_stream(small_chunks, tmp_path):
     values = json.loads(path.read_text())
     for shard in values["shards"]:
         del shard["offsets"]
+    del values["sha256"]
     path.write_text(json.dumps(values))
     source = RecordSource(str(tmp_path))
     assert not source.manifest.shards[0].offsets
