@@ -97,6 +97,16 @@ def heads_without_place(loaded: Checkpoint) -> set[str]:
     return labels - {head.label for head in formats.table_of(loaded.model).heads}
 
 
+def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
+    """Fields of the configuration that a target of another format leaves out, with their weights: those that are given."""
+    kind = names.split(target)[0]
+    if not kind or not formats.has_table(loaded.model):
+        return []
+    table = formats.table_of(loaded.model)
+    form = {"hf": table.hugging_face, "tf1": table.tensorflow1}.get(kind)
+    return sorted(name for name in (form.left_out if form else ()) if getattr(loaded.config, name) is not None)
+
+
 def lost_ids(loaded: Checkpoint, target: str) -> str:
     """The ids of special tokens that a target cannot name, as they stand in the source; those of the vocabulary's roles are
     known without."""

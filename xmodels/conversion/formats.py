@@ -32,6 +32,8 @@ class Format:
         implied: from what their config.json holds, those of our fields that it does not name.
         derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
         complete: fills in what their config.json may leave out.
+        left_out: those of our fields, and the weights that they make, that the format has no place for and whose loss changes
+            nothing of what it can say.
     """
 
     variables: Variables
@@ -42,6 +44,7 @@ class Format:
     implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
     derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -263,7 +266,7 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     }
     back = config_from(form, written, type(config), target)
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
-    for name in sorted(values):
+    for name in sorted(set(values) - form.left_out):
         if getattr(back, name) != values[name]:
             raise CheckpointError(
                 f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "
