@@ -148,7 +148,7 @@ def _print_plan(made: Prepared, num_devices: int) -> None:
         f"length {made.records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{num_devices} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). "
-        f"{recipe.layerwise.describe(made.learner.backbone)}".rstrip()
+        f"{recipe.layerwise.describe(made.learner.backbone)}{recipe.note}".rstrip()
     )
 
 
@@ -243,7 +243,7 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )
         keep = objective.batch_features(backbone)
-        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping)
+        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping, recipe.num_steps)
         learner = Learner(
             strategy, backbone, single(objective, batches), recipe.make_optimizer(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),

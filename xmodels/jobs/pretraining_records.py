@@ -13,6 +13,7 @@ from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
+from data_pipelines.ops.framing import STARTS
 from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
@@ -82,6 +83,7 @@ def record_sizes(options, source: RecordSource) -> Records:
         _check_slots(slots, length, settings.masked_lm_prob)
     return Records(
         length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
+        units=tuple(name for name in STARTS if name in source.features), packing=settings.packing,
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip
 
