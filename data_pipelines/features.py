@@ -121,7 +121,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     # What a batch adds.
     "example_weights": (Feature((), "float32", "0 on rows that only fill up a batch"),),
     "seed": (Feature((), "uint64", "64 random bits of this example in this epoch"),),
-    "progress": (Feature((), "float32", "the share of the training that lies before the batch, from 0 to 1; only ops see it"),),
+    "progress": (
+        Feature((), "float32", "the share of the training that lies before the batch, from 0 to 1; only ops see it"),
+    ),
     "cursor": (
         Feature((3,), "int64", "where reading goes on: epoch, window, groups of the window that are done; in buckets"),
     ),

@@ -91,6 +91,19 @@ class TensorFlow1(Format):
     sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paddle(Format):
+    """The names in a folder of PaddlePaddle's static graphs, as Baidu released them in 2019.
+
+    Attributes:
+        config_file: the file of the configuration.
+        reversed_classes: our names of weights whose last axis counts two classes the other way round.
+    """
+
+    config_file: str
+    reversed_classes: frozenset[str] = frozenset()
+
+
 @dataclasses.dataclass(frozen=True)
 class Head:
     """What a checkpoint may hold beside the network.
@@ -133,6 +146,7 @@ class Table:
     heads: tuple[Head, ...]
     hugging_face: HuggingFace
     tensorflow1: TensorFlow1 | None = None
+    paddle: Paddle | None = None
     optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
 
@@ -209,6 +223,11 @@ def tensorflow1_forms() -> dict[str, TensorFlow1]:
     """The networks of which there are TensorFlow 1 checkpoints, and their names there."""
     forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
+
+
+def paddle_model() -> str:
+    """The network of which there are folders of PaddlePaddle; their configuration does not tell it."""
+    return next(model for model in models_with_tables() if table_of(model).paddle)
 
 
 def numbered(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:

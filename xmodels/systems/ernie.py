@@ -37,7 +37,9 @@ class Options(bert.Options):
         super().__post_init__()
         given = self.stages
         if given is not None and (len(given) != 3 or min(given) < 0 or not 0 < sum(given) < float("inf")):
-            raise ValueError("`stages` must be three numbers, of tokens, phrases and entities, none below 0 and one above.")
+            raise ValueError(
+                "`stages` must be three numbers, of tokens, phrases and entities, none below 0 and one above."
+            )
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> ErnieConfig:
