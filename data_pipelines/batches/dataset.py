@@ -15,11 +15,13 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.grouping import Grouping, fixed
 from data_pipelines.errors import DataError
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.seeds import example_seeds, permutation
+from data_pipelines.ops.seeds import example_seeds, fold, permutation
 from data_pipelines.records.source import RecordSource
 
 FOREVER = 1 << 40  # epochs
-ENDED = 1.0  # the progress of a training that is over
+NOT_OF_TRAINING = -1  # the number of a batch that scores a network
+BATCH_EPOCH = np.int64(FOREVER + 1)  # no epoch of examples, so that no seed of a batch is that of an example
+OF_BATCH = ("progress", "batch_seed")  # features that only ops see
 # Ops use TensorFlow's own loops and conditions; to look for Python's took longer than all else before the first batch.
 WITHOUT_AUTOGRAPH = tf.autograph.experimental.do_not_convert
 
@@ -39,8 +41,8 @@ class Batches:
             them as they come.
         num_steps: batches of the whole training, of which `progress` tells the transform the share that is read; None where
             nobody asks.
-        prepare: (epoch, index, item), each (N,), and the progress -> what the network reads of these examples. Made of the
-            others, and traced once for all batches that differ in size and grouping only.
+        prepare: (epoch, index, item), each (N,), and the number of the batch -> what the network reads of these examples. Made
+            of the others, and traced once for all batches that differ in size and grouping only.
     """
 
     source: RecordSource | ArraySource
@@ -55,7 +57,7 @@ class Batches:
     def __post_init__(self):
         if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
             object.__setattr__(self, "transform", tf.function(self.transform, autograph=False))
-        prepare = _Prepare(self.source, self.transform, self.seed, self.keep)
+        prepare = _Prepare(self.source, self.transform, self.seed, self.keep, self.num_steps)
         if self.prepare != prepare:
             object.__setattr__(self, "prepare", prepare)
 
@@ -112,7 +114,7 @@ class Batches:
         stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
 
         def prepare(number, *examples):
-            return self.prepare(*examples, self._progress(first_batch + number))
+            return self.prepare(*examples, first_batch + number)
 
         return self.grouping.batches(stream, prepare, self.batch_size, per_batch)
 
@@ -186,18 +188,12 @@ class Batches:
         parts = self.batch_size // batch_size  # in which a batch is read
         stream = stream.enumerate().map(
             lambda number, examples: fixed(
-                prepare(*examples, ENDED if fill else self._progress(first_batch + number // parts)), batch_size
+                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts), batch_size
             ),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
         return stream.prefetch(tf.data.AUTOTUNE)
-
-    def _progress(self, number):
-        """The share of the training before the batch of this number, float32 ()."""
-        if self.num_steps is None:
-            return ENDED
-        return tf.cast(tf.cast(number, tf.float64) / self.num_steps, tf.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,25 +204,35 @@ class _Prepare:
     transform: Op
     seed: int
     keep: tuple[str, ...] | None
+    num_steps: int | None
 
     @functools.cached_property
     def traced(self) -> Callable:
         places = tf.TensorSpec([None], tf.int64)
-        signature = [places, places, tf.TensorSpec([None], self.source.item_dtype), tf.TensorSpec([], tf.float32)]
+        signature = [places, places, tf.TensorSpec([None], self.source.item_dtype), tf.TensorSpec([], tf.int64)]
         return tf.function(self._features, input_signature=signature, autograph=False)
 
-    def __call__(self, epoch, index, item, progress=ENDED) -> dict[str, tf.Tensor]:
-        return self.traced(epoch, index, item, progress)
+    def __call__(self, epoch, index, item, number=NOT_OF_TRAINING) -> dict[str, tf.Tensor]:
+        return self.traced(epoch, index, item, number)
 
-    def _features(self, epoch, index, item, progress):
+    def _features(self, epoch, index, item, number):
         features = {**self.source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
         features["example_weights"] = tf.ones_like(index, tf.float32)
-        features["progress"] = tf.fill(tf.shape(index), progress)
-        features = self.transform(features)
-        features = {name: value for name, value in features.items() if name != "progress"}
+        features = self.transform(features | self._of_batch(features["seed"], number))
+        features = {name: value for name, value in features.items() if name not in OF_BATCH}
         if self.keep is not None:
             features = {name: features[name] for name in self.keep if name in features}
         return features
+
+    def _of_batch(self, seeds, number) -> dict[str, tf.Tensor]:
+        """What all examples of a batch share; of those that score a network each has a seed of its own, and training is over."""
+        in_training, numbers = number >= 0, tf.fill(tf.shape(seeds), number)
+        progress = tf.ones_like(numbers, tf.float32)
+        if self.num_steps is not None:
+            share = tf.cast(tf.cast(numbers, tf.float64) / self.num_steps, tf.float32)
+            progress = tf.where(in_training, share, progress)
+        drawn = fold(example_seeds(self.seed, BATCH_EPOCH, numbers), 0)
+        return {"progress": progress, "batch_seed": tf.where(in_training, drawn, fold(seeds, 3))}
 
 
 def _zero_missing(prepare: Callable) -> Callable:
@@ -236,8 +242,8 @@ def _zero_missing(prepare: Callable) -> Callable:
         exists = tf.reshape(exists, [-1] + [1] * (value.shape.rank - 1))
         return tf.where(exists, value, tf.zeros([], value.dtype))
 
-    def op(epoch, index, item, progress):
-        features = prepare(epoch, index, item, progress)
+    def op(epoch, index, item, number):
+        features = prepare(epoch, index, item, number)
         return {name: where(index >= 0, value) for name, value in features.items()}
 
     return op

@@ -188,7 +188,7 @@ def model_of(name: str) -> str:
     kind, path = names.split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
-        return formats.table_for(stored.get("model_type"))[1]
+        return formats.table_for(stored)[1]
     if kind == "fairseq":
         return "roberta"
     if kind == "paddle":

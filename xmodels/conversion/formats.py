@@ -58,6 +58,7 @@ class HuggingFace(Format):
         old_endings: endings of names that older files have, -> the present ones.
         buffers: patterns of names that hold no weights.
         tied: a copy of a tensor -> the name under which it counts.
+        claims: tells the folders of a network from those of another one with the same `model_type`, by their config.json.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
@@ -70,6 +71,7 @@ class HuggingFace(Format):
     old_endings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     buffers: tuple[str, ...] = ()
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    claims: Callable[[Mapping[str, Any]], bool] | None = None
     untyped: bool = False
     continues: bool = False
     frame: Frame = BERT
@@ -209,13 +211,16 @@ def table_of(model: str) -> Table:
     return importlib.import_module(f"{tables.__name__}.{model}").TABLE
 
 
-def table_for(model_type: str | None) -> tuple[Table, str]:
-    """The table of the network that Hugging Face's config.json calls `model_type`, and our name of it."""
+def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
+    """The table of the network that a config.json of Hugging Face describes, and our name of it."""
+    model_type = str(stored["model_type"]) if stored.get("model_type") else None
     forms = {model: table_of(model).hugging_face for model in models_with_tables()}
-    for model, form in forms.items():
+    claimed = [model for model, form in forms.items() if form.claims and form.claims(stored)]
+    for model in claimed or forms:
+        form = forms[model]
         if form.untyped if model_type is None else form.fixed["model_type"] == model_type:
             return table_of(model), model
-    types = ", ".join(form.fixed["model_type"] for form in forms.values())
+    types = ", ".join(dict.fromkeys(form.fixed["model_type"] for form in forms.values()))
     raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
 
 
