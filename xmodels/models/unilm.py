@@ -71,7 +71,8 @@ class Unilm(Bert):
         mask_ids = ops.expand_dims(ops.cast(past["mask_ids"], target_ids.dtype), 1)
         tokens = ops.concatenate([target_ids, mask_ids], axis=1)  # (B, 2)
         first = ops.expand_dims(past["source_lengths"], 1) - 1 + position  # where the source ends, the target goes on
-        places = ops.concatenate([first, first + 1], axis=1)
+        # Texts that are as long as they may be are carried on, and mean nothing.
+        places = ops.minimum(ops.concatenate([first, first + 1], axis=1), self.config.max_sequence_length - 1)
         x = self.embedding(tokens, ops.full_like(tokens, TARGET), places)  # (B, 2, D)
         visible, present = self._visible(past, position), []
         for block, source, of_block in zip(self.blocks, past["source"], past["past"], strict=True):
@@ -88,13 +89,15 @@ class Unilm(Bert):
         The first token is the end of the source, which is seen there.
         """
         real = past["source_padding"]  # (B, S)
-        slots = ops.arange(past["past"][0][0].shape[1], dtype="int32")  # (T,)
+        batch, width = ops.shape(real)[0], ops.shape(real)[1]
+        slots = ops.arange(ops.shape(past["past"][0][0])[1], dtype="int32")  # (T,)
+        ours = ops.stack([ops.convert_to_tensor(position > 0), ops.convert_to_tensor(True)])  # (2,)
         before = ops.logical_and(slots > 0, slots < position)
-        ours = ops.stack([ops.convert_to_tensor(position > 0), ops.convert_to_tensor(True)])
-        padding = [ops.broadcast_to(x, (ops.shape(real)[0], x.shape[0])) for x in (ours, before)]
-        order = ops.concatenate([ops.arange(2, dtype="int32"), ops.zeros((real.shape[1] + slots.shape[0],), "int32")])
-        order = ops.broadcast_to(order, (ops.shape(real)[0], order.shape[0]))
-        return Visible(ops.concatenate([padding[0], real, padding[1]], axis=1), order=order)
+        around = [ops.repeat(ops.expand_dims(x, 0), batch, axis=0) for x in (ours, before)]
+        keys = ops.arange(2 + width + ops.shape(slots)[0], dtype="int32")
+        order = ops.cast(ops.equal(keys, 1), "int32")  # the `[MASK]`, which the token does not see
+        padding = ops.concatenate([around[0], real, around[1]], axis=1)
+        return Visible(padding, order=ops.repeat(ops.expand_dims(order, 0), batch, axis=0))
 
 
 # base and large: section 2.4 and the released code; the smaller ones, for trials, have the shapes of the small BERTs.

@@ -84,7 +84,8 @@ class Seq2SeqGenerator(Generator):
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in sources], np.int32)
         limits = np.array([self.limit(length, max_new_tokens) for length in lengths], np.int32)
-        function = self._function(decoding, width, self.limit(width, max_new_tokens))
+        most = min(max_new_tokens or width + EXTRA_TOKENS, self.backbone.config.max_sequence_length - 1)
+        function = self._function(decoding, width, most)
         targets, ends = (
             ops.convert_to_numpy(x) for x in function(token_ids, lengths, limits, np.array(seed, np.int32))
         )
