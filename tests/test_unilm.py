@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.ops.unilm import frame_language_models, frame_source_and_target, mask_targets
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -25,8 +25,10 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
+from xmodels.jobs.pretraining_network import adopted, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
+from xmodels.models.ernie import Ernie, ErnieConfig
 from xmodels.models.unilm import SIZES, Unilm, UnilmConfig
 from xmodels.objectives import unilm
 from xmodels.objectives.masked_lm import MaskedLM
@@ -314,6 +316,27 @@ def test_records_that_do_not_fit_are_named():
             system.Options(**wrong)
 
 
+def test_it_begins_as_a_bert():
+    """The released code copies the rows of the segments: 2, 3 and 4 from 0, and 5 from 1."""
+    values = {n: getattr(SMALL, n) for n in (f.name for f in dataclasses.fields(BertConfig))} | {"num_segments": 2}
+    bert = Bert(BertConfig(**values)).initialize()
+    checkpoint = Checkpoint("bert", bert.config, folder.values_of("backbone", bert))
+    found = adopted(checkpoint, Unilm)
+    check_start(found, "a BERT", Unilm, SMALL, None)
+    table, rows = (each.values["backbone.embedding.segment.embeddings"] for each in (found, checkpoint))
+    assert np.array_equal(table, rows[[0, 1, 0, 0, 0, 1]])
+    begun = Unilm(found.config).initialize()
+    folder.assign("backbone", begun, found.values, "a BERT")
+    batch = batch_of(0) | {"segment_ids": np.tile(np.arange(LENGTH) >= 4, (1, 1)).astype("int32")}
+    for given in (batch, batch | {"segment_ids": batch["segment_ids"] + 4}):
+        np.testing.assert_array_equal(
+            np.array(begun(given)["sequence_output"]), np.array(bert(batch)["sequence_output"])
+        )
+    assert adopted(checkpoint, Bert) == checkpoint
+    with pytest.raises(CheckpointError, match="holds the network 'bert'"):
+        check_start(adopted(checkpoint, Ernie), "a BERT", Ernie, ErnieConfig(**values), None)
+
+
 def random_checkpoint(zh_vocabulary):
     tokenizer = TokenizerFiles(
         {"vocab.txt": pathlib.Path(zh_vocabulary).read_bytes()}, {"tokenizer": "wordpiece", "do_lower_case": True}
@@ -384,6 +407,10 @@ def test_from_text_to_a_writer_and_to_a_classifier(records, parallel_records, tm
     assert "language model" in (tmp_path / "first/report.html").read_text("utf-8")
     more = RUN | {"init_checkpoint": tmp_path / "first", "model_dir": tmp_path / "writer"}
     assert invoke("pretrain", data_dir=parallel_records, **more) == 0
+    assert (
+        invoke("pretrain", data_dir=parallel_records, length_buckets="auto", **more | {"model_dir": tmp_path / "no"})
+        == 2
+    )
     said = capsys.readouterr().out
     assert "with heads masked_lm" in said and "not needed here: next_sentence" in said
     before, after = (load_file(tmp_path / name / "backbone/weights.safetensors") for name in ("first", "writer"))

@@ -153,6 +153,12 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
         )
 
 
+def adopted(loaded: Checkpoint, model: type) -> Checkpoint:
+    """The checkpoint as one of the network `model`, where that may begin as the other network."""
+    name, config, values = model.adopt(loaded.model, loaded.config, loaded.values)
+    return dataclasses.replace(loaded, model=name, config=config, values=dict(values))
+
+
 def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
     """Checks that the weights of a checkpoint are those of this network and of the records' vocabulary.
 

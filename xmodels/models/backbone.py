@@ -165,6 +165,19 @@ class Backbone(keras.Model):
         return {"config": self.config.to_json()}
 
     @classmethod
+    def adopt(
+        cls, model: str, config: ModelConfig, values: Mapping[str, Any]
+    ) -> tuple[str, ModelConfig, Mapping[str, Any]]:
+        """The configuration and weights of another network as those of this one, where it may begin as that one; by default
+        nothing changes.
+
+        Args:
+            model: the file of the other network in `xmodels/models`.
+            values: {name: array} of its weights and heads.
+        """
+        return model, config, values
+
+    @classmethod
     def from_config(cls, config):
         return cls(cls.config_class.from_json(config["config"]))
 

@@ -34,6 +34,15 @@ class Unilm(Bert):
     asked = frozenset({"padding", "order"})  # of the mixer
     may_read = {name: feature for name, feature in Bert.may_read.items() if not name.startswith("pack")}
 
+    @classmethod
+    def adopt(cls, model, config, values):
+        """A BERT with two segments: as their segments all others begin as the first, but for that of targets (and code)."""
+        name = "backbone.embedding.segment.embeddings"
+        if model != "bert" or config.num_segments != 2:
+            return model, config, values
+        fields = dataclasses.asdict(config) | {"num_segments": cls.config_class.num_segments}
+        return "unilm", cls.config_class(**fields), {**values, name: values[name][[0, 1, 0, 0, 0, 1]]}
+
     def start(self, features, length: int):
         """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once.
 

@@ -52,7 +52,7 @@ class Unilm(Together):
     def score(self, outputs, batch, backbone):
         bidirectional = ops.cast(ops.equal(batch["objective_ids"], BIDIRECTIONAL), "float32")
         losses, metrics = self.masked_lm.score(outputs, batch, backbone)
-        pairs = {**batch, "example_weights": batch["example_weights"] * bidirectional}
+        pairs = {**batch, "example_weights": ops.cast(batch["example_weights"], "float32") * bidirectional}
         pair_losses, pair_metrics = self.next_sentence.score(outputs, pairs, backbone)
         return losses | pair_losses, metrics | pair_metrics
 

@@ -86,4 +86,5 @@ def recipe(
         num_warmup_steps=9_000 if writes else 40_000,
         optimizer="bert_adamw",
         packings=("segment_pair", "parallel"),
+        row_length=length if writes else None,
     )

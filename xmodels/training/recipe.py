@@ -53,6 +53,7 @@ class Recipe(Optimization):
         clip_norm: gradients are scaled down to this global norm.
         packings: values of `create_pretraining_data --packing` whose records it reads. By default those of one or two
             segments in no order.
+        row_length: tokens of a row, where the frame makes it another than that of the records.
         note: what the plan of a run says beside the numbers.
     """
 
@@ -62,6 +63,7 @@ class Recipe(Optimization):
     batch_size: int
     clip_norm: float = 1.0
     packings: tuple[str, ...] = FRAMED_AS_PAIRS
+    row_length: int | None = None
     note: str = ""
 
     def override(self, **values: Any) -> "Recipe":
