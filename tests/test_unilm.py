@@ -378,11 +378,11 @@ def test_transformers_computes_the_same_from_what_we_write(zh_vocabulary, tmp_pa
     checkpoint, batch = random_checkpoint(zh_vocabulary)
     convert.save(checkpoint, f"hf:{tmp_path}/theirs")
     network = transformers.BertForPreTraining.from_pretrained(str(tmp_path / "theirs"))
-    mask = torch.from_numpy(seen(3))[None, None].float()
+    mask = torch.from_numpy(np.where(seen(3), 0.0, -1e4).astype("float32")).expand(2, 1, LENGTH, LENGTH)
     ids = batch["token_ids"][:, :LENGTH]
     segments = np.full_like(ids, 4)
     with torch.no_grad():
-        found = network(torch.from_numpy(ids), torch.from_numpy(mask[:, 0].numpy()), torch.from_numpy(segments))
+        found = network(torch.from_numpy(ids), mask, torch.from_numpy(segments))
     backbone = Unilm(checkpoint.config).initialize()
     folder.assign("backbone", backbone, checkpoint.values, "x")
     given = batch_of(3, rows=2) | {"token_ids": ids, "segment_ids": segments}
