@@ -77,7 +77,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "source_lengths": (
         Feature((), "int32", "tokens of the source at the beginning of a row, special ones included (UniLM)"),
     ),
-    "mask_ids": (Feature((), "int32", "the id of `[MASK]`, at which a network that writes names the next token (UniLM)"),),
+    "mask_ids": (
+        Feature((), "int32", "the id of `[MASK]`, at which a network that writes names the next token (UniLM)"),
+    ),
     # Rows of several examples.
     "pack_ids": (Feature(L, "int32", "1, 2, ... for the examples of a row, 0 on padding"),),
     "pack_starts": (Feature(L, "int32", "where each example of a row begins"),),

@@ -183,7 +183,7 @@ def test_paddles_names_are_read_and_written(loaded, carrier, tmp_path):
     assert all(np.array_equal(found.values[name], value) for name, value in values.items())
     assert found.heads == {"masked_lm", "next_sentence"}
     opened = found.tokenizer.open().vocabulary.tokens
-    assert opened[:105] == tokens and len(opened) == 120
+    assert opened == tokens  # 105, of 120 rows
     convert.save(found, f"paddle:{tmp_path / 'back'}")
     back = load_file(tmp_path / "back/model.safetensors")
     assert set(back) == set(tensors) and all(np.array_equal(back[name], value) for name, value in tensors.items())
@@ -474,3 +474,23 @@ def test_transformers_computes_the_same_from_what_we_write(head, zh_vocabulary, 
     theirs, ours = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "theirs")), tokenizer.open()
     text = "今天天气很好，我们去公园。"
     assert theirs(text, add_special_tokens=False)["input_ids"] == list(ours.encode(text).ids)
+
+
+def test_a_folder_with_spare_rows_is_read_fine_tuned_and_written(zh_vocabulary, tmp_path):
+    """As Baidu's: more rows than tokens."""
+    files = {"vocab.txt": pathlib.Path(zh_vocabulary).read_bytes()}
+    tokenizer = TokenizerFiles(files, {"tokenizer": "wordpiece", "do_lower_case": True})
+    config = dataclasses.replace(SMALL, vocabulary_size=len(tokenizer.open().vocabulary) + 36, num_roles=None)
+    values = folder.values_of("backbone", Ernie(config).initialize())
+    convert.save(Checkpoint("ernie", config, values, tokenizer), f"hf:{tmp_path / 'theirs'}")
+    assert (
+        invoke("convert_checkpoint", "--verify", **{"from": f"hf:{tmp_path / 'theirs'}", "to": tmp_path / "ours"}) == 0
+    )
+    flags = {
+        "task": "classify",
+        "init_checkpoint": tmp_path / "ours",
+        "train_file": SAMPLES / "train.tsv",
+        "max_seq_length": 16,
+    }
+    assert invoke("finetune", model_dir=tmp_path / "run", num_train_epochs=0.02, jit_compile="false", **flags) == 0
+    assert convert.load(str(tmp_path / "run")).config.vocabulary_size == config.vocabulary_size

@@ -36,7 +36,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     if "task_embedding" in found and not config.num_tasks:  # released networks hold the table and do not use it
         del found["task_embedding"]
         left.append(f"{file}: task_embedding is left out, as `use_task_id` is not set in {form.config_file}.")
-    tokenizer = _tokenizer(folder, config.vocabulary_size)
+    tokenizer = _tokenizer(folder)
     loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=tokenizer)
     values = _reversed(loaded.values, form)
     return dataclasses.replace(loaded, values=values, warnings=(*loaded.warnings, *left), form=form)
@@ -96,8 +96,8 @@ def _reversed(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[st
     return {**values, **turned}
 
 
-def _tokenizer(folder: str, rows: int) -> TokenizerFiles | None:
-    """The vocabulary: a token a line, perhaps with its id behind a tab; filled up to the rows of the table of tokens."""
+def _tokenizer(folder: str) -> TokenizerFiles | None:
+    """The vocabulary: a token a line, perhaps with its id behind a tab."""
     path = os.path.join(folder, VOCABULARY)
     if not os.path.isfile(path):
         return None
@@ -113,6 +113,5 @@ def _tokenizer(folder: str, rows: int) -> TokenizerFiles | None:
                 tokens.append(token)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}).") from None
-    fillers = (f"[unused_row_{place}]" for place in range(len(tokens), rows))
-    text = "".join(f"{token}\n" for token in (*tokens, *fillers))
+    text = "".join(f"{token}\n" for token in tokens)
     return TokenizerFiles({VOCABULARY: text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True}, folder)

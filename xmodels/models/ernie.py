@@ -3,6 +3,7 @@
 """
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 
@@ -20,6 +21,8 @@ class ErnieConfig(BertConfig):
         num_tasks: rows of the table of tasks of ERNIE 2.0; None where the network has none.
         num_roles: rows of the table of speakers that stands in place of segments in dialogues; None where there is none.
     """
+
+    spare_rows: ClassVar[bool] = True  # Baidu's vocabulary has 17,964 tokens
 
     max_sequence_length: int = 513
     activation: str = "relu"
