@@ -58,6 +58,8 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(NL, "int32", "the same of several pairs of texts"),
     ),
     "position_ids": (Feature(L, "int32", "the place of each token in its own example, from 0"),),
+    "task_ids": (Feature(L, "int32", "the pretraining task of the example, on each of its tokens (ERNIE 2.0)"),),
+    "role_ids": (Feature(L, "int32", "who speaks in a dialogue: 0 the one who began it, 1 the one who answers"),),
     "word_start": _starts("a word"),
     "phrase_start": _starts("a phrase"),
     "entity_start": _starts("an entity"),
@@ -65,6 +67,19 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "word_ids": (Feature(L, "int32", "the word of its text to which a token belongs, from 0"),),
     "char_starts": (Feature(L, "int32", "the first character of the text that a token covers; 0 in the question"),),
     "char_ends": (Feature(L, "int32", "where the characters end that a token covers; 0 in the question"),),
+    "objective_ids": (
+        Feature(
+            (),
+            "int32",
+            "which language model an example trains: 0 bidirectional, 1 left to right, 2 right to left, 3 seq2seq",
+        ),
+    ),
+    "source_lengths": (
+        Feature((), "int32", "tokens of the source at the beginning of a row, special ones included (UniLM)"),
+    ),
+    "mask_ids": (
+        Feature((), "int32", "the id of `[MASK]`, at which a network that writes names the next token (UniLM)"),
+    ),
     # Rows of several examples.
     "pack_ids": (Feature(L, "int32", "1, 2, ... for the examples of a row, 0 on padding"),),
     "pack_starts": (Feature(L, "int32", "where each example of a row begins"),),
@@ -119,6 +134,14 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     # What a batch adds.
     "example_weights": (Feature((), "float32", "0 on rows that only fill up a batch"),),
     "seed": (Feature((), "uint64", "64 random bits of this example in this epoch"),),
+    "progress": (
+        Feature((), "float32", "the share of the training that lies before the batch, from 0 to 1; only ops see it"),
+    ),
+    "batch_seed": (
+        Feature(
+            (), "uint64", "64 random bits of the batch; where a network is scored, of the example; only ops see it"
+        ),
+    ),
     "cursor": (
         Feature((3,), "int64", "where reading goes on: epoch, window, groups of the window that are done; in buckets"),
     ),

@@ -99,6 +99,15 @@ def test_a_dialogue_has_two_or_three_turns_in_a_row_or_one_from_elsewhere():
     assert abs(np.mean(labels["dialogue_labels"]) - 0.5) < 0.1 and min(sizes.values()) > 50
 
 
+def test_a_foreign_turn_is_of_the_other_one_of_two_dialogues():
+    documents = numbered(random.Random(7), 2, sentences=(6, 6), pieces=(3, 5))
+    of = {p: d for d, document in enumerate(documents) for turn in document for p in turn}
+    found, labels = rows(dialogue(48, 300, random.Random(8))(tokens_of(documents)))
+    for turns, is_real in zip(found, labels["dialogue_labels"], strict=True):
+        assert len({of[turn[0]] for turn in turns if turn}) == (1 if is_real else 2)
+    assert abs(np.mean(labels["dialogue_labels"]) - 0.5) < 0.04
+
+
 def test_too_long_turns_are_shortened_the_longest_first():
     (document,) = numbered(random.Random(5), 1, sentences=(2, 2), pieces=(30, 30))
     document[1] = document[1][:4]

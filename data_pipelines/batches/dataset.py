@@ -15,10 +15,13 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.grouping import Grouping, fixed
 from data_pipelines.errors import DataError
 from data_pipelines.ops.compose import Op
-from data_pipelines.ops.seeds import example_seeds, permutation
+from data_pipelines.ops.seeds import example_seeds, fold, permutation
 from data_pipelines.records.source import RecordSource
 
 FOREVER = 1 << 40  # epochs
+NOT_OF_TRAINING = -1  # the number of a batch that scores a network
+BATCH_EPOCH = np.int64(FOREVER + 1)  # no epoch of examples, so that no seed of a batch is that of an example
+OF_BATCH = ("progress", "batch_seed")  # features that only ops see
 # Ops use TensorFlow's own loops and conditions; to look for Python's took longer than all else before the first batch.
 WITHOUT_AUTOGRAPH = tf.autograph.experimental.do_not_convert
 
@@ -36,8 +39,10 @@ class Batches:
         keep: names of the features that the network may need; others are dropped. None keeps all.
         grouping: which examples form a batch in training: buckets by length, or rows of several examples. None takes
             them as they come.
-        prepare: (epoch, index, item), each (N,) -> what the network reads of these examples. Made of the others, and traced
-            once for all batches that differ in size and grouping only.
+        num_steps: batches of the whole training, of which `progress` tells the transform the share that is read; None where
+            nobody asks.
+        prepare: (epoch, index, item), each (N,), and the number of the batch -> what the network reads of these examples. Made
+            of the others, and traced once for all batches that differ in size and grouping only.
     """
 
     source: RecordSource | ArraySource
@@ -46,12 +51,13 @@ class Batches:
     seed: int = 0
     keep: tuple[str, ...] | None = None
     grouping: Grouping | None = None
+    num_steps: int | None = None
     prepare: "_Prepare | None" = dataclasses.field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
         if not isinstance(self.transform, tf.types.experimental.PolymorphicFunction):
             object.__setattr__(self, "transform", tf.function(self.transform, autograph=False))
-        prepare = _Prepare(self.source, self.transform, self.seed, self.keep)
+        prepare = _Prepare(self.source, self.transform, self.seed, self.keep, self.num_steps)
         if self.prepare != prepare:
             object.__setattr__(self, "prepare", prepare)
 
@@ -63,7 +69,7 @@ class Batches:
     @WITHOUT_AUTOGRAPH
     def training(
         self, consumed: int = 0, host: int = 0, num_hosts: int = 1, per_batch: int = 0, first_epoch: int = 0,
-        cursor: tuple[int, int, int] | None = None,
+        cursor: tuple[int, int, int] | None = None, first_batch: int = 0,
     ) -> tf.data.Dataset:  # fmt: skip
         """An endless stream of whole batches. Where it goes on is found without reading what lies before.
 
@@ -73,21 +79,24 @@ class Batches:
             per_batch: examples a batch of this dataset, where a batch is shared by replicas.
             first_epoch: the epoch with which reading began.
             cursor: with a grouping, the last row of the feature `cursor` of the last batch seen, in place of `consumed`.
+            first_batch: batches of the training that were read before, by all hosts together.
         """
         if num_hosts > 1:
             part = dataclasses.replace(
                 self, source=self.source.part(host, num_hosts), batch_size=self.batch_size // num_hosts
             )
-            return part.training(consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor)
+            return part.training(
+                consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor, first_batch=first_batch
+            )
         source, per_batch = self.source, per_batch or self.batch_size
         if self.continues:
-            return self._batched(self._rows(source, consumed), per_batch)
+            return self._batched(self._rows(source, consumed), per_batch, first_batch)
         if self.grouping is None:
             epochs, offset = divmod(consumed, source.num_examples)
             before = np.cumsum([0, *source.window_sizes(first_epoch + epochs, self.seed)])
             window = int(np.searchsorted(before, offset, side="right")) - 1
             stream = self._from(source, first_epoch + epochs, window, offset - int(before[window]), _singly)
-            return self._batched(stream, per_batch)
+            return self._batched(stream, per_batch, first_batch)
         if consumed and cursor is None:
             raise DataError(f"{self.source.name}: batches were grouped otherwise when this run began; begin another.")
 
@@ -103,7 +112,11 @@ class Batches:
             return tf.data.Dataset.from_tensor_slices((where, tf.where(real, tf.gather(index, places), groups), item))
 
         stream = self._from(source, *(cursor or (first_epoch, 0, 0)), grouped)
-        return self.grouping.batches(stream, self.prepare, self.batch_size, per_batch)
+
+        def prepare(number, *examples):
+            return self.prepare(*examples, first_batch + number)
+
+        return self.grouping.batches(stream, prepare, self.batch_size, per_batch)
 
     def _rows(self, source: RecordSource, consumed: int) -> tf.data.Dataset:
         """The examples of a stream, so that every row of a batch goes on where it ended in the batch before.
@@ -169,11 +182,14 @@ class Batches:
     def _element_spec(self) -> dict[str, tf.TensorSpec]:
         return self.once(1).element_spec
 
-    def _batched(self, stream, batch_size: int, fill: bool = False) -> tf.data.Dataset:
+    def _batched(self, stream, batch_size: int, first_batch: int = 0, fill: bool = False) -> tf.data.Dataset:
         prepare = _zero_missing(self.prepare) if fill else self.prepare  # where indices may be -1
         stream = stream.batch(batch_size, drop_remainder=not fill)
-        stream = stream.map(
-            lambda *examples: fixed(prepare(*examples), batch_size),
+        parts = self.batch_size // batch_size  # in which a batch is read
+        stream = stream.enumerate().map(
+            lambda number, examples: fixed(
+                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts), batch_size
+            ),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -188,23 +204,35 @@ class _Prepare:
     transform: Op
     seed: int
     keep: tuple[str, ...] | None
+    num_steps: int | None
 
     @functools.cached_property
     def traced(self) -> Callable:
         places = tf.TensorSpec([None], tf.int64)
-        signature = [places, places, tf.TensorSpec([None], self.source.item_dtype)]
+        signature = [places, places, tf.TensorSpec([None], self.source.item_dtype), tf.TensorSpec([], tf.int64)]
         return tf.function(self._features, input_signature=signature, autograph=False)
 
-    def __call__(self, epoch, index, item) -> dict[str, tf.Tensor]:
-        return self.traced(epoch, index, item)
+    def __call__(self, epoch, index, item, number=NOT_OF_TRAINING) -> dict[str, tf.Tensor]:
+        return self.traced(epoch, index, item, number)
 
-    def _features(self, epoch, index, item):
+    def _features(self, epoch, index, item, number):
         features = {**self.source.parse(item), "seed": example_seeds(self.seed, epoch, index)}
         features["example_weights"] = tf.ones_like(index, tf.float32)
-        features = self.transform(features)
+        features = self.transform(features | self._of_batch(features["seed"], number))
+        features = {name: value for name, value in features.items() if name not in OF_BATCH}
         if self.keep is not None:
             features = {name: features[name] for name in self.keep if name in features}
         return features
+
+    def _of_batch(self, seeds, number) -> dict[str, tf.Tensor]:
+        """What all examples of a batch share; of those that score a network each has a seed of its own, and training is over."""
+        in_training, numbers = number >= 0, tf.fill(tf.shape(seeds), number)
+        progress = tf.ones_like(numbers, tf.float32)
+        if self.num_steps is not None:
+            share = tf.cast(tf.cast(numbers, tf.float64) / self.num_steps, tf.float32)
+            progress = tf.where(in_training, share, progress)
+        drawn = fold(example_seeds(self.seed, BATCH_EPOCH, numbers), 0)
+        return {"progress": progress, "batch_seed": tf.where(in_training, drawn, fold(seeds, 3))}
 
 
 def _zero_missing(prepare: Callable) -> Callable:
@@ -214,8 +242,8 @@ def _zero_missing(prepare: Callable) -> Callable:
         exists = tf.reshape(exists, [-1] + [1] * (value.shape.rank - 1))
         return tf.where(exists, value, tf.zeros([], value.dtype))
 
-    def op(epoch, index, item):
-        features = prepare(epoch, index, item)
+    def op(epoch, index, item, number):
+        features = prepare(epoch, index, item, number)
         return {name: where(index >= 0, value) for name, value in features.items()}
 
     return op

@@ -14,7 +14,7 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.packing import pack_rows
 
-ALONG_TOKENS = ("token_ids", "segment_ids", "padding_mask", "word_start")
+ALONG_TOKENS = ("token_ids", "segment_ids", "role_ids", "padding_mask", "word_start")
 ALONG_TARGETS = (
     "target_ids",
     "target_position_ids",
@@ -30,7 +30,11 @@ class Grouping(Protocol):
         """Lengths (N,) of a window's examples -> int64 (G, W), their places in groups; -1 where a group has room."""
 
     def batches(self, stream: tf.data.Dataset, prepare: Callable, batch_size: int, per_batch: int) -> tf.data.Dataset:
-        """Prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups."""
+        """Prepared batches of `per_batch` rows from (cursor, index (W,), item (W,)) of the groups.
+
+        Args:
+            prepare: (number of the batch of `batch_size` rows, epoch, index, item) -> features.
+        """
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         """The tokens that the network computes for the groups of examples of these lengths, padding included."""
@@ -58,15 +62,16 @@ class Buckets:
         return tf.reshape(tf.pad(order, [[0, -tf.size(order) % batch_size]], constant_values=-1), [-1, batch_size])
 
     def batches(self, stream, prepare, batch_size, per_batch):
-        def batch(cursor, index, item):
+        def batch(number, group):
+            cursor, index, item = group
             real = index >= 0
             index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-            features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
+            features = prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item)
             width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
             features = shortened(features, width)
             return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
 
-        stream = stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
@@ -97,13 +102,15 @@ class Rows:
     def batches(self, stream, prepare, batch_size, per_batch):
         op = pack_rows(self.length, self.most, self.num_predictions)
 
-        def batch(cursor, index, item):
+        def batch(number, group):
+            cursor, index, item = group
             real = index >= 0  # (B, K)
             row = tf.where(real)[:, 0]
-            features = prepare(tf.gather(cursor[:, 0], row), tf.boolean_mask(index, real), tf.boolean_mask(item, real))
+            examples = tf.gather(cursor[:, 0], row), tf.boolean_mask(index, real), tf.boolean_mask(item, real)
+            features = prepare(number // (batch_size // per_batch), *examples)
             return {**op(features, row, per_batch), "cursor": cursor}
 
-        stream = stream.batch(per_batch, drop_remainder=True)
+        stream = stream.batch(per_batch, drop_remainder=True).enumerate()
         return stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:

@@ -50,16 +50,17 @@ class TokenBuckets:
     def batches(self, stream, prepare, batch_size, per_batch):
         lengths = tf.constant(self.lengths)
 
-        def batch(cursor, index, item):
+        def batch(number, group):
+            cursor, index, item = group
             bucket = tf.cast(-2 - index[-1], tf.int32)
             size, real = tf.gather(self.sizes, bucket), index >= 0
             index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-            features = prepare(tf.fill(tf.shape(index), cursor[0]), index, item)
+            features = prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item)
             # A transform may have made an example longer than it was; then the batch is of the length it needs.
             width = tf.gather(lengths, tf.maximum(bucket, tf.searchsorted(lengths, longest(features)[None])[0]))
             return {**fixed(shortened(features, width), size), "cursor": tf.tile(cursor[None], [size, 1])}
 
-        stream = stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:

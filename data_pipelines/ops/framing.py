@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
-from data_pipelines.text.frames import BERT, Frame
+from data_pipelines.text.frames import BERT, DIALOGUE, Frame
 from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 
 STARTS = ("word_start", "phrase_start", "entity_start", "sentence_start")  # 1 where a unit opens; records hold some
@@ -59,6 +59,22 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT
                 features[name] = tf.where(padding_mask, starts, 0)
         features["maskable"] = maskable & (token_ids != separator)
         return features
+
+    return op
+
+
+def frame_dialogue(vocabulary: Vocabulary, sequence_length: int) -> Op:
+    """`[CLS] Q [SEP] R [SEP]` or `[CLS] Q [SEP] R [SEP] Q [SEP]`: the turns of two speakers (ERNIE 1.0; Sun et al., 2019, section
+    3.3.2). Who speaks stands in `role_ids`, and all is one segment.
+
+    Reads:  as `frame_pair`, of three segments, of which the last may be empty.
+    Writes: as `frame_pair`, and role_ids (B, L), 0 on padding.
+    """
+    frame = frame_pair(vocabulary, sequence_length, DIALOGUE)
+
+    def op(features):
+        features = frame(features)
+        return features | {"role_ids": features["segment_ids"], "segment_ids": tf.zeros_like(features["segment_ids"])}
 
     return op
 

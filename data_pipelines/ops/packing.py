@@ -11,8 +11,9 @@ import tensorflow as tf
 def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
     """An op that lays N framed and masked examples into B rows.
 
-    Reads:  token_ids, segment_ids, padding_mask (N, L); mask_positions, labels, label_weights (N, P); others (N,).
-    Writes: token_ids, segment_ids, padding_mask (B, R); pack_ids (B, R) 1, 2, ... for the examples of a row, 0 on
+    Reads:  token_ids, segment_ids, padding_mask (N, L), and role_ids where they are there; mask_positions, labels,
+            label_weights (N, P), of which those for which a row has no room are left out; others (N,).
+    Writes: token_ids, segment_ids, padding_mask (B, R), and role_ids; pack_ids (B, R) 1, 2, ... for the examples of a row, 0 on
             padding; position_ids (B, R) from 0 in each example; mask_positions, labels, label_weights (B, S);
             pack_starts (B, K) where each example begins; others (B, K), 0 where there is no example.
 
@@ -32,7 +33,8 @@ def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
         shape = [num_rows, row_length]
         packed = {
             name: tf.scatter_nd(target, tf.boolean_mask(features[name], padding_mask), shape)
-            for name in ("token_ids", "segment_ids")
+            for name in ("token_ids", "segment_ids", "role_ids")
+            if name in features
         }
         packed["pack_ids"] = tf.scatter_nd(target, tf.gather(slot, example) + 1, shape)
         packed["position_ids"] = tf.scatter_nd(target, place, shape)
@@ -45,7 +47,10 @@ def pack_rows(row_length: int, most: int, num_predictions: int) -> Callable:
         target = tf.stack([tf.gather(row, owner), tf.gather(_within(row, counts), owner) + rank], axis=1)
         values = {name: tf.boolean_mask(features[name], used) for name in ("mask_positions", "labels", "label_weights")}
         values["mask_positions"] += tf.gather(start, owner)
-        packed |= {name: tf.scatter_nd(target, value, [num_rows, num_predictions]) for name, value in values.items()}
+        fits = target[:, 1] < num_predictions  # objectives that draw each word for itself may hide more than the rate
+        for name, value in values.items():
+            rows = tf.boolean_mask(target, fits)
+            packed[name] = tf.scatter_nd(rows, tf.boolean_mask(value, fits), [num_rows, num_predictions])
 
         target, shape = tf.stack([row, slot], axis=1), [num_rows, most]
         packed["pack_starts"] = tf.scatter_nd(target, start, shape)

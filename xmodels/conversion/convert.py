@@ -1,4 +1,5 @@
-"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `fairseq:FOLDER`, or a model folder of ours."""
+"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `fairseq:FOLDER`,
+`paddle:FOLDER`, or a model folder of ours."""
 
 import contextlib
 import dataclasses
@@ -9,7 +10,17 @@ import keras
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import fairseq, formats, hugging_face, names, tensorflow1, tensors, vocabularies, word_vectors
+from xmodels.conversion import (
+    fairseq,
+    formats,
+    hugging_face,
+    names,
+    paddle,
+    tensorflow1,
+    tensors,
+    vocabularies,
+    word_vectors,
+)
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.objectives.find import is_objective
@@ -19,15 +30,15 @@ RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
-READERS = {"hf": hugging_face, "fairseq": fairseq}  # those that read pickles where they are allowed
+READERS = {"hf": hugging_face, "fairseq": fairseq, "paddle": paddle}  # those that read pickles where they are allowed
 
 
 def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
-        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, `fairseq:FOLDER`, or a model folder or run folder of ours.
-        allow_pickle: read a `model.pt`, or a `pytorch_model.bin` if there is nothing better. A pickle can run code.
+        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, or a model folder or run folder of ours.
+        allow_pickle: read a `model.pt` or `.pdparams`, or a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
         CheckpointError: says which file, and which tensors are missing, unexpected, of another shape or not finite.
@@ -45,8 +56,8 @@ def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `word2vec:FILE`, or a plain path for a model folder of
-            ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `paddle:FOLDER`, `word2vec:FILE`, or a plain path for a
+            model folder of ours.
 
     Raises:
         UsageError: the target exists.
@@ -73,7 +84,7 @@ def save(loaded: Checkpoint, target: str) -> None:
         if kind == "tf1":
             tensorflow1.write(unfinished, loaded, prefix)
         else:
-            {"hf": hugging_face.write, "": _write_ours}[kind](unfinished, loaded)
+            {"hf": hugging_face.write, "paddle": paddle.write, "": _write_ours}[kind](unfinished, loaded)
 
 
 def _check_vocabulary(loaded: Checkpoint) -> None:
@@ -81,7 +92,7 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
     if loaded.tokenizer is None:
         return
     found, rows = len(loaded.tokenizer.open().vocabulary), loaded.config.vocabulary_size
-    if found != rows:
+    if not loaded.config.suits(found):
         raise CheckpointError(
             f"{loaded.tokenizer.source}: its vocabulary holds {found:,} tokens, but the network has {rows:,} rows of them. Put the "
             "vocabulary of this network there; or, if rows were added to fill up the table, move its files away: then the "
@@ -95,6 +106,16 @@ def heads_without_place(loaded: Checkpoint) -> set[str]:
         return set()
     labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
     return labels - {head.label for head in formats.table_of(loaded.model).heads}
+
+
+def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
+    """Fields of the configuration that a target of another format leaves out, with their weights: those that are given."""
+    kind = names.split(target)[0]
+    if not kind or not formats.has_table(loaded.model):
+        return []
+    table = formats.table_of(loaded.model)
+    form = {"hf": table.hugging_face, "tf1": table.tensorflow1, "paddle": table.paddle}.get(kind)
+    return sorted(name for name in (form.left_out if form else ()) if getattr(loaded.config, name) is not None)
 
 
 def lost_ids(loaded: Checkpoint, target: str) -> str:
@@ -167,9 +188,11 @@ def model_of(name: str) -> str:
     kind, path = names.split(name)
     if kind == "hf":
         stored = folder.read_json(os.path.join(path, folder.CONFIG))
-        return formats.table_for(stored.get("model_type"))[1]
+        return formats.table_for(stored)[1]
     if kind == "fairseq":
         return "roberta"
+    if kind == "paddle":
+        return formats.paddle_model()
     return tensorflow1.model_of(path)
 
 

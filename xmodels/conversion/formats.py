@@ -32,6 +32,8 @@ class Format:
         implied: from what their config.json holds, those of our fields that it does not name.
         derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
         complete: fills in what their config.json may leave out.
+        left_out: those of our fields, and the weights that they make, that the format has no place for and whose loss changes
+            nothing of what it can say.
     """
 
     variables: Variables
@@ -42,6 +44,7 @@ class Format:
     implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
     derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,7 @@ class HuggingFace(Format):
         old_endings: endings of names that older files have, -> the present ones.
         buffers: patterns of names that hold no weights.
         tied: a copy of a tensor -> the name under which it counts.
+        claims: tells the folders of a network from those of another one with the same `model_type`, by their config.json.
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
@@ -67,6 +71,7 @@ class HuggingFace(Format):
     old_endings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     buffers: tuple[str, ...] = ()
     tied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    claims: Callable[[Mapping[str, Any]], bool] | None = None
     untyped: bool = False
     continues: bool = False
     frame: Frame = BERT
@@ -86,6 +91,19 @@ class TensorFlow1(Format):
     config_file: str
     checkpoint: str
     sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paddle(Format):
+    """The names in a folder of PaddlePaddle's static graphs, as Baidu released them in 2019.
+
+    Attributes:
+        config_file: the file of the configuration.
+        reversed_classes: our names of weights whose last axis counts two classes the other way round.
+    """
+
+    config_file: str
+    reversed_classes: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +148,7 @@ class Table:
     heads: tuple[Head, ...]
     hugging_face: HuggingFace
     tensorflow1: TensorFlow1 | None = None
+    paddle: Paddle | None = None
     optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
 
@@ -192,13 +211,16 @@ def table_of(model: str) -> Table:
     return importlib.import_module(f"{tables.__name__}.{model}").TABLE
 
 
-def table_for(model_type: str | None) -> tuple[Table, str]:
-    """The table of the network that Hugging Face's config.json calls `model_type`, and our name of it."""
+def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
+    """The table of the network that a config.json of Hugging Face describes, and our name of it."""
+    model_type = str(stored["model_type"]) if stored.get("model_type") else None
     forms = {model: table_of(model).hugging_face for model in models_with_tables()}
-    for model, form in forms.items():
+    claimed = [model for model, form in forms.items() if form.claims and form.claims(stored)]
+    for model in claimed or forms:
+        form = forms[model]
         if form.untyped if model_type is None else form.fixed["model_type"] == model_type:
             return table_of(model), model
-    types = ", ".join(form.fixed["model_type"] for form in forms.values())
+    types = ", ".join(dict.fromkeys(form.fixed["model_type"] for form in forms.values()))
     raise CheckpointError(f"No table says how to convert the model type {model_type!r}. Known: {types}.")
 
 
@@ -206,6 +228,11 @@ def tensorflow1_forms() -> dict[str, TensorFlow1]:
     """The networks of which there are TensorFlow 1 checkpoints, and their names there."""
     forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
+
+
+def paddle_model() -> str:
+    """The network of which there are folders of PaddlePaddle; their configuration does not tell it."""
+    return next(model for model in models_with_tables() if table_of(model).paddle)
 
 
 def numbered(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:
@@ -263,7 +290,7 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     }
     back = config_from(form, written, type(config), target)
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
-    for name in sorted(values):
+    for name in sorted(set(values) - form.left_out):
         if getattr(back, name) != values[name]:
             raise CheckpointError(
                 f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "

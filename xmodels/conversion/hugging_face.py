@@ -28,7 +28,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     """
     source = os.path.join(path, CONFIG)
     stored = read_json(source)
-    table, model = formats.table_for(str(stored["model_type"]) if stored.get("model_type") else None)
+    table, model = formats.table_for(stored)
     form = table.hugging_face
     config = formats.config_from(form, stored, table.config, source)
     special_ids, warnings = _special_ids(stored, config.vocabulary_size, source)

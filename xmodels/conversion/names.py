@@ -1,11 +1,14 @@
-"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `fairseq:FOLDER`, or a plain path for ours. Imports nothing heavy."""
+"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `fairseq:FOLDER`, `paddle:FOLDER`, or a plain path for ours.
+
+Imports nothing heavy.
+"""
 
 import os
 import re
 
 from data_pipelines.errors import CheckpointError, UsageError
 
-FORMATS = ("hf", "tf1", "fairseq")  # beside ours; the last is read only
+FORMATS = ("hf", "tf1", "fairseq", "paddle")  # beside ours; fairseq's is read only
 
 
 def split(name: str) -> tuple[str, str]:
@@ -28,5 +31,5 @@ def check_folder(path: str) -> None:
     """Raises a CheckpointError unless a plain path is a folder."""
     if not os.path.isdir(path):
         raise CheckpointError(
-            f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER, tf1:PREFIX or fairseq:FOLDER."
+            f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER, tf1:PREFIX, fairseq:FOLDER or paddle:FOLDER."
         )

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from data_pipelines.errors import CheckpointError
 
 SAFE_TORCH = (2, 6)  # the first whose `weights_only` keeps its word
@@ -45,6 +47,55 @@ def unpickle(path: str, classes: Sequence[type] = ()) -> Any:
             return _arrays(torch.load(path, map_location="cpu", weights_only=True), torch)
     except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
         raise CheckpointError(f"{path}: not a readable PyTorch file of weights ({error}).") from None
+
+
+# What numpy's own pickles of arrays name; old and new places of the same things.
+OF_ARRAYS = {
+    *((f"numpy.{room}.multiarray", name) for room in ("core", "_core") for name in ("_reconstruct", "scalar")),
+    *((f"numpy.{room}.numeric", "_frombuffer") for room in ("core", "_core")),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("collections", "OrderedDict"),
+    ("_codecs", "encode"),
+}
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Makes arrays of numpy, dictionaries and plain values; all else is an error."""
+
+    def find_class(self, module, name):
+        if (module, name) not in OF_ARRAYS:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is no array")
+        return super().find_class(module, name)
+
+
+def unpickle_arrays(path: str) -> dict[str, Any]:
+    """The dictionary of arrays that a pickle of numpy holds, such as a `.pdparams` of PaddlePaddle.
+
+    Raises:
+        CheckpointError: the file holds anything else.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = _ArrayUnpickler(file, encoding="latin1").load()
+    except (
+        pickle.UnpicklingError,
+        ValueError,
+        EOFError,
+        OSError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        KeyError,
+        IndexError,
+    ) as error:
+        raise CheckpointError(f"{path}: not a readable pickle of arrays ({error}).") from None
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: holds a {type(found).__name__}, expected a dictionary of arrays.")
+    for name, value in found.items():
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise CheckpointError(f"{path}: {name} holds objects, not numbers.")
+    return found
 
 
 def _arrays(value: Any, torch) -> Any:

@@ -19,6 +19,9 @@ class Writing:
             target of a source.
         start: of a target: the role of the token that the decoder reads first.
         end: the roles of the token that ends a text; the first that a vocabulary has.
+        source_opening: the role of the token with which a source begins; None for none.
+        hidden: the role of the token that stands where the next one is written, in networks that name it there; None for others.
+        one_row: whether source and target share the positions of the network.
         num_beams, length_penalty: of an exported beam search, where nothing else is asked for.
     """
 
@@ -26,6 +29,9 @@ class Writing:
     task: str = "language_model"
     start: str = PAD
     end: tuple[str, ...] = (EOS, SEP)
+    source_opening: str | None = None
+    hidden: str | None = None
+    one_row: bool = False
     num_beams: int = 4
     length_penalty: float = 0.6
 

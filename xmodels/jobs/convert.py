@@ -23,6 +23,10 @@ def convert_checkpoint(options: Options) -> None:
         print(f"Note: {warning}")
     if ":" in target and (left := sorted(convert.heads_without_place(loaded))):
         print(f"Note: {target} has no place for the heads {', '.join(left)} of the pretraining; they are left out.")
+    if fields := convert.fields_without_place(loaded, target):
+        print(
+            f"Note: {target} has no place for {', '.join(fields)} of the network and what it makes; they are left out."
+        )
     if lost := convert.lost_ids(loaded, target):
         print(f"Note: {target} has no place for {lost} of the source; there the vocabulary tells these tokens.")
     if loaded.labels and target.startswith("tf1:"):

@@ -96,7 +96,8 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     evaluate = _evaluation(learner, evaluated, tokenizer.kind)
     _print_plan(made, strategy.num_replicas_in_sync)
     positions = pretraining_network.scored_positions(made.recipe, made.records)
-    check_resources(options, learner, made.recipe.batch_size, made.records.sequence_length, positions)
+    length = made.recipe.row_length or made.records.sequence_length
+    check_resources(options, learner, made.recipe.batch_size, length, positions)
     if options.dry_run:
         _show_dry_run(made)
         return {}
@@ -150,7 +151,7 @@ def _print_plan(made: Prepared, num_devices: int) -> None:
         f"length {made.records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{num_devices} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). "
-        f"{recipe.layerwise.describe(made.learner.backbone)}".rstrip()
+        f"{recipe.layerwise.describe(made.learner.backbone)}{recipe.note}".rstrip()
     )
 
 
@@ -270,11 +271,12 @@ def _learner(options: Options, strategy, recipe: Recipe, source, records: Record
         pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
+        pretraining_records.check_grouping(options, recipe)
         grouping = pretraining_records.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )
         keep = objective.batch_features(backbone)
-        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping)
+        batches = Batches(source, transform, recipe.batch_size, options.seed, keep, grouping, recipe.num_steps)
         learner = Learner(
             strategy, backbone, single(objective, batches), recipe.make_optimizer(), recipe.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
@@ -307,7 +309,7 @@ def _initial(options: Options, backbone, tokenizer):
     """The checkpoint to start from, which fits network and vocabulary; None without one."""
     if not options.init_checkpoint:
         return None
-    initial = convert.load(options.init_checkpoint)
+    initial = pretraining_network.adopted(convert.load(options.init_checkpoint), type(backbone))
     tokens = tokenizer.vocabulary.tokens
     pretraining_network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)
     return initial

@@ -82,7 +82,7 @@ def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
         table = table_of(systems.model_of(system))
         form = table.tensorflow1 or table.hugging_face
         config = config_from(form, values, config_class, options.model_config_file)
-    if config.vocabulary_size != vocabulary_size:
+    if not config.suits(vocabulary_size):
         raise UsageError(
             f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "
             f"has {vocabulary_size} pieces. Set vocab_size to {vocabulary_size}, or make records with its vocabulary."
@@ -151,6 +151,12 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
             f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; of the commonest ones {best / counts.sum():.0%}. "
             "Take a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in --model_config_file."
         )
+
+
+def adopted(loaded: Checkpoint, model: type) -> Checkpoint:
+    """The checkpoint as one of the network `model`, where that may begin as the other network."""
+    name, config, values = model.adopt(loaded.model, loaded.config, loaded.values)
+    return dataclasses.replace(loaded, model=name, config=config, values=dict(values))
 
 
 def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:

@@ -13,13 +13,14 @@ from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
+from data_pipelines.ops.framing import STARTS
 from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.training.recipe import Records
+from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 20_000  # examples whose lengths decide how batches are formed
@@ -82,6 +83,7 @@ def record_sizes(options, source: RecordSource) -> Records:
         _check_slots(slots, length, settings.masked_lm_prob)
     return Records(
         length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
+        units=tuple(name for name in STARTS if name in source.features), packing=settings.packing,
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip
 
@@ -250,6 +252,15 @@ def size_facts(options, batch_size: int, consumed: int) -> dict[str, str]:
         return {"tokens per batch": f"{options.tokens_per_batch:,}, padding included"}
     seen = "rows seen" if options.pack_rows else "examples seen"
     return {"batch size": f"{batch_size:,}", seen: f"{consumed:,}"}
+
+
+def check_grouping(options, recipe: Recipe) -> None:
+    """Raises a UsageError where examples are to share batches by lengths that the frame changes."""
+    if recipe.row_length and (options.length_buckets or options.tokens_per_batch or options.pack_rows):
+        raise UsageError(
+            f"--length_buckets, --tokens_per_batch and --pack_rows: --system={options.system} puts both texts of a pair into one row, "
+            "which these do not know yet. Leave them out."
+        )
 
 
 def choose_grouping(

@@ -47,6 +47,10 @@ class PostNormBlock(Block):
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
+    def attend_to(self, x, projected, visible):
+        """What a call gives, from keys and values that `project` of the mixer has given."""
+        return self._after_mixer(x, self.mixer.attend_to(x, projected, visible))
+
     def attention_map(self, x, visible=None):
         """That of the mixer for x, float32 (B, H, L, L), for pictures."""
         return self.mixer.probabilities(x, visible)
@@ -58,8 +62,11 @@ class PostNormBlock(Block):
     def step(self, x, past, position):
         """One step of decoding; arguments and results as of the mixer's `step`."""
         mixed, past = self.mixer.step(x, past, position)
+        return self._after_mixer(x, mixed), past
+
+    def _after_mixer(self, x, mixed):
         x = self.mixer_norm(x + mixed)
-        return self.feedforward_norm(x + self.feedforward(x)), past
+        return self.feedforward_norm(x + self.feedforward(x))
 
 
 class PreNormBlock(Block):

@@ -32,22 +32,58 @@ class SumEmbedding(Layer):
         super().__init__(**kwargs)
         self.max_sequence_length = config.max_sequence_length
 
-        def table(rows, name):
-            initializer = truncated_normal(config.initializer_stddev)
-            return keras.layers.Embedding(rows, config.embedding_dim, embeddings_initializer=initializer, name=name)
-
-        self.token = table(config.vocabulary_size, "token")
-        self.segment = table(config.num_segments, "segment")
-        self.position = table(num_positions or config.max_sequence_length, "position")
+        self.token = _table(config, config.vocabulary_size, "token")
+        self.segment = _table(config, config.num_segments, "segment")
+        self.position = _table(config, num_positions or config.max_sequence_length, "position")
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, segment_ids, position_ids=None, training=None):
+        return self.placed(self.token(token_ids) + self.segment(segment_ids), token_ids, position_ids, training)
+
+    def placed(self, x, token_ids, position_ids=None, training=None):
+        """Adds positions to the sum so far, x (B, L, D), then norm and dropout."""
         if position_ids is None:
             position_ids = positions_of(token_ids, self.max_sequence_length)  # (1, L)
-        x = self.token(token_ids) + self.segment(segment_ids)  # (B, L, D)
         x = x + self.position(position_ids)
         return self.dropout(self.norm(x), training=training)
+
+
+class ErnieEmbedding(SumEmbedding):
+    """BERT's, plus what the task is (Sun et al., 2020, arXiv 1907.12412, section 3.1) and, in dialogues, who speaks in place of
+    the segment (Sun et al., 2019, arXiv 1904.09223, section 3.3.2).
+
+    A table is there where the configuration has `num_tasks` or `num_roles`.
+
+    Call arguments:
+        token_ids, segment_ids, position_ids: as of `SumEmbedding`.
+        task_ids: int (B, L); task 0 where they are left out.
+        role_ids: int (B, L), in dialogues; then `segment_ids` does not count.
+
+    Returns:
+        (B, L, D)
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(config, **kwargs)
+        self.task = _table(config, config.num_tasks, "task") if config.num_tasks else None
+        self.role = _table(config, config.num_roles, "role") if config.num_roles else None
+        if self.role:
+            self.role.build()  # a batch without dialogues never calls it
+
+    def call(self, token_ids, segment_ids, position_ids=None, task_ids=None, role_ids=None, training=None):
+        if role_ids is not None and self.role is None:
+            raise ValueError("`role_ids` need a table of roles: `num_roles` of the configuration is None.")
+        x = self.token(token_ids)
+        x = x + (self.segment(segment_ids) if role_ids is None else self.role(role_ids))
+        if self.task:
+            x = x + self.task(ops.zeros_like(token_ids) if task_ids is None else task_ids)
+        return self.placed(x, token_ids, position_ids, training)
+
+
+def _table(config, rows: int, name: str) -> keras.layers.Embedding:
+    initializer = truncated_normal(config.initializer_stddev)
+    return keras.layers.Embedding(rows, config.embedding_dim, embeddings_initializer=initializer, name=name)
 
 
 class TokenPositionEmbedding(Layer):

@@ -66,10 +66,14 @@ class Bert(Encoder):
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.embedding = SumEmbedding(config, name="embedding")
+        self.embedding = self.make_embedding(config)
         self.blocks = [post_norm_block(config, index, self.asked) for index in range(config.num_layers)]
         initializer = truncated_normal(config.initializer_stddev)
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
+
+    def make_embedding(self, config):
+        """The layer that `embed` calls."""
+        return SumEmbedding(config, name="embedding")
 
     def embed(self, features, training=None):
         """(B, L, D)"""

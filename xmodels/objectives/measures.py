@@ -68,17 +68,19 @@ def _likeliest(logits):
     return ops.argmin(ops.view(distance, "int32"), axis=-1)
 
 
-def smoothed_cross_entropy(labels, logits, weights, smoothing: float):
-    """Cross-entropy against 1 - smoothing on the label and the rest spread evenly over the other C - 1 classes.
+def smoothed_cross_entropy(labels, logits, weights, smoothing: float, ignored: int | None = None):
+    """Cross-entropy against 1 - smoothing on the label and the rest spread evenly over the other C - 1 classes, but for the class
+    `ignored`, where there is one.
 
     Less the entropy of that target, so that a perfect answer costs 0 (tensor2tensor's `padded_cross_entropy`; Szegedy et
     al., 2016). Arguments and result as in `weighted_cross_entropy`.
     """
     classes = logits.shape[-1]
-    low = smoothing / (classes - 1)
+    low = smoothing / (classes - (1 if ignored is None else 2))
     logs = ops.log_softmax(logits, axis=-1)
     of_label = ops.squeeze(ops.take_along_axis(logs, ops.expand_dims(ops.cast(labels, "int32"), -1), axis=-1), -1)
-    losses = -(1.0 - smoothing - low) * of_label - low * ops.sum(logs, axis=-1)
+    others = ops.sum(logs, axis=-1) - (0.0 if ignored is None else logs[..., ignored])
+    losses = -(1.0 - smoothing - low) * of_label - low * others
     if smoothing:
         losses = losses + (1.0 - smoothing) * math.log(1.0 - smoothing) + smoothing * math.log(low)
     weights = ops.cast(weights, losses.dtype)

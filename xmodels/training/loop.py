@@ -190,10 +190,11 @@ class Loop:
     def _iterator(self, name: str, state: State):
         strategy, batches, position = self.learner.strategy, self.batches[name], state.at(name)
         per_replica = batches.batch_size // strategy.num_replicas_in_sync
+        where = {"per_batch": per_replica, "first_batch": position.consumed // batches.batch_size}
 
         def host_dataset(context):
             host, hosts = context.input_pipeline_id, context.num_input_pipelines
-            return batches.training(**position.reading(host), host=host, num_hosts=hosts, per_batch=per_replica)
+            return batches.training(**position.reading(host), host=host, num_hosts=hosts, **where)
 
         return iter(strategy.distribute_datasets_from_function(host_dataset))
 

@@ -26,6 +26,8 @@ class Records:
         masking_rate: the share of tokens to hide.
         static: the masks stand in the records already.
         replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
+        units: the features of the records that say where units of words open: `word_start` and its kin.
+        packing: the value of `create_pretraining_data --packing` that made them.
         word_counts: counts how often each id occurs in the records, (V,); None where there are no records.
     """
 
@@ -34,6 +36,8 @@ class Records:
     masking_rate: float = 0.15
     static: bool = False
     replace_unit: str = "token"
+    units: tuple[str, ...] = ("word_start",)
+    packing: str = "segment_pair"
     word_counts: Callable[[], np.ndarray] | None = None
 
 
@@ -49,6 +53,8 @@ class Recipe(Optimization):
         clip_norm: gradients are scaled down to this global norm.
         packings: values of `create_pretraining_data --packing` whose records it reads. By default those of one or two
             segments in no order.
+        row_length: tokens of a row, where the frame makes it another than that of the records.
+        note: what the plan of a run says beside the numbers.
     """
 
     backbone: Callable[[], Backbone]
@@ -57,6 +63,8 @@ class Recipe(Optimization):
     batch_size: int
     clip_norm: float = 1.0
     packings: tuple[str, ...] = FRAMED_AS_PAIRS
+    row_length: int | None = None
+    note: str = ""
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's.

@@ -41,12 +41,9 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
 
 
 def _other_dialogue(dialogues: list[list[int]], index: int, rng: random.Random) -> list[int]:
-    """A random dialogue, another one where that is found in ten draws."""
-    for _ in range(10):
-        other = rng.randint(0, len(dialogues) - 1)
-        if other != index:
-            break
-    return dialogues[other]
+    """A random dialogue that is another one; there must be two."""
+    other = rng.randrange(len(dialogues) - 1)
+    return dialogues[other + (other >= index)]
 
 
 def _fitted(turns: list[tuple[int, int]], capacity: int) -> list[tuple[int, int]]:

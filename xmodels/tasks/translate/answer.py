@@ -23,7 +23,8 @@ class Seq2SeqGenerator(Generator):
     """Writes the target of each source.
 
     Attributes:
-        longest: tokens of a source, with its end token; longer ones lose their end.
+        longest: tokens of a source, with those around it; longer ones lose their end.
+        opening: the tokens with which a source begins.
         num_cut: sources that have lost theirs so far.
     """
 
@@ -31,15 +32,17 @@ class Seq2SeqGenerator(Generator):
 
     def __init__(self, loaded: Loaded):
         super().__init__(loaded)
-        self.longest, self.num_cut = self.backbone.config.max_sequence_length, 0
-        vocabulary = self.tokenizer.vocabulary
+        vocabulary, positions = self.tokenizer.vocabulary, self.backbone.config.max_sequence_length
+        # Where a target needs positions too, a source leaves it a quarter.
+        self.longest, self.num_cut = (positions - positions // 4 if self.writing.one_row else positions), 0
+        self.opening = [vocabulary[role] for role in (self.writing.source_opening,) if role]
         self.start_id, self.pad_id = loaded.writing.start_id(vocabulary), vocabulary[PAD]
 
     def source_ids(self, text: str) -> list[int]:
-        """What the network reads of a text, with the end token."""
-        ids = self.tokenizer.encode(text).ids
-        self.num_cut += len(ids) >= self.longest
-        return [*ids[: self.longest - 1], self.end_id]
+        """What the network reads of a text, with the tokens around it."""
+        ids, room = self.tokenizer.encode(text).ids, self.longest - 1 - len(self.opening)
+        self.num_cut += len(ids) > room
+        return [*self.opening, *ids[:room], self.end_id]
 
     def generate(
         self, texts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int | None = None, seed: int = 0,
@@ -53,7 +56,10 @@ class Seq2SeqGenerator(Generator):
             max_new_tokens: most tokens of a translation; by default 50 more than of its source, as in the paper.
         """
         found, sources = [""] * len(texts), [self.source_ids(text) for text in texts]
-        order = sorted((i for i, ids in enumerate(sources) if len(ids) > 1), key=lambda index: len(sources[index]))
+        order = sorted(
+            (i for i, ids in enumerate(sources) if len(ids) > 1 + len(self.opening)),
+            key=lambda index: len(sources[index]),
+        )
         progress(len(texts) - len(order))
         for first in range(0, len(order), batch_size):
             places = order[first : first + batch_size]
@@ -65,7 +71,11 @@ class Seq2SeqGenerator(Generator):
 
     def limit(self, length: int, max_new_tokens: int | None) -> int:
         """Most tokens of the translation of a source of so many tokens."""
-        return min(max_new_tokens or length + EXTRA_TOKENS, self.longest - 1)
+        return min(max_new_tokens or length + EXTRA_TOKENS, self.most(length))
+
+    def most(self, length):
+        """Tokens of a target for which the network has positions, behind a source of so many; whole numbers or a tensor."""
+        return self.backbone.config.max_sequence_length - (length if self.writing.one_row else 1)
 
     def _translate(self, sources: list[list[int]], decoding: Decoding, max_new_tokens, seed) -> list[list[int]]:
         width = round_up(max(map(len, sources)), self.longest)
@@ -74,7 +84,8 @@ class Seq2SeqGenerator(Generator):
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in sources], np.int32)
         limits = np.array([self.limit(length, max_new_tokens) for length in lengths], np.int32)
-        function = self._function(decoding, width, self.limit(width, max_new_tokens))
+        most = min(max_new_tokens or width + EXTRA_TOKENS, self.backbone.config.max_sequence_length - 1)
+        function = self._function(decoding, width, most)
         targets, ends = (
             ops.convert_to_numpy(x) for x in function(token_ids, lengths, limits, np.array(seed, np.int32))
         )
@@ -97,6 +108,8 @@ class Seq2SeqGenerator(Generator):
         decoding = decoding.forbidding(self.forbidden)
         place = ops.arange(ops.shape(token_ids)[1], dtype="int32")
         features = {"token_ids": token_ids, "padding_mask": place < ops.expand_dims(lengths, 1)}
+        if self.writing.hidden:
+            features["mask_ids"] = ops.full_like(lengths, self.tokenizer.vocabulary[self.writing.hidden])
         return write_targets(
             self.backbone, self.logits, features, decoding, seed, self.start_id, self.end_id, limits, max_length
         )  # fmt: skip

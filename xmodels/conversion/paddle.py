@@ -1,0 +1,117 @@
+"""ERNIE by PaddlePaddle's names: a folder with ernie_config.json, vocab.txt, and the parameters as safetensors, `.npz` or `.pdparams`.
+
+The last is a pickle, so it is read where that is allowed explicitly; then nothing but arrays of numpy is made of it.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from data_pipelines.errors import CheckpointError, DataError
+from xmodels.conversion import formats, tensors
+from xmodels.conversion.hugging_face import write_json
+from xmodels.conversion.pickles import check_allowed, unpickle_arrays
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.folder import VOCABULARY, read_json, read_weights, write_weights
+
+WEIGHTS = "model.safetensors"
+ENDINGS = (".safetensors", ".npz", ".pdparams")  # in the order in which they are preferred
+OPTIMIZER = ("_moment1_", "_moment2_", "_beta1_pow_acc", "_beta2_pow_acc", "@LR_DECAY", "learning_rate")
+
+
+def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+    """Reads a folder, or the file of its parameters.
+
+    Raises:
+        CheckpointError: a file is missing or damaged, a pickle is not allowed, or a tensor is not accounted for.
+    """
+    folder, file = (path, _weights_of(path)) if os.path.isdir(path) else (os.path.dirname(path) or ".", path)
+    model = formats.paddle_model()
+    table = formats.table_of(model)
+    form, source = table.paddle, os.path.join(folder, table.paddle.config_file)
+    config = formats.config_from(form, read_json(source), table.config, source)
+    found, left = _without_optimizer(_tensors(file, allow_pickle)), []
+    if "task_embedding" in found and not config.num_tasks:  # released networks hold the table and do not use it
+        del found["task_embedding"]
+        left.append(f"{file}: task_embedding is left out, as `use_task_id` is not set in {form.config_file}.")
+    tokenizer = _tokenizer(folder)
+    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=tokenizer)
+    values = _reversed(loaded.values, form)
+    return dataclasses.replace(loaded, values=values, warnings=(*loaded.warnings, *left), form=form)
+
+
+def write(path: str, loaded: formats.Checkpoint) -> None:
+    """Fills the existing folder `path`.
+
+    Raises:
+        CheckpointError: there is no such format of this network, or it cannot express the checkpoint.
+    """
+    table = formats.table_of(loaded.model)
+    form = table.paddle
+    if form is None:
+        raise CheckpointError(f"paddle:{path}: nothing reads a {loaded.model} in this format. It is there for ernie.")
+    settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
+    written = tensors.tensors_from(_reversed(loaded.values, form), form.variables, table, loaded.config)
+    write_weights(written, os.path.join(path, WEIGHTS))
+    write_json(os.path.join(path, form.config_file), settings)
+    if loaded.tokenizer:
+        loaded.tokenizer.write(path)
+
+
+def _weights_of(folder: str) -> str:
+    names = sorted(os.listdir(folder))
+    for ending in ENDINGS:
+        fitting = [name for name in names if name.endswith(ending)]
+        if len(fitting) == 1:
+            return os.path.join(folder, fitting[0])
+        if fitting:
+            raise CheckpointError(f"{folder}: several files of parameters, {', '.join(fitting)}. Name the one to read.")
+    raise CheckpointError(f"{folder}: expected the parameters as one file that ends in {', '.join(ENDINGS)}.")
+
+
+def _tensors(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
+    if path.endswith(".safetensors"):
+        return read_weights(path)
+    if path.endswith(".pdparams"):
+        check_allowed(path, allow_pickle)
+        stored = unpickle_arrays(path)
+        names = stored.pop("StructuredToParameterName@@", {})
+        return {str(names.get(name, name)): value for name, value in stored.items()}
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a readable file of numpy arrays ({error}).") from None
+
+
+def _without_optimizer(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: value for name, value in found.items() if not any(part in name for part in OPTIMIZER)}
+
+
+def _reversed(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[str, np.ndarray]:
+    """The values with those classes that are counted the other way round; its own inverse."""
+    turned = {name: np.ascontiguousarray(values[name][..., ::-1]) for name in form.reversed_classes if name in values}
+    return {**values, **turned}
+
+
+def _tokenizer(folder: str) -> TokenizerFiles | None:
+    """The vocabulary: a token a line, perhaps with its id behind a tab."""
+    path = os.path.join(folder, VOCABULARY)
+    if not os.path.isfile(path):
+        return None
+    tokens = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file):
+                token, tab, identity = line.rstrip("\r\n").partition("\t")
+                if tab and identity.strip() != str(number):
+                    raise DataError(
+                        f"{path}, line {number + 1}: {token} has the id {identity.strip()}, expected {number}."
+                    )
+                tokens.append(token)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}).") from None
+    text = "".join(f"{token}\n" for token in tokens)
+    return TokenizerFiles({VOCABULARY: text.encode()}, {"tokenizer": "wordpiece", "do_lower_case": True}, folder)

@@ -1,0 +1,107 @@
+"""UniLM's objectives: a masked LM whose tokens see what one of four language models lets them (Dong et al., 2019, section 2.3)."""
+
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.heads import MaskedLMHead
+from xmodels.objectives.base import Objective, Together
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.next_sentence import NextSentence
+
+BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
+SIGHT = {"objective_ids": Feature(()), "source_lengths": Feature(())}
+
+
+def sight(batch) -> Visible:
+    """What each token sees (figure 1): all; itself and what stands before; itself and what stands behind; or, of the source, the
+    source, and of the target also itself and the target before.
+
+    Args:
+        batch: `objective_ids` int (B,), `source_lengths` int (B,), `padding_mask` bool (B, L).
+    """
+    objective = ops.expand_dims(batch["objective_ids"], 1)  # (B, 1)
+    source = ops.expand_dims(ops.cast(batch["source_lengths"], "int32"), 1)
+    place = ops.expand_dims(ops.arange(ops.shape(batch["padding_mask"])[1], dtype="int32"), 0)  # (1, L)
+    # A token sees those whose number is not above its own.
+    order = ops.where(objective == LEFT_TO_RIGHT, place, 0)
+    order = ops.where(objective == RIGHT_TO_LEFT, -place, order)
+    order = ops.where(objective == SEQ2SEQ, ops.maximum(place - source + 1, 0), order)
+    return Visible(batch["padding_mask"], order=order)
+
+
+class Unilm(Together):
+    """Masked LM in four directions, and next sentence prediction where both segments are seen.
+
+    `corrupt` is an op as of `MaskedLM`. The frame of the records draws which model an example trains.
+    """
+
+    classes = {"objective_ids": ("language model", ("bidirectional", "left to right", "right to left", "seq2seq"))}
+
+    def __init__(self, config, corrupt=None, **kwargs):
+        super().__init__([MaskedLM(config, corrupt), NextSentence(config)], **kwargs)
+
+    @property
+    def needs(self):
+        return {**super().needs, **SIGHT}
+
+    def forward(self, backbone, batch, training=None):
+        return backbone(batch, visible=sight(batch), training=training)
+
+    def score(self, outputs, batch, backbone):
+        bidirectional = ops.cast(ops.equal(batch["objective_ids"], BIDIRECTIONAL), "float32")
+        losses, metrics = self.masked_lm.score(outputs, batch, backbone)
+        pairs = {**batch, "example_weights": ops.cast(batch["example_weights"], "float32") * bidirectional}
+        pair_losses, pair_metrics = self.next_sentence.score(outputs, pairs, backbone)
+        return losses | pair_losses, metrics | pair_metrics
+
+    def predictions(self, outputs, batch, backbone):
+        return self.masked_lm.predictions(outputs, batch, backbone)  # few examples ask about pairs
+
+
+class TargetMaskedLM(MaskedLM):
+    """Masked LM of a target behind its source, with smoothed labels: how UniLM is fine-tuned to write (section 2.5).
+
+    Its head is that of the pretraining.
+
+    Args:
+        label_smoothing: the share of probability that other tokens get; `padding_id` gets none of it (and code).
+    """
+
+    label = "masked_lm"
+
+    def __init__(self, config, corrupt=None, label_smoothing: float = 0.1, padding_id: int = 0, **kwargs):
+        super().__init__(config, corrupt, **kwargs)
+        self.label_smoothing, self.padding_id = label_smoothing, padding_id
+
+    @property
+    def needs(self):
+        return {**MaskedLM.needs, **SIGHT}
+
+    def forward(self, backbone, batch, training=None):
+        return backbone(batch, visible=sight(batch), training=training)
+
+    def score(self, outputs, batch, backbone):
+        answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
+        return {"masked_lm": smoothed_cross_entropy(*answer, self.label_smoothing, self.padding_id)}, {
+            "negative_log_likelihood": weighted_cross_entropy(*answer),
+            "masked_lm_accuracy": weighted_accuracy(*answer),
+        }
+
+
+class NextToken(Objective):
+    """The head of the masked LM, which names the token at each `[MASK]`, while a text is written."""
+
+    label = "masked_lm"
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.head = MaskedLMHead(config, name="head")
+        self.head.dense.build((None, None, config.hidden_dim))
+        self.head.norm.build((None, None, config.embedding_dim))
+
+    def logits(self, states, backbone):
+        """(B, D) -> float32 (B, V)"""
+        here = ops.zeros((ops.shape(states)[0], 1), "int32")
+        return self.head(ops.expand_dims(states, 1), here, token_embedding=backbone.embedding.token)[:, 0]

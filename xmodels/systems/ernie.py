@@ -1,0 +1,101 @@
+"""ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223): BERT that hides tokens first, then phrases, then entities; and dialogues.
+
+The three are stages of one run. Phrases and entities are marked in the records by --phrase_lexicon and --entity_lexicon of
+`create_pretraining_data`; without phrases, the words of --segmenter are phrases. Records of --packing=dialogue train the dialogue
+language model: masks alike, roles in place of segments, and the question whether all turns are of one dialogue.
+"""
+
+import dataclasses
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.corruption import mask_units
+from data_pipelines.ops.curriculum import in_stages
+from data_pipelines.ops.framing import frame_dialogue, frame_pair
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.models.ernie import SIZES, Ernie, ErnieConfig
+from xmodels.objectives.base import together
+from xmodels.objectives.dialogue import Dialogue
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
+from xmodels.systems import bert
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Ernie, False
+READING, WRITING = bert.READING, None
+NUM_ROLES = 2  # who asks and who answers
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(bert.Options):
+    """`stages` are the shares of the steps that hide tokens, phrases and entities; 0 leaves a stage out. None: equal shares, without
+    entities where the records mark none."""
+
+    stages: tuple[float, ...] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        given = self.stages
+        if given is not None and (len(given) != 3 or min(given) < 0 or not 0 < sum(given) < float("inf")):
+            raise ValueError(
+                "`stages` must be three numbers, of tokens, phrases and entities, none below 0 and one above."
+            )
+
+
+def configuration(vocabulary: Vocabulary, size: str) -> ErnieConfig:
+    """The network of a size, with a table of roles for dialogues."""
+    return ErnieConfig(vocabulary_size=len(vocabulary), num_roles=NUM_ROLES, **SIZES[size])
+
+
+def stages(records: Records, shares: tuple[float, ...] | None) -> dict[str, tuple[str | None, float]]:
+    """{what is hidden: (the feature that is 1 where a unit opens, None for tokens; the share of the steps)}.
+
+    Raises:
+        UsageError: entities are asked for, and the records mark none.
+    """
+    phrases = "phrase_start" if "phrase_start" in records.units else "word_start"
+    marked = "entity_start" in records.units
+    if shares is None:
+        shares = (1.0, 1.0, float(marked))
+    if shares[2] and not marked:
+        raise UsageError(
+            f"--set=stages={','.join(map(str, shares))}: the records mark no entities. Make them with --entity_lexicon=FILE of "
+            "`create_pretraining_data`, or leave the stage out: --set=stages=1,1,0."
+        )
+    found = {"tokens": None, phrases.replace("_start", "s"): phrases, "entities": "entity_start"}
+    return {name: (unit, share) for (name, unit), share in zip(found.items(), shares, strict=True) if share}
+
+
+def recipe(
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: ErnieConfig | None = None,
+    options: Options | None = None,
+) -> Recipe:
+    """The released script: batches of 8,192 tokens on each device, here eight of them, AdamW with bias correction, peak 1e-4 after
+    5,000 of 1,000,000 steps."""
+    options = options or Options()
+    config = config or configuration(vocabulary, size)
+    chosen = stages(records, options.stages)
+    rate = options.rate(records)
+    masks = [mask_units(vocabulary, unit, rate, records.num_predictions) for unit, _ in chosen.values()]
+    corrupt = None if records.static else in_stages(masks, [share for _, share in chosen.values()])
+    in_dialogue = records.packing == "dialogue"
+    if in_dialogue and config.num_roles is None:
+        raise UsageError("--system=ernie: dialogues need a network with roles, --set=num_roles=2.")
+    framed = frame_dialogue if in_dialogue else frame_pair
+    total = sum(share for _, share in chosen.values())
+    told = ", ".join(f"{name} {share / total:.0%}" for name, (_, share) in chosen.items())
+    return Recipe(
+        backbone=lambda: Ernie(config),
+        objective=lambda: together(MaskedLM(config, corrupt), (Dialogue if in_dialogue else NextSentence)(config)),
+        frame=rename_classic() if records.static else framed(vocabulary, records.sequence_length),
+        batch_size=128,
+        num_steps=1_000_000,
+        learning_rate=1e-4,
+        num_warmup_steps=5_000,
+        optimizer="adamw",
+        packings=("segment_pair", "sentence_pair", "dialogue"),
+        note="" if records.static else f"Hidden, one after another: {told}.",
+    )

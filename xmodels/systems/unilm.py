@@ -1,0 +1,90 @@
+"""UniLM (Dong et al., 2019, arXiv 1905.03197): BERT trained as four language models, which then reads as BERT and writes.
+
+Records of --packing=segment_pair pretrain it. Records of --packing=parallel fine-tune it to write targets behind sources, with
+`pretrain --init_checkpoint`; for other tasks it is fine-tuned as BERT.
+"""
+
+import dataclasses
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.spans import mask_token_ngrams
+from data_pipelines.ops.unilm import frame_language_models, frame_source_and_target, mask_targets
+from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
+from xmodels.interfaces.writing import Writing
+from xmodels.models.unilm import SIZES, Unilm, UnilmConfig
+from xmodels.objectives import unilm
+from xmodels.systems import bert
+from xmodels.training.recipe import Recipe, Records
+
+MODEL, NEEDS_WORDS = Unilm, False
+READING = bert.READING
+WRITING = Writing(
+    objective=unilm.NextToken, task="translate", start=SEP, end=(SEP,), source_opening=CLS, hidden=MASK, one_row=True, num_beams=5
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(bert.Options):
+    """`ngrams` is the share of draws that hide two or three tokens in a row; of targets that are learnt `target_masking_rate` is the
+    share of the tokens to hide, and `label_smoothing` the share of probability that other tokens get."""
+
+    ngrams: float = 0.2
+    target_masking_rate: float = 0.7
+    label_smoothing: float = 0.1
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 <= self.ngrams <= 1:
+            raise ValueError("`ngrams` must lie between 0 and 1.")
+        if not 0 < self.target_masking_rate <= 1:
+            raise ValueError("`target_masking_rate` must be above 0 and at most 1.")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError("`label_smoothing` must be from 0 to below 1.")
+
+
+def recipe(
+    vocabulary: Vocabulary,
+    records: Records,
+    size: str = "base",
+    config: UnilmConfig | None = None,
+    options: Options | None = None,
+) -> Recipe:
+    """Section 2.4: batch 330 at length 512, peak 3e-5 after 40,000 of 770,000 steps, from BERT's weights.
+
+    On parallel records the released fine-tuning on CNN / Daily Mail: batch 96, peak 3e-5, about 30 epochs of 287,000 pairs.
+    """
+    options = options or Options()
+    config = config or UnilmConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    writes = records.packing == "parallel"
+    corrupt = mask_token_ngrams(vocabulary, options.rate(records), records.num_predictions, options.ngrams)
+    length = records.sequence_length
+    frame = frame_language_models(vocabulary, length)
+    if records.static:
+        raise UsageError("--system=unilm: hides tokens while it trains. Make the records without --masking=static.")
+    if writes:
+        length = (
+            2 * records.sequence_length + 1
+        )  # `[CLS] source [SEP] target [SEP]`, each side shorter than the records say
+        if length > config.max_sequence_length:
+            raise UsageError(
+                f"--system=unilm: pairs of up to {length} tokens, but the network has {config.max_sequence_length} positions. Make "
+                f"records with --max_seq_length={(config.max_sequence_length - 1) // 2} or less."
+            )
+        rate = options.target_masking_rate
+        corrupt = mask_targets(vocabulary, rate, max(1, round(rate * records.sequence_length)))
+        frame = frame_source_and_target(vocabulary, length)
+    smoothing, padding = options.label_smoothing, vocabulary[PAD]
+    return Recipe(
+        backbone=lambda: Unilm(config),
+        objective=lambda: (
+            unilm.TargetMaskedLM(config, corrupt, smoothing, padding) if writes else unilm.Unilm(config, corrupt)
+        ),
+        frame=frame,
+        batch_size=96 if writes else 330,
+        num_steps=90_000 if writes else 770_000,
+        learning_rate=3e-5,
+        num_warmup_steps=9_000 if writes else 40_000,
+        optimizer="bert_adamw",
+        packings=("segment_pair", "parallel"),
+        row_length=length if writes else None,
+    )
