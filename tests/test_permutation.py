@@ -81,6 +81,17 @@ def test_tokens_and_lengths_stay_and_the_draw_belongs_to_the_example():
             np.testing.assert_array_equal(value, whole[name][part])
 
 
+def test_spans_of_rows_that_read_backwards_are_those_of_the_row_read_forwards():
+    batch = full_batch(60, 48)
+    turned = {name: tf.reverse(batch[name], [1]) for name in ("token_ids", "word_start")}
+    forwards = arrays(permute(8)(batch))
+    backwards = arrays(permute(8)(batch | turned | {"is_reversed": tf.ones(60, tf.int32)}))
+    np.testing.assert_array_equal(47 - backwards["mask_positions"][:, ::-1], forwards["mask_positions"])
+    np.testing.assert_array_equal(backwards["labels"][:, ::-1], forwards["labels"])
+    plain = arrays(permute(8)(batch | {"is_reversed": tf.zeros(60, tf.int32)}))
+    np.testing.assert_array_equal(plain["query_mask"], forwards["query_mask"])
+
+
 def full_batch(rows, length):
     rng = np.random.default_rng(4)
     starts = rng.random((rows, length)) < 0.7
