@@ -236,7 +236,7 @@ class XLNet(Backbone):
 
     def _shared(self, features, slots: int, training) -> dict[str, Any]:
         """What all blocks get."""
-        length = features["token_ids"].shape[1]
+        length = ops.shape(features["token_ids"])[1]
         shared: dict[str, Any] = {"signal": self.dropout(self.signal(features, slots + length), training=training)}
         shared["biases"] = None if self.biases is None else self.biases.all()
         shared["seen"] = self._seen(features, slots)
@@ -249,7 +249,7 @@ class XLNet(Backbone):
         if "query_mask" in features:
             mask = features["query_mask"]
             shared["target_positions"] = features["mask_positions"]
-            shared["target_seen"] = self._with_memory(mask, features, slots if mask.shape[2] == length else 0)
+            shared["target_seen"] = self._with_memory(mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0)
             if self.config.attention_type == "uni":
                 before = ops.broadcast_to(self._before(length, slots), shared["seen"].shape)[:, 0]
                 places = ops.expand_dims(features["mask_positions"], -1)
@@ -259,15 +259,16 @@ class XLNet(Backbone):
 
     def _seen(self, features, slots: int):
         """bool (B, 1, N, K): where each token of the content stream may look."""
-        length = features["token_ids"].shape[1]
+        length = ops.shape(features["token_ids"])[1]
+        itself = same_place(length)
         mask = features.get("content_mask")
         if mask is None:
             real = ops.expand_dims(ops.cast(features["padding_mask"], "bool"), 1)  # (B, 1, N)
-            mask = ops.logical_or(real, ops.expand_dims(ops.eye(length, dtype="bool"), 0))
+            mask = ops.logical_or(real, ops.expand_dims(itself, 0))
         seen = self._with_memory(mask, features, slots)
         if self.config.attention_type == "uni":
             # As in the released code, a token sees itself in any case.
-            itself = ops.pad(ops.eye(length, dtype="bool"), ((0, 0), (slots, 0)))
+            itself = ops.pad(itself, ((0, 0), (slots, 0)))
             seen = ops.logical_or(ops.logical_and(seen, self._before(length, slots)), itself)
         return seen
 
@@ -298,14 +299,20 @@ class XLNet(Backbone):
 
     def signal(self, features, keys: int):
         """(K + N - 1, D): what distances K - 1, ..., -N + 1 look like; with `is_reversed`, then the opposite ones."""
-        length = features["token_ids"].shape[1]
-        distances = ops.arange(keys - 1, -length, -1, dtype="float32")
+        length = ops.shape(features["token_ids"])[1]
+        distances = ops.cast(keys - 1 - ops.arange(keys + length - 1, dtype="int32"), "float32")
         if "is_reversed" in features:
             distances = ops.concatenate([distances, -distances])
         if self.config.clamp_length:
             limit = float(self.config.clamp_length)
             distances = ops.clip(distances, -limit, limit)
         return ops.cast(relative_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
+
+
+def same_place(length):
+    """bool (N, N), True on the diagonal."""
+    places = ops.arange(length, dtype="int32")
+    return ops.equal(ops.expand_dims(places, 1), ops.expand_dims(places, 0))
 
 
 def _size(num_layers, hidden_dim, num_heads, intermediate_dim, memory_length=384) -> dict:

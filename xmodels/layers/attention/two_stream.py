@@ -58,7 +58,7 @@ class TwoStreamAttention(RelativeAttention):
                 scores = scores + self.of_segments(query, differs, biases["segment_bias"])
             return probabilities(ops.cast(scores * self.scale, "float32"), seen)  # (B, H, rows, K)
 
-        keys = states.shape[1]
+        keys = ops.shape(states)[1]
         taken = shares(self.query(content), lambda x: shifted(x)[..., :keys], differs, seen)
         mixed = self.merge(self.mix(taken, value, training))
         if targets is None:
@@ -67,7 +67,7 @@ class TwoStreamAttention(RelativeAttention):
             differs = ops.take_along_axis(differs, ops.expand_dims(target_positions, -1), axis=1)  # (B, P, K)
 
         def shift(x):
-            return shifted_rows(x, target_positions, content.shape[1], keys)
+            return shifted_rows(x, target_positions, ops.shape(content)[1], keys)
 
         taken = shares(self.query(targets), shift, differs, target_seen)
         # Without a key to look at, the softmax is uniform over all forbidden ones, the token of the target among them.
