@@ -2,23 +2,36 @@
 
 import functools
 import itertools
+import json
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import SHARED
 from keras import ops
+from safetensors.numpy import load_file, save_file
 
-from tests.parity import assert_close, assert_gradient_norms, assert_outputs, feed, gradients_of, names_of, read_case
+from data_pipelines.errors import CheckpointError
+from data_pipelines.text.frames import XLNET
+from data_pipelines.text.framing import pack_ids
+from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
+from xmodels.conversion import convert, tensors
+from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.interfaces.reading import XLNET_READING
 from xmodels.layers.attention.relative import shifted
 from xmodels.layers.attention.two_stream import shifted_rows
+from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.models.xlnet import SIZES, XLNet, XLNetConfig
 from xmodels.objectives.measures import weighted_cross_entropy
 from xmodels.objectives.permutation_lm import PermutationLM
+from xmodels.tasks.classify.task import Classify
 
-ORIGINAL, HUGGING_FACE = ["original_two_stream_loss", "original_two_stream_bidata"], ["plm_uni", "plm_bidata_clamp"]
+ORIGINAL, TRANSFORMERS = ["original_two_stream_loss", "original_two_stream_bidata"], ["plm_uni", "plm_bidata_clamp"]
 V = 23
 SMALL = {"vocabulary_size": V, "hidden_dim": 8, "num_layers": 2, "num_heads": 2, "intermediate_dim": 12}
 SMALL |= {"dropout": 0.0, "attention_dropout": 0.0, "initializer_stddev": 0.4, "memory_length": 5}
@@ -35,65 +48,19 @@ def config_of(case):
     )  # fmt: skip
 
 
-def original_names(config):
-    rows = {
-        "backbone.embedding.token.embeddings": "model/transformer/word_embedding/lookup_table",
-        "backbone.embedding.query": "model/transformer/mask_emb/mask_emb",
-        "head.bias": "model/lm_loss/bias",
-    }
-    biases = (("content_bias", "r_w_bias"), ("position_bias", "r_r_bias"), ("segment_bias", "r_s_bias"))
-    for i in range(config.num_layers):
-        ours, theirs = f"backbone.blocks.{i}", f"model/transformer/layer_{i}"
-        for name, short in (("query", "q"), ("key", "k"), ("value", "v"), ("position", "r")):
-            rows[f"{ours}.mixer.{name}.kernel"] = f"{theirs}/rel_attn/{short}/kernel"
-        rows[f"{ours}.mixer.merge.kernel"] = (f"{theirs}/rel_attn/o/kernel", lambda x: x.transpose(1, 2, 0))
-        rows[f"{ours}.mixer.segment"] = ("model/transformer/seg_embed", lambda x, i=i: x[i])
-        for norm, name in (("mixer_norm", "rel_attn"), ("feedforward_norm", "ff")):
-            for part in ("gamma", "beta"):
-                rows[f"{ours}.{norm}.{part}"] = f"{theirs}/{name}/LayerNorm/{part}"
-        for name, layer in (("expand", "layer_1"), ("contract", "layer_2")):
-            for part in ("kernel", "bias"):
-                rows[f"{ours}.feedforward.{name}.{part}"] = f"{theirs}/ff/{layer}/{part}"
-        if config.untied_biases:
-            for name, short in biases:
-                rows[f"{ours}.biases.{name}"] = (f"model/transformer/{short}", lambda x, i=i: x[i])
-    if not config.untied_biases:
-        rows |= {f"backbone.biases.{name}": f"model/transformer/{short}" for name, short in biases}
-    return rows
-
-
-def hugging_face_names(config):
-    rows = {
-        "backbone.embedding.token.embeddings": "transformer.word_embedding.weight",
-        "backbone.embedding.query": "transformer.mask_emb",
-        "head.bias": "lm_loss.bias",
-    }
-    for i in range(config.num_layers):
-        ours, theirs = f"backbone.blocks.{i}", f"transformer.layer.{i}"
-        for name, short in (("query", "q"), ("key", "k"), ("value", "v"), ("position", "r")):
-            rows[f"{ours}.mixer.{name}.kernel"] = f"{theirs}.rel_attn.{short}"
-        rows[f"{ours}.mixer.merge.kernel"] = (f"{theirs}.rel_attn.o", lambda x: x.transpose(1, 2, 0))
-        rows[f"{ours}.mixer.segment"] = f"{theirs}.rel_attn.seg_embed"
-        for name, short in (("content_bias", "r_w_bias"), ("position_bias", "r_r_bias"), ("segment_bias", "r_s_bias")):
-            rows[f"{ours}.biases.{name}"] = f"{theirs}.rel_attn.{short}"
-        for norm, name in (("mixer_norm", "rel_attn"), ("feedforward_norm", "ff")):
-            for part, other in (("gamma", "weight"), ("beta", "bias")):
-                rows[f"{ours}.{norm}.{part}"] = f"{theirs}.{name}.layer_norm.{other}"
-        for name, layer in (("expand", "layer_1"), ("contract", "layer_2")):
-            rows[f"{ours}.feedforward.{name}.kernel"] = (f"{theirs}.ff.{layer}.weight", lambda x: x.T)
-            rows[f"{ours}.feedforward.{name}.bias"] = f"{theirs}.ff.{layer}.bias"
-    return rows
-
-
 @functools.cache
 def load_case(name):
     case = read_case(f"xlnet/{name}")
     case.config_of = config_of(case)
     case.backbone, case.head = XLNet(case.config_of).initialize(), PermutationLM(case.config_of)
-    parts = (("backbone", case.backbone), ("head", case.head))
+    case.form = TENSORFLOW1 if name in ORIGINAL else HUGGING_FACE
+    values, absent = tensors.values_from(case.weights, case.form.variables, TABLE, case.config_of, name)
+    assert absent == ["classify"]
+    folder.assign("backbone", case.backbone, values, name)
+    folder.assign(case.head.prefix, case.head, values, name)
+    parts = (("backbone", case.backbone), (case.head.prefix, case.head))
     case.variables = {f"{part}.{name}": v for part, layer in parts for name, v in named_weights(layer).items()}
-    case.table = (original_names if name in ORIGINAL else hugging_face_names)(case.config_of)
-    feed(case.variables, case.table, case.weights)
+    assert set(case.variables) == set(values)
     return case
 
 
@@ -139,7 +106,7 @@ def labels_of(case):
     return tf.constant(np.maximum(labels, 0)), tf.constant(labels >= 0, tf.float32)
 
 
-@pytest.mark.parametrize("name", ORIGINAL + HUGGING_FACE)
+@pytest.mark.parametrize("name", ORIGINAL + TRANSFORMERS)
 def test_loss_logits_memory_and_gradients_equal_the_reference(name):
     case = load_case(name)
     features, (labels, weights) = two_stream_features(case), labels_of(case)
@@ -166,20 +133,21 @@ def test_loss_logits_memory_and_gradients_equal_the_reference(name):
 
 def norms_by_their_names(case, gradients):
     """Gradients by the names of the reference; of layers that it keeps in one tensor, one after the other."""
-    theirs = {}
-    for ours, name in names_of(case.table).items():
-        theirs.setdefault(name, []).append(gradients[ours].ravel())
-    return {name: np.concatenate(parts) for name, parts in theirs.items()}
+    found = {}
+    for ours, _, theirs, _ in tensors.rows(case.form.variables, TABLE, case.config_of):
+        if ours in gradients:
+            found.setdefault(theirs.partition("[")[0], []).append(gradients[ours].ravel())
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-@pytest.mark.parametrize("name", HUGGING_FACE)
+@pytest.mark.parametrize("name", TRANSFORMERS)
 def test_states_of_both_streams_equal_hugging_face_s(name):
     case = load_case(name)
     for i, states in enumerate(case.backbone.hidden_states(two_stream_features(case))):
         assert_outputs({f"content_states/{i}": states["content"], f"query_states/{i}": states["targets"]}, case.outputs)
 
 
-@pytest.mark.parametrize("name", HUGGING_FACE)
+@pytest.mark.parametrize("name", TRANSFORMERS)
 def test_content_stream_alone_equals_hugging_face_s(name):
     case = load_case(name)
     rows = len(case.inputs["token_ids"])
@@ -389,3 +357,137 @@ def test_padding_on_either_side_is_not_seen(left):
     np.testing.assert_allclose(
         np.array(backbone(padded)["sequence_output"])[part], backbone(features)["sequence_output"], atol=1e-5
     )
+
+
+def test_a_folder_of_hugging_face_is_read_and_written_as_it_was(tmp_path):
+    case = load_case("plm_uni")
+    n, there = case.numbers, tmp_path / "theirs"
+    there.mkdir()
+    save_file(
+        case.weights | {"lm_loss.weight": case.weights["transformer.word_embedding.weight"]},
+        there / "model.safetensors",
+    )
+    stored = {
+        "model_type": "xlnet", "vocab_size": n["vocabulary_size"], "d_model": n["hidden_dim"], "n_layer": n["num_layers"],
+        "n_head": n["num_heads"], "d_inner": n["intermediate_dim"], "ff_activation": n["activation"], "untie_r": True,
+        "attn_type": "bi", "mem_len": n["memory_length"], "reuse_len": None, "bi_data": False, "clamp_len": -1,
+        "same_length": False, "dropout": 0.1, "layer_norm_eps": 1e-12,
+    }  # fmt: skip
+    (there / "config.json").write_text(json.dumps(stored))
+    loaded = convert.load(f"hf:{there}")
+    assert loaded.model == "xlnet" and loaded.heads == {"permutation_lm"}
+    assert (loaded.config.memory_length, loaded.config.reuse_length, loaded.config.clamp_length) == (7, None, None)
+    assert convert.outputs(loaded)["permutation_lm_logits"].shape == (2, 16, 110)
+    convert.save(loaded, str(tmp_path / "ours"))
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'back'}")
+    back = load_file(tmp_path / "back/model.safetensors")
+    assert set(back) == set(case.weights)
+    assert all(np.array_equal(value, case.weights[name]) for name, value in back.items())
+    written = json.loads((tmp_path / "back/config.json").read_text())
+    assert {key: written[key] for key in stored} == stored and written["architectures"] == ["XLNetLMHeadModel"]
+
+
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_a_checkpoint_of_the_original_code_is_read_and_written_as_it_was(name, tmp_path):
+    case = load_case(name)
+    n, there = case.numbers, tmp_path / "theirs"
+    there.mkdir()
+    slots = {"model/lm_loss/bias/Adam": case.weights["model/lm_loss/bias"], "global_step": np.int64(3)}
+    written = case.weights | slots
+    tf.raw_ops.SaveV2(
+        prefix=str(there / "xlnet_model.ckpt"), tensor_names=list(written), shape_and_slices=[""] * len(written),
+        tensors=[tf.constant(value) for value in written.values()],
+    )  # fmt: skip
+    stored = {
+        "d_head": n["head_dim"], "d_inner": n["intermediate_dim"], "d_model": n["hidden_dim"], "n_head": n["num_heads"],
+        "ff_activation": n["activation"], "n_layer": n["num_layers"], "n_token": n["vocabulary_size"],
+        "untie_r": n["untie_relative_biases"],
+    }  # fmt: skip
+    (there / "xlnet_config.json").write_text(json.dumps(stored))
+    loaded = convert.load(f"tf1:{there}")
+    for ours, variable in case.variables.items():
+        np.testing.assert_array_equal(loaded.values[ours], variable.numpy())
+    assert loaded.config.activation == ("gelu_tanh" if n["activation"] == "gelu" else "relu")
+    convert.save(loaded, f"tf1:{tmp_path / 'back'}")
+    reader = tf.train.load_checkpoint(str(tmp_path / "back/xlnet_model.ckpt"))
+    assert set(reader.get_variable_to_shape_map()) == set(case.weights)
+    for theirs, value in case.weights.items():
+        np.testing.assert_array_equal(reader.get_tensor(theirs), value)
+    assert json.loads((tmp_path / "back/xlnet_config.json").read_text()) == stored
+
+
+def test_biases_that_layers_share_have_no_place_with_hugging_face(tmp_path):
+    case = load_case("original_two_stream_bidata")
+    values = {name: variable.numpy() for name, variable in case.variables.items()}
+    loaded = Checkpoint("xlnet", case.config_of, values, None, frozenset({"permutation_lm"}))
+    with pytest.raises(CheckpointError, match="this format cannot say"):
+        convert.save(loaded, f"hf:{tmp_path / 'there'}")
+
+
+@pytest.mark.shared_data
+@pytest.mark.extra("torch", "transformers")
+@pytest.mark.parametrize("head", ["permutation_lm", "classify"])
+def test_transformers_computes_the_same_from_what_we_write(head, tmp_path):
+    import torch
+    import transformers
+
+    model = (SHARED / "oracles/tokenizer_files/small/unigram_xlnet.model").read_bytes()
+    settings = {
+        "tokenizer": "sentencepiece",
+        "do_lower_case": False,
+        "keep_accents": False,
+        "clean": True,
+        "part_digits": True,
+    }
+    tokenizer = TokenizerFiles({"spiece.model": model}, settings)
+    vocabulary = tokenizer.open().vocabulary
+    config = XLNetConfig(**(SMALL | {"vocabulary_size": len(vocabulary)}))
+    keras.utils.set_random_seed(3)
+    backbone = XLNet(config).initialize()
+    objective = Classify(config, "abc", XLNET_READING) if head == "classify" else PermutationLM(config)
+    texts = [("The cat sat on the mat.", "A big tree"), ("hello world", "on")]
+    first, second = ([tokenizer.open().encode(text).ids for text in column] for column in zip(*texts, strict=True))
+    features = pack_ids(first, second, vocabulary, 64, XLNET)
+    length = features["token_ids"].shape[1]
+    blind = np.triu(np.ones((length, length), bool))[::-1, ::-1].T & ~np.eye(length, dtype=bool)
+    blind = np.broadcast_to(blind | np.eye(length, dtype=bool), (2, length, length))
+    targets = np.array([[length - 5, length - 3]] * 2, "int32")
+    real = features["padding_mask"][:, None]
+    features |= {
+        "mask_positions": targets, "query_mask": np.take_along_axis(~blind & real, targets[..., None], 1),
+        "content_mask": ~blind & real | np.eye(length, dtype=bool),
+    }  # fmt: skip
+    if head == "classify":
+        features = {name: features[name] for name in ("token_ids", "segment_ids", "padding_mask")}
+
+    def logits():
+        outputs = backbone(features)
+        return objective.answer(outputs, features) if head == "classify" else objective.logits(outputs, backbone)
+
+    logits()
+    values = folder.values_of("backbone", backbone) | folder.values_of(objective.prefix, objective)
+    convert.save(Checkpoint("xlnet", config, values, tokenizer, frozenset({head})), f"hf:{tmp_path}/theirs")
+    architecture = json.loads((tmp_path / "theirs/config.json").read_text())["architectures"][0]
+    network, report = getattr(transformers, architecture).from_pretrained(
+        f"{tmp_path}/theirs", output_loading_info=True
+    )
+    assert not any(report.values())
+    given = {
+        "input_ids": features["token_ids"], "token_type_ids": features["segment_ids"],
+        "attention_mask": features["padding_mask"].astype("float32"),
+    }  # fmt: skip
+    if head != "classify":
+        given |= {"perm_mask": blind.astype("float32"), "target_mapping": np.eye(length, dtype="float32")[targets]}
+    with torch.no_grad():
+        found = network.eval()(**{name: torch.from_numpy(np.ascontiguousarray(x)) for name, x in given.items()})
+    assert_close(logits(), found.logits.numpy(), "logits")
+
+    theirs = transformers.AutoTokenizer.from_pretrained(f"{tmp_path}/theirs")
+    there = theirs([a for a, _ in texts], [b for _, b in texts], padding=True, return_token_type_ids=True)
+    shortest = features["padding_mask"].any(axis=0)
+    for name, ours in (
+        ("input_ids", "token_ids"),
+        ("token_type_ids", "segment_ids"),
+        ("attention_mask", "padding_mask"),
+    ):
+        np.testing.assert_array_equal(there[name], features[ours][:, shortest])

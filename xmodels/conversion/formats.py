@@ -24,7 +24,7 @@ class Format:
 
     Attributes:
         variables: our name -> (their name, their axes). Placeholders such as `{block}` count what `Table.counts` says, and a
-            name that ends in `[1/3]` is the second third of the last axis of a tensor.
+            name that ends in `[1/3]` is the second third of the last axis of a tensor, one in `[1]` the second row of its first.
         settings: the key in their config.json -> our field.
         activations: their name -> ours. The first that fits is written. Empty where networks have no choice.
         activation_key: the key of the activation in their config.json.
@@ -32,6 +32,8 @@ class Format:
         implied: from what their config.json holds, those of our fields that it does not name.
         derived: the keys of their config.json that follow from several of our fields; the inverse of `implied`.
         complete: fills in what their config.json may leave out.
+        unsaid: our fields of which their config.json says nothing, as they do not change what a network computes. They are
+            read as our defaults.
     """
 
     variables: Variables
@@ -42,6 +44,7 @@ class Format:
     implied: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda stored: {}
     derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
+    unsaid: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ class HuggingFace(Format):
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
-        byte_bpe_class: the class of its tokenizer, where that is BPE over bytes.
+        byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes or SentencePiece.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -71,6 +74,7 @@ class HuggingFace(Format):
     continues: bool = False
     frame: Frame = BERT
     byte_bpe_class: str = "PreTrainedTokenizerFast"
+    sentence_piece_class: str = "AlbertTokenizer"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -263,7 +267,7 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     }
     back = config_from(form, written, type(config), target)
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
-    for name in sorted(values):
+    for name in sorted(set(values) - set(form.unsaid)):
         if getattr(back, name) != values[name]:
             raise CheckpointError(
                 f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "

@@ -249,7 +249,9 @@ class XLNet(Backbone):
         if "query_mask" in features:
             mask = features["query_mask"]
             shared["target_positions"] = features["mask_positions"]
-            shared["target_seen"] = self._with_memory(mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0)
+            shared["target_seen"] = self._with_memory(
+                mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0
+            )
             if self.config.attention_type == "uni":
                 before = ops.broadcast_to(self._before(length, slots), shared["seen"].shape)[:, 0]
                 places = ops.expand_dims(features["mask_positions"], -1)
