@@ -13,6 +13,7 @@ from keras import ops
 from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.ops.permutation import permute
 from data_pipelines.text.frames import XLNET
 from data_pipelines.text.framing import pack_ids
 from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
@@ -490,3 +491,27 @@ def test_transformers_computes_the_same_from_what_we_write(head, tmp_path):
     np.testing.assert_array_equal(there["input_ids"], features["token_ids"][:, width])
     segments = np.array(there["token_type_ids"])  # those of padding, which nobody sees, differ between versions
     np.testing.assert_array_equal(segments[mask[:, width]], features["segment_ids"][mask])
+
+
+@pytest.mark.parametrize("is_reversed", [0, 1])
+def test_what_the_op_draws_lets_no_target_see_itself(is_reversed):
+    """Permutations, spans, special tokens, the reused part and a memory together: by gradient."""
+    backbone, length, reuse = network(reuse_length=10), 20, 10
+    maskable = np.ones((3, length), bool)
+    maskable[:, [15, 18, 19]] = False  # [SEP], [SEP], [CLS]
+    batch = {
+        "token_ids": tf.random.uniform((3, length), 0, V, tf.int32), "padding_mask": tf.ones((3, length), tf.bool),
+        "segment_ids": tf.constant([[0] * 16 + [1] * 3 + [2]] * 3), "maskable": tf.constant(maskable),
+        "word_start": tf.ones((3, length), tf.int32), "seed": tf.constant([1, 2, 3], tf.uint64),
+        "is_reversed": tf.fill((3,), is_reversed),
+    }  # fmt: skip
+    made = permute(6, reuse, reuse)(batch)
+    memory = {"memory": tf.random.normal((1, 2, 5, 8)), "memory_filled": tf.constant([5])}
+    for row in range(3):
+        one = {name: value[row : row + 1] for name, value in made.items()} | memory
+        found = reach(backbone, one) > 0
+        real = one["label_weights"][0].numpy() > 0
+        targets, sees = one["mask_positions"][0].numpy(), one["query_mask"][0].numpy()
+        assert real.sum() >= 3 and not found[np.arange(6), targets][real].any()
+        assert (found & sees)[real].sum() == sees[real].sum()  # and all that it may see counts
+        assert not found[real & (targets < reuse), reuse:].any()

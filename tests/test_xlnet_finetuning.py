@@ -70,7 +70,7 @@ def test_texts_and_pairs_are_learnt_and_served(start, tmp_path, task, table):
     assert (features["token_ids"][..., -1] == last).all() and (features["segment_ids"][..., -1] == 2).all()
     if task == "classify":  # which compares its answers with those of the run
         assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops="core") == 0
-        served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
+        served = tf.saved_model.load(str(tmp_path / "served/1")).signatures["serving_default"]
         found = served(text=tf.constant([text[0], longer[0]]))
         assert found["label"].numpy()[0] == b"bob"
         assert found["probabilities"].numpy()[0].max() == pytest.approx(max(alone[0].probabilities.values()), abs=1e-4)
@@ -102,7 +102,10 @@ def test_choices_are_learnt_and_served(start, tmp_path):
     ]
     data = tmp_path / "asked.jsonl"
     data.write_text("".join(json.dumps(each) + "\n" for each in asked))
-    run, flags = tmp_path / "run", QUICK | {"train_file": data, "eval_file": data, "num_train_epochs": 6, "learning_rate": 1e-2}
+    run, flags = (
+        tmp_path / "run",
+        QUICK | {"train_file": data, "eval_file": data, "num_train_epochs": 6, "learning_rate": 1e-2},
+    )
     assert invoke("finetune", task="choose", init_checkpoint=start, model_dir=run, **flags) == 0
     questions = [ChoiceQuestion("bob met ann", "too", choices, 0, "") for choices in (["bob", "rome"], ["rome", "bob"])]
     assert [each.choice for each in load(str(run)).predict(questions)] == [0, 1]
