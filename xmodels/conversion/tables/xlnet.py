@@ -202,6 +202,9 @@ TENSORFLOW1 = TensorFlow1(
     activations={"gelu": "gelu_tanh", "relu": "relu"},  # its "gelu" is the tanh approximation
     activation_key="ff_activation",
     unsaid=("memory_length", "reuse_length", "dropout", "attention_dropout", "initializer_stddev"),
+    renamed={
+        r"model/classification_\w+/logit/": "model/classification_classify/logit/"
+    },  # its flag `cls_scope`, or the task
     config_file="xlnet_config.json",
     checkpoint="xlnet_model.ckpt",
     sentence_pieces={"do_lower_case": False, "keep_accents": False, "clean": True, "part_digits": True},
