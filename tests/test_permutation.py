@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import SHARED
 from test_corruption import arrays, framed_batch, seeds_of
 
 from data_pipelines.ops import permutation
@@ -188,10 +187,9 @@ def test_the_walk_is_that_of_the_released_code():
         assert mask.astype(int).tolist() == expected
 
 
-@pytest.mark.shared_data
 @pytest.mark.parametrize("case", ["original_two_stream_loss", "original_two_stream_bidata"])
 def test_masks_equal_those_of_the_released_code(case):
-    folder = SHARED / "oracles/xlnet" / case
+    folder = GOLDEN / "xlnet" / case
     golden = np.load(folder / "inputs.npz")
     settings = json.loads((folder / "config.json").read_text())["hyperparameters"]
     reuse, block = settings["reuse_length"], settings["permutation_size"]
