@@ -1,6 +1,7 @@
 """XLNet's content stream answers: special tokens and the state that answers stand last, padding first, in every task and export."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from xmodels.models.xlnet import XLNet, XLNetConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.tag.words import pack_words
 
+SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
 WORDS = "ann bob car ##los met in new york ji ##nan rome . , too !".split()
 PLAIN = [word for word in WORDS if word.isalpha() and word not in ("ann", "bob", "car")]
 TOKENIZER = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS], "a test"))
@@ -110,3 +112,34 @@ def test_choices_are_learnt_and_served(start, tmp_path):
     questions = [ChoiceQuestion("bob met ann", "too", choices, 0, "") for choices in (["bob", "rome"], ["rome", "bob"])]
     assert [each.choice for each in load(str(run)).predict(questions)] == [0, 1]
     assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops="core") == 0
+
+
+@pytest.mark.long  # the parts have tests of their own
+def test_from_raw_text_with_sentence_pieces_to_a_served_classifier_and_to_hugging_face(tmp_path):
+    text, vocabulary, records = SAMPLES / "corpus.txt", tmp_path / "vocabulary", tmp_path / "records"
+    source = {"input_file": text, "language": "zh"}
+    assert invoke("train_vocabulary", tokenizer="sentencepiece", vocab_size=1500, output_file=vocabulary, **source) == 0
+    flags = {"vocab_file": vocabulary, "packing": "stream_bidirectional", "max_seq_length": 32, "output_dir": records}
+    assert invoke("create_pretraining_data", **source, **flags) == 0
+    run, numbers = (
+        tmp_path / "run",
+        "num_layers=1,hidden_dim=16,intermediate_dim=16,memory_length=8,partial_prediction=7",
+    )
+    flags = {"num_train_steps": 4, "train_batch_size": 4, "distribution_strategy": "one_device", "jit_compile": "false"}
+    assert invoke("pretrain", system="xlnet", size="tiny", data_dir=records, model_dir=run, set=numbers, **flags) == 0
+    stored = json.loads((run / "backbone/config.json").read_text())["config"]
+    assert (stored["memory_length"], stored["reuse_length"]) == (8, 16)
+    last = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines() if '"samples"' in line][-1]
+    hidden = [piece for piece in last["examples"][0]["pieces"] if isinstance(piece, list)]
+    assert hidden and all(truth == shown for truth, _, shown in hidden)  # nothing is masked: its own token stands there
+    tuned = tmp_path / "tuned"
+    flags = QUICK | {"train_file": SAMPLES / "train.tsv", "num_train_epochs": 1, "max_seq_length": 32}
+    assert invoke("finetune", task="classify", init_checkpoint=run, model_dir=tuned, **flags) == 0
+    assert invoke("export_model", model_dir=tuned, export_dir=tmp_path / "served", serving_ops="text") == 0
+    for start, name in ((run, "run"), (tuned, "tuned")):
+        there, back = f"hf:{tmp_path}/hf_{name}", tmp_path / f"back_{name}"
+        assert invoke("convert_checkpoint", "--verify", **{"from": start, "to": there}) == 0
+        assert invoke("convert_checkpoint", "--verify", **{"from": there, "to": back}) == 0
+    expected, found = (load(str(path)).predict([("今天天气很好",)])[0] for path in (tuned, tmp_path / "back_tuned"))
+    assert found.label == expected.label
+    assert list(found.probabilities.values()) == pytest.approx(list(expected.probabilities.values()), abs=1e-5)

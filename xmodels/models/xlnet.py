@@ -30,7 +30,7 @@ class XLNetConfig(ModelConfig):
         memory_length: M, states of each layer that are remembered.
         reuse_length: how many of the first states of a segment the memory takes in; None for all. The rest of the segment is
             read again as the next one.
-        head_dim: width of a head; by default `hidden_dim` / `num_heads`.
+        head_dim: width of a head; None for `hidden_dim` / `num_heads`, which is so written also where it is given.
         clamp_length: distances beyond it count as it, in both directions; None for all as they are.
         untied_biases: u, v and s of each layer are its own.
         attention_type: "bi"; or "uni", where no token sees those behind it.
@@ -66,9 +66,13 @@ class XLNetConfig(ModelConfig):
         """As of `ModelConfig`."""
         return self.memory_length
 
+    @property
+    def width_of_head(self) -> int:
+        return self.head_dim or self.hidden_dim // self.num_heads
+
     def __post_init__(self):
-        if self.head_dim is None:
-            object.__setattr__(self, "head_dim", self.hidden_dim // self.num_heads)
+        if self.head_dim == self.hidden_dim // self.num_heads:
+            object.__setattr__(self, "head_dim", None)  # so that it follows where another `hidden_dim` is set
 
 
 class TwoStreamEmbedding(Layer):
@@ -117,7 +121,7 @@ class TwoStreamBlock(Block):
         super().__init__(**kwargs)
         initialization = initializations.gpt(config.initializer_stddev)
         self.mixer = TwoStreamAttention(
-            config.num_heads, config.head_dim, config.hidden_dim, config.attention_dropout, initialization
+            config.num_heads, config.width_of_head, config.hidden_dim, config.attention_dropout, initialization
         )
         self.feedforward = FeedForward(
             config.hidden_dim, config.intermediate_dim, config.activation, initialization, config.dropout
@@ -155,7 +159,7 @@ class RelativeBiases(keras.layers.Layer):
 
     def __init__(self, config: XLNetConfig, **kwargs):
         super().__init__(**kwargs)
-        initialization, shape = initializations.gpt(config.initializer_stddev), (config.num_heads, config.head_dim)
+        initialization, shape = initializations.gpt(config.initializer_stddev), (config.num_heads, config.width_of_head)
         for name in BIASES:
             setattr(self, name, self.add_weight(shape=shape, initializer=initialization.inner(), name=name))
         self.built = True

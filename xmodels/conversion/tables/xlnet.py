@@ -43,7 +43,7 @@ def axis_lengths(config: XLNetConfig) -> dict[str, int]:
         "D": config.hidden_dim,
         "O": config.hidden_dim,
         "H": config.num_heads,
-        "K": config.head_dim,
+        "K": config.width_of_head,
         "F": config.intermediate_dim,
         "V": config.vocabulary_size,
         "S": 2,
@@ -201,6 +201,7 @@ TENSORFLOW1 = TensorFlow1(
     },
     activations={"gelu": "gelu_tanh", "relu": "relu"},  # its "gelu" is the tanh approximation
     activation_key="ff_activation",
+    derived=lambda config: {"d_head": config.width_of_head},
     unsaid=("memory_length", "reuse_length", "dropout", "attention_dropout", "initializer_stddev"),
     renamed={
         r"model/classification_\w+/logit/": "model/classification_classify/logit/"
