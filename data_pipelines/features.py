@@ -116,6 +116,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "next_sentence_labels": _label("1 where the second segment is a random one"),
     "sentence_order_labels": _label("1 where the two segments are swapped"),
     "follows_labels": _label("1 where the second segment of a stream follows the first"),
+    "is_reversed": _label("1 where an example reads backwards"),
     "dialogue_labels": _label("1 where all turns are of the same dialogue"),
     # Pairs of words that stand near each other.
     "center_ids": (Feature(L, "int32", "the word of each pair in whose window the other one stands"),),

@@ -48,7 +48,7 @@ PACKINGS = {
     "full_sentences": Packing(),
     "doc_sentences": Packing(),
     "stream": Packing(is_stream=True),
-    "stream_bidirectional": Packing(("follows_labels",), 3, is_stream=True),
+    "stream_bidirectional": Packing(("follows_labels", "is_reversed"), 3, is_stream=True),
     "dialogue": Packing(("dialogue_labels",), TURNS, read_as="dialogue"),
     "parallel": Packing((), 2, read_as="parallel"),
 }

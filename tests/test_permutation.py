@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import SHARED
 from test_corruption import arrays, framed_batch, seeds_of
 
 from data_pipelines.ops import permutation
@@ -79,6 +78,17 @@ def test_tokens_and_lengths_stay_and_the_draw_belongs_to_the_example():
         some = arrays(OPS["two parts"]({name: tf.gather(value, part) for name, value in batch.items()}))
         for name, value in some.items():
             np.testing.assert_array_equal(value, whole[name][part])
+
+
+def test_spans_of_rows_that_read_backwards_are_those_of_the_row_read_forwards():
+    batch = full_batch(60, 48)
+    turned = {name: tf.reverse(batch[name], [1]) for name in ("token_ids", "word_start")}
+    forwards = arrays(permute(8)(batch))
+    backwards = arrays(permute(8)(batch | turned | {"is_reversed": tf.ones(60, tf.int32)}))
+    np.testing.assert_array_equal(47 - backwards["mask_positions"][:, ::-1], forwards["mask_positions"])
+    np.testing.assert_array_equal(backwards["labels"][:, ::-1], forwards["labels"])
+    plain = arrays(permute(8)(batch | {"is_reversed": tf.zeros(60, tf.int32)}))
+    np.testing.assert_array_equal(plain["query_mask"], forwards["query_mask"])
 
 
 def full_batch(rows, length):
@@ -177,10 +187,9 @@ def test_the_walk_is_that_of_the_released_code():
         assert mask.astype(int).tolist() == expected
 
 
-@pytest.mark.shared_data
 @pytest.mark.parametrize("case", ["original_two_stream_loss", "original_two_stream_bidata"])
 def test_masks_equal_those_of_the_released_code(case):
-    folder = SHARED / "oracles/xlnet" / case
+    folder = GOLDEN / "xlnet" / case
     golden = np.load(folder / "inputs.npz")
     settings = json.loads((folder / "config.json").read_text())["hyperparameters"]
     reuse, block = settings["reuse_length"], settings["permutation_size"]

@@ -187,9 +187,13 @@ def longest(features: dict[str, tf.Tensor]) -> tf.Tensor:
 
 
 def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What runs along the tokens cut to `width`."""
-    names = (*ALONG_TOKENS, *(ALONG_TARGETS if "target_ids" in features else ()))
-    return {n: v[:, :width] if n in names else v for n, v in features.items()}
+    """What runs along the tokens cut to `width`, on the side where padding stands."""
+    targets = ALONG_TARGETS if "target_ids" in features else ()
+    used = tf.cast(tf.reduce_any(tf.cast(features["padding_mask"], tf.bool), axis=0), tf.int32)  # (L,)
+    excess = tf.maximum(tf.size(used) - tf.cast(width, tf.int32), 0)
+    first = tf.minimum(tf.argmax(used, output_type=tf.int32), excess)
+    cut = {n: v[:, first : first + width] for n, v in features.items() if n in ALONG_TOKENS}
+    return {**features, **cut, **{n: features[n][:, :width] for n in targets if n in features}}
 
 
 def split_among_replicas(stream: tf.data.Dataset, replicas: int) -> tf.data.Dataset:

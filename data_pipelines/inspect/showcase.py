@@ -16,6 +16,7 @@ from data_pipelines.ops.joined import frame_denoising, join_segments, mark_sente
 from data_pipelines.ops.permutation import permute
 from data_pipelines.ops.sentinels import corrupt_spans, num_spans
 from data_pipelines.ops.spans import mask_ngrams, mask_spans, mask_token_ngrams
+from data_pipelines.text.frames import XLNET_STREAM
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 
 PAIR_LABELS = {  # what the labels of two segments mean
@@ -182,7 +183,10 @@ def span_corruption(s: Setting) -> Op:
 
 
 def permutation_lm(s: Setting) -> Op:
-    return _pair(permute(s.num_predictions), s)
+    if "is_reversed" not in s.features:
+        return _pair(permute(s.num_predictions), s)
+    reused = s.length // 2  # of records of `--packing=stream_bidirectional`
+    return compose(frame_pair(s.vocabulary, s.length, XLNET_STREAM), permute(max(2, s.length // 6), reused, reused))
 
 
 SHOW = {HIDDEN: show_masked, SIDES: show_sides, ORDER: show_order}

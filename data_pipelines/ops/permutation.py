@@ -24,7 +24,8 @@ def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: 
     apart; the first do not see the rest, the rest sees all of the first. A full sequence has just `num_predictions`
     targets, less the special tokens drawn, a shorter one in proportion.
 
-    Reads:  token_ids, padding_mask, maskable (False on special tokens) and word_start, all (B, L); seed (B,).
+    Reads:  token_ids, padding_mask, maskable (False on special tokens) and word_start, all (B, L); seed (B,); where it is
+        there, is_reversed (B,), 1 for rows that read backwards, whose spans are drawn as if they read forwards.
     Writes: mask_positions, labels (B, P), ascending, then zeros (the target mapping); label_weights float32 (B, P);
         content_mask bool (B, L, L), True where a token may look in the content stream (itself included);
         query_mask bool (B, P, L), True where a target may look in the query stream (never itself). The original's
@@ -42,10 +43,12 @@ def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: 
         later = num_predictions // 2 if reuse_length else num_predictions
         parts = [(reuse_length, length, later)]
         parts = [(0, reuse_length, num_predictions - later), *parts] if reuse_length else parts
+        turned = turn(features["is_reversed"]) if "is_reversed" in features else lambda values: values
         drawn, order = [], []
         for number, (begin, end, goal) in enumerate(parts):
             part = fold(seed, number)
-            drawn.append(sample(features["word_start"][:, begin:end], real[:, begin:end], goal, fold(part, 0)))
+            starts, inside = turned(features["word_start"][:, begin:end]), turned(real[:, begin:end])
+            drawn.append(turned(sample(starts, inside, goal, fold(part, 0))))
             order.append(block_order(end - begin, permutation_size or end - begin, fold(part, 1)))
         drawn = tf.concat(drawn, axis=1)
         blind = two_stream_mask(tf.concat(order, axis=1), drawn, ~maskable, reuse_length) | ~real[:, None, :]
@@ -58,6 +61,12 @@ def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: 
         return features
 
     return op
+
+
+def turn(is_reversed):
+    """A function that turns (B, L) around in the rows of which `is_reversed`, (B,), is 1."""
+    backwards = tf.cast(is_reversed, tf.bool)[:, None]
+    return lambda values: tf.where(backwards, tf.reverse(values, [1]), values)
 
 
 def sample(starts, real, goal: int, seed) -> tf.Tensor:

@@ -24,7 +24,7 @@ class Format:
 
     Attributes:
         variables: our name -> (their name, their axes). Placeholders such as `{block}` count what `Table.counts` says, and a
-            name that ends in `[1/3]` is the second third of the last axis of a tensor.
+            name that ends in `[1/3]` is the second third of the last axis of a tensor, one in `[1]` the second row of its first.
         settings: the key in their config.json -> our field.
         activations: their name -> ours. The first that fits is written. Empty where networks have no choice.
         activation_key: the key of the activation in their config.json.
@@ -34,6 +34,8 @@ class Format:
         complete: fills in what their config.json may leave out.
         left_out: those of our fields, and the weights that they make, that the format has no place for and whose loss changes
             nothing of what it can say.
+        unsaid: our fields of which their config.json says nothing, as they do not change what a network computes. They are
+            read as our defaults.
     """
 
     variables: Variables
@@ -45,6 +47,7 @@ class Format:
     derived: Callable[[Any], dict[str, Any]] = lambda config: {}
     complete: Callable[[dict], dict] = dict
     left_out: frozenset[str] = frozenset()
+    unsaid: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ class HuggingFace(Format):
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
-        byte_bpe_class: the class of its tokenizer, where that is BPE over bytes.
+        byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes or SentencePiece.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -76,6 +79,7 @@ class HuggingFace(Format):
     continues: bool = False
     frame: Frame = BERT
     byte_bpe_class: str = "PreTrainedTokenizerFast"
+    sentence_piece_class: str = "AlbertTokenizer"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,11 +90,13 @@ class TensorFlow1(Format):
         config_file: the file of the configuration, which tells the network.
         checkpoint: the prefix of the files of weights that is written.
         sentence_pieces: how the original code reads a SentencePiece model that lies beside the checkpoint.
+        renamed: patterns of the beginnings of names that depend on the task -> those of `variables`.
     """
 
     config_file: str
     checkpoint: str
     sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -290,7 +296,7 @@ def config_to(form: Format, config: ModelConfig, target: str, source: Format | N
     }
     back = config_from(form, written, type(config), target)
     spelled = {ours: theirs for theirs, ours in source.settings.items()} if source else {}
-    for name in sorted(set(values) - form.left_out):
+    for name in sorted(set(values) - form.left_out - set(form.unsaid)):
         if getattr(back, name) != values[name]:
             raise CheckpointError(
                 f"{target}: this format cannot say `{spelled.get(name, name)}` = {values[name]!r}; it means "

@@ -30,7 +30,9 @@ def read(path: str) -> formats.Checkpoint:
     source = os.path.join(folder, form.config_file)
     config = formats.config_from(form, read_json(source), table.config, source)
     tokenizer = read_ours(folder) or read_sentence_pieces(folder, form.sentence_pieces)
-    loaded = tensors.loaded_from(_tensors(prefix), form.variables, model, config, prefix, tokenizer=tokenizer)
+    loaded = tensors.loaded_from(
+        _renamed(_tensors(prefix), form, prefix), form.variables, model, config, prefix, tokenizer=tokenizer
+    )
     return dataclasses.replace(loaded, form=form)
 
 
@@ -94,6 +96,18 @@ def _prefix(path: str) -> str:
     if len(usual) == 1 or len(found) == 1:
         return os.path.join(path, (usual or found)[0])
     raise CheckpointError(f"{path}: expected one checkpoint. Found: {', '.join(found) or 'none'}.")
+
+
+def _renamed(found: dict[str, np.ndarray], form: formats.TensorFlow1, source: str) -> dict[str, np.ndarray]:
+    """The variables by the names of the table. Raises a CheckpointError where two would have one name."""
+    renamed = {}
+    for name, tensor in found.items():
+        for old, new in form.renamed.items():
+            name = re.sub(f"^{old}", new, name)
+        if name in renamed:
+            raise CheckpointError(f"{source}: {name} is there twice, under an old and a new name.")
+        renamed[name] = tensor
+    return renamed
 
 
 def _tensors(prefix: str) -> dict[str, np.ndarray]:

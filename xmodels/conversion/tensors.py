@@ -1,5 +1,6 @@
 """Tensors of others as values of ours, and back, by the rows of a table."""
 
+import collections
 import itertools
 import math
 import re
@@ -81,6 +82,7 @@ def rows(
 
 
 PART = re.compile(r"(.+)\[(\d)/(\d)\]")  # "name[1/3]": the second third of a tensor's last axis
+ROW = re.compile(r"(.+)\[(\d+)\]")  # "name[1]": the second row of a tensor's first axis
 
 
 def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
@@ -90,17 +92,22 @@ def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
         part = PART.fullmatch(name)
         if part and part[1] in tensors and tensors[part[1]].ndim and not tensors[part[1]].shape[-1] % int(part[3]):
             tensors[name] = np.split(tensors[part[1]], int(part[3]), axis=-1)[int(part[2])]
-    for name in {part[1] for part in map(PART.fullmatch, tensors) if part}:
+    for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, wanted) if row).items():
+        if name in tensors and tensors[name].shape[:1] == (count,):
+            tensors |= {f"{name}[{index}]": row for index, row in enumerate(tensors[name])}
+    for name in {part[1] for pattern in (PART, ROW) for part in map(pattern.fullmatch, tensors) if part}:
         del tensors[name]
     return tensors
 
 
 def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inverse of `_cut`."""
-    whole = {name: tensor for name, tensor in tensors.items() if not PART.fullmatch(name)}
+    whole = {name: tensor for name, tensor in tensors.items() if not (PART.fullmatch(name) or ROW.fullmatch(name))}
     for name in dict.fromkeys(part[1] for part in map(PART.fullmatch, tensors) if part):
         parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
         whole[name] = np.concatenate(parts, axis=-1)
+    for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, tensors) if row).items():
+        whole[name] = np.stack([tensors[f"{name}[{index}]"] for index in range(count)])
     return whole
 
 

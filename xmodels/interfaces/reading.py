@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from data_pipelines.text.frames import BERT, ROBERTA, Frame
+from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
 from xmodels.layers.initialization import truncated_normal
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
@@ -31,6 +31,11 @@ def last_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
     count = ops.sum(ops.cast(batch["padding_mask"], "int32"), axis=-1)  # (B,)
     place = ops.reshape(ops.maximum(count - 1, 0), (-1, 1, 1))  # (B, 1, 1)
     return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], place, axis=1), 1)
+
+
+def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
+    """(B, D), the state at the end of each sequence (B, L), before which padding stands."""
+    return outputs["sequence_output"][:, -1]
 
 
 def normal(stddev: float) -> keras.initializers.Initializer:
@@ -88,5 +93,17 @@ ROBERTA_READING = Reading(
     numbers={
         "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "bert_linear",
         "weight_decay": 0.1, "adam_beta2": 0.98,
+    },
+)  # fmt: skip
+
+# Yang et al., 2019, appendix A.4.2, and the released code: the class token stands last, behind a Dense layer with tanh; Adam with
+# epsilon 1e-6 and decay 0.01, whose rate falls in a line.
+XLNET_READING = Reading(
+    frame=XLNET,
+    summary=last_position,
+    has_dense=True,
+    make_initializer=normal,
+    numbers={
+        "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "bert_linear",
     },
 )  # fmt: skip

@@ -32,6 +32,12 @@ def interleaved_sinusoid(positions, channels: int):
     return ops.reshape(pairs, (*ops.shape(angles)[:-1], channels))
 
 
+def relative_sinusoid(distances, channels: int):
+    """All sines, then all cosines, at the rates of `interleaved_sinusoid` (the code of Dai et al., 2019): (R,) -> (R, D)."""
+    pairs = ops.reshape(interleaved_sinusoid(distances, channels), (-1, channels // 2, 2))
+    return ops.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1)
+
+
 SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid}
 
 

@@ -45,7 +45,8 @@ def stream(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
 
 def stream_bidirectional(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
     length = settings.max_seq_length
-    return streams.stream_bidirectional(length, length // 2, _end(vocabulary), rng)
+    end = mark([vocabulary["<eod>"]], [1]) if "<eod>" in vocabulary else _end(vocabulary)  # XLNet's vocabulary has it
+    return streams.stream_bidirectional(length, length // 2, end, rng)
 
 
 def dialogue(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:

@@ -46,6 +46,8 @@ def stream_bidirectional(
 ) -> Stage:
     """XLNet's examples: a run of the stream, then two segments A and B that go on, or of which B comes from elsewhere.
 
+    Each block is read forwards, and then backwards, piece by piece from its end (`is_reversed`).
+
     The next example begins `reuse_length` pieces later, so that the states of the first run are its memory. Framed as
     `run A [SEP] B [SEP] [CLS]`. A ends with a sentence that is drawn; with
     probability 0.5 B goes on behind it (label 1), otherwise it begins with any sentence of the block (label 0); then the
@@ -59,16 +61,21 @@ def stream_bidirectional(
 
     def stage(documents):
         for block in blocks(_closed(documents, end), block_tokens):
-            found, labels = [], []
             sentences = np.unique(list(itertools.chain.from_iterable(block.documents)))
-            for start in range(0, len(block.marked) - reuse_length, reuse_length):
-                pair = _two_segments(start + reuse_length, sentences, capacity, rng)
-                if pair is None:
-                    break  # too little is left of the block
-                first, second, follows = pair
-                found.append([(start, start + reuse_length), first, second])
-                labels.append(int(follows))
-            yield Examples.of(block.marked, found, {"follows_labels": labels}, 3)
+            yield read(block.marked, sentences, 0)
+            yield read(block.marked[::-1], len(block.marked) - sentences[::-1], 1)
+
+    def read(marked: np.ndarray, sentences: np.ndarray, is_reversed: int) -> Examples:
+        found, labels = [], []
+        for start in range(0, len(marked) - reuse_length, reuse_length):
+            pair = _two_segments(start + reuse_length, sentences, capacity, rng)
+            if pair is None:
+                break  # too little is left of the block
+            first, second, follows = pair
+            found.append([(start, start + reuse_length), first, second])
+            labels.append(int(follows))
+        directions = [is_reversed] * len(labels)
+        return Examples.of(marked, found, {"follows_labels": labels, "is_reversed": directions}, 3)
 
     return stage
 

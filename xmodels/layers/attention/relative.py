@@ -66,20 +66,38 @@ class RelativeAttention(Layer):
     def attend(self, query, key, value, place, content_bias, position_bias, visible=None, training=None):
         """(B, N, H, K') of queries and (B, K, H, K') of keys and values -> (B, N, D)"""
         scores = self.scores(query, key, place, content_bias, position_bias)
+        seen = None
         if visible is not None:
             queries, keys = ops.shape(query)[1], ops.shape(key)[1]
             positions = keys - queries + ops.arange(queries, dtype="int32")  # (N,)
-            scores = ops.where(visible.dense(positions, keys), scores, HIDDEN)
-        probabilities = self.dropout(ops.cast(ops.softmax(scores, axis=-1), value.dtype), training=training)
-        return self.merge(ops.einsum("bhls,bshk->blhk", probabilities, value))
+            seen = visible.dense(positions, keys)
+        return self.merge(self.mix(probabilities(scores, seen), value, training))
+
+    def mix(self, shares, value, training=None):
+        """(B, H, N, K) of probabilities and (B, K, H, K') of values -> (B, N, H, K')"""
+        shares = self.dropout(ops.cast(shares, value.dtype), training=training)
+        return ops.einsum("bhls,bshk->blhk", shares, value)
 
     def scores(self, query, key, place, content_bias, position_bias):
         """float32 (B, H, N, K), before the mask. Those of keys behind their query mean nothing."""
-        content_bias, position_bias = (ops.cast(bias, query.dtype) for bias in (content_bias, position_bias))
-        content = ops.einsum("blhk,bshk->bhls", query + content_bias, key)
-        rows = "bshk" if len(place.shape) == 4 else "shk"
-        distant = shifted(ops.einsum(f"blhk,{rows}->bhls", query + position_bias, place))
-        return ops.cast((content + distant) * self.scale, "float32")
+        distant = shifted(by_distance(query, place, position_bias))
+        return ops.cast((by_content(query, key, content_bias) + distant) * self.scale, "float32")
+
+
+def by_content(query, key, bias):
+    """Products (B, H, N, K) of queries (B, N, H, K'), with their bias (H, K'), and keys (B, K, H, K')."""
+    return ops.einsum("blhk,bshk->bhls", query + ops.cast(bias, query.dtype), key)
+
+
+def by_distance(query, place, bias):
+    """Products (B, H, N, R) of queries (B, N, H, K'), with their bias (H, K'), and R distances (R, H, K') or (B, R, H, K')."""
+    rows = "bshk" if len(place.shape) == 4 else "shk"
+    return ops.einsum(f"blhk,{rows}->bhls", query + ops.cast(bias, query.dtype), place)
+
+
+def probabilities(scores, seen=None):
+    """Softmax of float32 (B, H, N, K) over the keys that are seen: bool, broadcastable to it; None for all."""
+    return ops.softmax(scores if seen is None else ops.where(seen, scores, HIDDEN), axis=-1)
 
 
 def shifted(x):

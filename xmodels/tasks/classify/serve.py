@@ -6,6 +6,7 @@ import tensorflow as tf
 from data_pipelines.escaping import for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
+from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import check_difference
 
 INPUTS = ("text", "text_pair")
@@ -58,8 +59,8 @@ class Server(serve.Server):
         predictor, names = self.predictor, self.names
         rows = [(text, other)[: len(names)] for text, other in zip(CHECKED, reversed(CHECKED), strict=True)]
         expected, found = predictor.features(rows), ask(served["tokens"], rows)
-        longest = expected["padding_mask"].sum(axis=-1).max()
-        if not all(np.array_equal(found[name], expected[name][..., :longest]) for name in expected):
+        expected = without_padding(expected)
+        if not all(np.array_equal(found[name], expected[name]) for name in expected):
             raise RuntimeError("The exported model cuts texts into other pieces than the run. Please report this.")
         answers = [ask(served["serving_default"], [row]) for row in rows]  # one by one: each has a length of its own
         found = np.concatenate([x["probabilities"] for x in answers])  # (B, C)

@@ -36,7 +36,6 @@ class Server(serve.Server):
             )
         self.frame = predictor.task.reading.frame
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
-        self.offset = text_offset(self.frame)
         self.max_sequence_length = predictor.max_sequence_length
         tags = [label if are_spans(predictor.labels) else f"B-{label}" for label in predictor.labels]
         parts = [tag.partition("-") for tag in tags]
@@ -100,7 +99,8 @@ class Server(serve.Server):
         features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
         outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
         seen = real & (first < max_text_tokens(1, self.max_sequence_length, self.frame))
-        place = tf.minimum(self.offset + first, width - 1)
+        padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (B, 1)
+        place = tf.minimum(text_offset(self.frame, padding) + first, width - 1)
         label = tf.where(seen, tf.gather(outputs["label_ids"], place, batch_dims=1), self.outside)
         probability = tf.where(seen, tf.gather(outputs["probabilities"], place, batch_dims=1), 0.0)
         start, end = (tf.where(real, found[name].to_tensor(), NOWHERE) for name in ("start", "end"))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.tag import align
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.joining import join_words
@@ -51,11 +50,10 @@ def words_of(text: str, tokenizer: Tokenizer) -> Words:
     return Words(text, spans)
 
 
-def text_offset(frame) -> int:
-    """How many special tokens stand before a single text."""
-    if frame.pads_left:
-        raise UsageError("--task=tag: the network pads on the left, which tags of words do not know. Take another one.")
-    return next(place for place, part in enumerate(frame.of_texts(1)) if part.text is not None)
+def text_offset(frame, padding=0):
+    """How many tokens stand before a single text, in rows with so much padding: special ones, and padding on the left."""
+    special = next(place for place, part in enumerate(frame.of_texts(1)) if part.text is not None)
+    return special + padding if frame.pads_left else special
 
 
 def pack_words(
@@ -69,14 +67,15 @@ def pack_words(
     Returns:
         token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32, all (N, L).
     """
-    capacity, offset = max_text_tokens(1, max_sequence_length, frame), text_offset(frame)
+    capacity = max_text_tokens(1, max_sequence_length, frame)
     packed = pack_ids(
         [list(ids[:capacity]) for ids, _, _ in rows], None, tokenizer.vocabulary, max_sequence_length, frame
     )
     shape = packed["token_ids"].shape
     word_ids, weights = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     for row, (_, words, opens) in enumerate(rows):
-        place = slice(offset, offset + len(words[:capacity]))
+        first = text_offset(frame, np.sum(~packed["padding_mask"][row]))
+        place = slice(first, first + len(words[:capacity]))
         word_ids[row, place], weights[row, place] = words[:capacity], opens[:capacity]
     return {**packed, "word_ids": word_ids, "label_weights": weights}
 

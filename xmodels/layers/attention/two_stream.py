@@ -1,0 +1,106 @@
+"""Two-stream attention with relative positions and segments (Yang et al., 2019, arXiv 1906.08237, sections 2.3 to 2.5)."""
+
+from keras import ops
+
+from xmodels.layers.attention.relative import (
+    RelativeAttention,
+    by_content,
+    by_distance,
+    probabilities,
+    shifted,
+)
+from xmodels.layers.initialization import Initialization
+
+
+class TwoStreamAttention(RelativeAttention):
+    """Attention to K = M + N states, in both directions, of content states and of the queries of P targets.
+
+    The score of query i and key j, at the distance i + M - j, which may be negative, is ((q_i + u) k_j + (q_i + v) W_r
+    r_distance + (q_i + s) e_ij) / sqrt(width of a head), where e_ij is one of two vectors: the tokens are of the same segment
+    or not. Keys and values are made of content states only, and both streams share all weights.
+
+    Args:
+        head_dim: width of a head; heads need not share `hidden_dim` evenly.
+
+    Call arguments:
+        content: (B, N, D).
+        states: (B, K, D), what keys and values are made of; its last N are `content`.
+        signal: (K + N - 1, D), of the distances K - 1, ..., -N + 1; with `is_reversed` followed by those of the opposite ones.
+        biases: `content_bias`, `position_bias`, `segment_bias`, (H, K') each, K' the width of a head.
+        seen: bool (B, 1, N, K), where each token may look.
+        differs: bool (B, N, K), True where two tokens are of different segments; None without segments.
+        is_reversed: int (B,), 1 where a row reads backwards; None where none does.
+        targets: (B, P, D), the states of the query stream; None without one.
+        target_positions: int (B, P), the place of each.
+        target_seen: bool (B, 1, P, K), where each target may look. One that sees nothing gets zeros.
+
+    Returns:
+        (B, N, D), and (B, P, D) or None.
+    """
+
+    def __init__(
+        self, num_heads: int, head_dim: int, hidden_dim: int, dropout: float, initialization: Initialization, **kwargs
+    ):
+        super().__init__(num_heads, head_dim, hidden_dim, dropout, initialization, **kwargs)
+        shape = (2, num_heads, head_dim)
+        self.segment = self.add_weight(shape=shape, initializer=initialization.inner(), name="segment")
+
+    def call(
+        self, content, states, signal, biases, seen, differs=None, is_reversed=None, targets=None, target_positions=None,
+        target_seen=None, training=None,
+    ):  # fmt: skip
+        key, value, place = self.key(states), self.value(states), self.places(signal, is_reversed)
+
+        def shares(query, shift, differs, seen):
+            scores = by_content(query, key, biases["content_bias"])
+            scores = scores + shift(by_distance(query, place, biases["position_bias"]))
+            if differs is not None:
+                scores = scores + self.of_segments(query, differs, biases["segment_bias"])
+            return probabilities(ops.cast(scores * self.scale, "float32"), seen)  # (B, H, rows, K)
+
+        keys = ops.shape(states)[1]
+        taken = shares(self.query(content), lambda x: shifted(x)[..., :keys], differs, seen)
+        mixed = self.merge(self.mix(taken, value, training))
+        if targets is None:
+            return mixed, None
+        if differs is not None:
+            differs = ops.take_along_axis(differs, ops.expand_dims(target_positions, -1), axis=1)  # (B, P, K)
+
+        def shift(x):
+            return shifted_rows(x, target_positions, ops.shape(content)[1], keys)
+
+        taken = shares(self.query(targets), shift, differs, target_seen)
+        # Without a key to look at, the softmax is uniform over all forbidden ones, the token of the target among them.
+        taken = taken * ops.cast(ops.any(target_seen, axis=-1, keepdims=True), taken.dtype)
+        return mixed, self.merge(self.mix(taken, value, training))
+
+    def places(self, signal, is_reversed=None):
+        """W_r r of each distance: (R, H, K'), or (B, R, H, K') where rows differ in direction."""
+        place = self.position(signal)
+        if is_reversed is None:
+            return place
+        both = ops.reshape(place, (2, -1, *place.shape[1:]))  # (2, R, H, K')
+        direction = ops.one_hot(ops.cast(is_reversed, "int32"), 2, dtype=both.dtype)  # (B, 2)
+        return ops.einsum("bd,drhk->brhk", direction, both)
+
+    def of_segments(self, query, differs, bias):
+        """(B, H, N, K): (q_i + s) e_ij."""
+        query = query + ops.cast(bias, query.dtype)
+        same, other = ops.split(ops.einsum("blhk,shk->bhls", query, ops.cast(self.segment, query.dtype)), 2, axis=-1)
+        return ops.where(ops.expand_dims(differs, 1), other, same)
+
+
+def shifted_rows(x, positions, length: int, keys: int):
+    """Scores by distance -> scores by key, of queries at any places: y[i, j] = x[i, j + N - 1 - p_i].
+
+    Args:
+        x: (B, H, P, K + N - 1).
+        positions: int (B, P), the place p of each query, below N.
+        length, keys: N and K.
+
+    Returns:
+        (B, H, P, K)
+    """
+    columns = ops.arange(keys, dtype="int32") + length - 1 - ops.expand_dims(positions, -1)  # (B, P, K)
+    columns = ops.broadcast_to(ops.expand_dims(columns, 1), (*ops.shape(x)[:-1], keys))
+    return ops.take_along_axis(x, columns, axis=-1)

@@ -1,0 +1,337 @@
+"""XLNet: Generalized Autoregressive Pretraining for Language Understanding (Yang et al., 2019, arXiv 1906.08237)."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from data_pipelines.errors import CheckpointError
+from data_pipelines.features import Feature
+from xmodels.layers import initialization as initializations
+from xmodels.layers.activations import ACTIVATIONS
+from xmodels.layers.attention.two_stream import TwoStreamAttention
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.blocks import Block
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.layer import Layer
+from xmodels.layers.positions import relative_sinusoid
+from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
+
+BIASES = ("content_bias", "position_bias", "segment_bias")  # u, v and s
+
+
+@dataclasses.dataclass(frozen=True)
+class XLNetConfig(ModelConfig):
+    """`max_sequence_length` bounds nothing here: positions are distances.
+
+    Attributes:
+        memory_length: M, states of each layer that are remembered.
+        reuse_length: how many of the first states of a segment the memory takes in; None for all. The rest of the segment is
+            read again as the next one.
+        head_dim: width of a head; None for `hidden_dim` / `num_heads`, which is so written also where it is given.
+        clamp_length: distances beyond it count as it, in both directions; None for all as they are.
+        untied_biases: u, v and s of each layer are its own.
+        attention_type: "bi"; or "uni", where no token sees those behind it.
+        same_length: with "uni", every query sees as many keys as the memory has, however far into a segment it stands.
+        activation: "gelu_tanh" in the released code, "gelu", the erf form, in Hugging Face's.
+    """
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS), "attention_type": ("bi", "uni")}
+
+    max_sequence_length: int = 1_000_000
+    memory_length: int = 384
+    reuse_length: int | None = None
+    head_dim: int | None = None
+    clamp_length: int | None = None
+    untied_biases: bool = True
+    attention_type: str = "bi"
+    same_length: bool = False
+    attention_dropout: float = 0.1
+    activation: str = "gelu_tanh"
+    layer_norm_epsilon: float = 1e-12
+    initializer_stddev: float = 0.02
+
+    @classmethod
+    def from_json(cls, values, source="config.json", spelled=NOTHING):
+        """See `ModelConfig`. `hidden_dim` must hold pairs of sine and cosine."""
+        config = super().from_json(values, source, spelled)
+        if config.hidden_dim % 2:
+            raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")
+        return config
+
+    @property
+    def states_carried(self) -> int:
+        """As of `ModelConfig`."""
+        return self.memory_length
+
+    @property
+    def width_of_head(self) -> int:
+        return self.head_dim or self.hidden_dim // self.num_heads
+
+    def __post_init__(self):
+        if self.head_dim == self.hidden_dim // self.num_heads:
+            object.__setattr__(self, "head_dim", None)  # so that it follows where another `hidden_dim` is set
+
+
+class TwoStreamEmbedding(Layer):
+    """What the streams begin with: the rows of the table of tokens, without a factor; and one vector for all targets.
+
+    Call arguments:
+        token_ids: int (B, N).
+
+    Returns:
+        (B, N, D)
+    """
+
+    def __init__(self, config: XLNetConfig, **kwargs):
+        super().__init__(**kwargs)
+        initialization = initializations.gpt(config.initializer_stddev)
+        self.token = keras.layers.Embedding(
+            config.vocabulary_size, config.hidden_dim, embeddings_initializer=initialization.inner(), name="token"
+        )
+        self.query = self.add_weight(shape=(config.hidden_dim,), initializer=initialization.inner(), name="query")
+        self.dropout = Dropout(config.dropout)
+
+    def call(self, token_ids, training=None):
+        return self.dropout(self.token(token_ids), training=training)
+
+    def targets(self, positions, training=None):
+        """The query stream of targets at positions (B, P): (B, P, D)."""
+        shape = (*ops.shape(positions), self.query.shape[0])
+        return self.dropout(ops.broadcast_to(ops.cast(self.query, self.compute_dtype), shape), training=training)
+
+
+class TwoStreamBlock(Block):
+    """One layer: attention over memory and segment, then feed-forward, on both streams with the same weights.
+
+    Call arguments:
+        x: (B, N, D), the content stream.
+        memory: (B, M, D), inputs of this layer in the segments before; None without any.
+        targets: (B, P, D), the query stream; None without one.
+        biases: those that all layers share; None where each has its own.
+        others: see `TwoStreamAttention`.
+
+    Returns:
+        `content` (B, N, D); with a query stream `targets` (B, P, D).
+    """
+
+    def __init__(self, config: XLNetConfig, **kwargs):
+        super().__init__(**kwargs)
+        initialization = initializations.gpt(config.initializer_stddev)
+        self.mixer = TwoStreamAttention(
+            config.num_heads, config.width_of_head, config.hidden_dim, config.attention_dropout, initialization
+        )
+        self.feedforward = FeedForward(
+            config.hidden_dim, config.intermediate_dim, config.activation, initialization, config.dropout
+        )
+        self.mixer_norm, self.feedforward_norm = (
+            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{part}_norm")
+            for part in ("mixer", "feedforward")
+        )
+        self.dropout = Dropout(config.dropout)
+        self.biases = RelativeBiases(config, name="biases") if config.untied_biases else None
+
+    def call(
+        self, x, signal, seen, memory=None, biases=None, differs=None, is_reversed=None, targets=None, target_positions=None,
+        target_seen=None, training=None,
+    ):  # fmt: skip
+        states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
+        mixed, mixed_targets = self.mixer(
+            x, states, signal, biases or self.biases.all(), seen, differs, is_reversed, targets, target_positions,
+            target_seen, training=training,
+        )  # fmt: skip
+        outputs = {"content": self._finish(x, mixed, training)}
+        if targets is not None:
+            outputs["targets"] = self._finish(targets, mixed_targets, training)
+        return outputs
+
+    def _finish(self, x, mixed, training):
+        """What follows the attention."""
+        x = self.mixer_norm(x + self.dropout(mixed, training=training))
+        changed = self.feedforward(x, training=training)
+        return self.feedforward_norm(x + self.dropout(changed, training=training))
+
+
+class RelativeBiases(keras.layers.Layer):
+    """u, v and s: what every query is moved by where it meets contents, positions and segments."""
+
+    def __init__(self, config: XLNetConfig, **kwargs):
+        super().__init__(**kwargs)
+        initialization, shape = initializations.gpt(config.initializer_stddev), (config.num_heads, config.width_of_head)
+        for name in BIASES:
+            setattr(self, name, self.add_weight(shape=shape, initializer=initialization.inner(), name=name))
+        self.built = True
+
+    def all(self) -> dict:
+        """By name, (H, width of a head) each."""
+        return {name: getattr(self, name) for name in BIASES}
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class XLNet(Backbone):
+    """Transformer-XL's layers in both directions, with a second stream that predicts tokens which it does not see.
+
+    Call arguments:
+        features: `token_ids` int (B, N), `segment_ids` int (B, N), `padding_mask` bool (B, N); where there is a past, `memory`
+            (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last slots count. States in the memory are of
+            segment 0 (as in the released code).
+
+            For the query stream: `mask_positions` int (B, P), its places; `query_mask` bool (B, P, N), where each of them may
+            look, or (B, P, M + N), if not at all of the memory; `content_mask` bool (B, N, N), where each token may look, by
+            default at all that is no padding, and at itself; `is_reversed` int (B,), 1 for rows that read backwards.
+
+    Returns:
+        `sequence_output` (B, N, D); with a query stream `query_output` (B, P, D); and, where a memory was given, `memory` and
+        `memory_filled` for the segment that goes on, without gradient.
+    """
+
+    config_class = XLNetConfig
+    carries_memory = True
+    reads = Backbone.reads | {"segment_ids": Feature((None,))}
+    may_read = {
+        "mask_positions": Feature((None,)),
+        "query_mask": Feature((None, None), "bool"),
+        "content_mask": Feature((None, None), "bool"),
+        "is_reversed": Feature(()),
+    }
+
+    def __init__(self, config: XLNetConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.embedding = TwoStreamEmbedding(config, name="embedding")
+        self.blocks = [TwoStreamBlock(config, name=f"block_{i}") for i in range(config.num_layers)]
+        self.biases = None if config.untied_biases else RelativeBiases(config, name="biases")
+        self.dropout = Dropout(config.dropout)
+
+    def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
+        """The features `memory` and `memory_filled` of texts that begin."""
+        length = self.config.memory_length if memory_length is None else memory_length
+        shape = (batch_size, self.config.num_layers, length, self.config.hidden_dim)
+        return {"memory": ops.zeros(shape, "float32"), "memory_filled": ops.zeros((batch_size,), "int32")}
+
+    def call(self, features, training=None):
+        return self._run(features, training)[0]
+
+    def hidden_states(self, features):
+        """What enters each block, and what leaves the last: num_layers + 1 dictionaries of `content` (B, N, D), and with a query
+        stream `targets` (B, P, D)."""
+        return self._run(features, False)[1]
+
+    def _run(self, features, training):
+        memory, slots = features.get("memory"), 0
+        if memory is not None:
+            memory, slots = ops.cast(memory, self.compute_dtype), memory.shape[2]
+        shared = self._shared(features, slots, training)
+        states = {"content": self.embedding(features["token_ids"], training=training)}
+        if "query_mask" in features:
+            states["targets"] = self.embedding.targets(features["mask_positions"], training)
+        passed = [states]
+        for i, block in enumerate(self.blocks):
+            past = None if memory is None else memory[:, i]
+            states = block(states["content"], memory=past, targets=states.get("targets"), training=training, **shared)
+            passed.append(states)
+        outputs = {"sequence_output": self.dropout(states["content"], training=training)}
+        if "targets" in states:
+            outputs["query_output"] = self.dropout(states["targets"], training=training)
+        if memory is not None:
+            outputs |= self._remembered(memory, features["memory_filled"], [s["content"] for s in passed[:-1]])
+        return outputs, passed
+
+    def _shared(self, features, slots: int, training) -> dict[str, Any]:
+        """What all blocks get."""
+        length = ops.shape(features["token_ids"])[1]
+        shared: dict[str, Any] = {"signal": self.dropout(self.signal(features, slots + length), training=training)}
+        shared["biases"] = None if self.biases is None else self.biases.all()
+        shared["seen"] = self._seen(features, slots)
+        if "segment_ids" in features:
+            segments = features["segment_ids"]  # (B, N)
+            everywhere = ops.pad(segments, ((0, 0), (slots, 0)))  # the memory is of segment 0
+            shared["differs"] = ops.not_equal(ops.expand_dims(segments, 2), ops.expand_dims(everywhere, 1))  # (B, N, K)
+        if "is_reversed" in features:
+            shared["is_reversed"] = features["is_reversed"]
+        if "query_mask" in features:
+            mask = features["query_mask"]
+            shared["target_positions"] = features["mask_positions"]
+            shared["target_seen"] = self._with_memory(
+                mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0
+            )
+            if self.config.attention_type == "uni":
+                before = ops.broadcast_to(self._before(length, slots), shared["seen"].shape)[:, 0]
+                places = ops.expand_dims(features["mask_positions"], -1)
+                before = ops.expand_dims(ops.take_along_axis(before, places, axis=1), 1)
+                shared["target_seen"] = ops.logical_and(shared["target_seen"], before)
+        return shared
+
+    def _seen(self, features, slots: int):
+        """bool (B, 1, N, K): where each token of the content stream may look."""
+        length = ops.shape(features["token_ids"])[1]
+        itself = same_place(length)
+        mask = features.get("content_mask")
+        if mask is None:
+            real = ops.expand_dims(ops.cast(features["padding_mask"], "bool"), 1)  # (B, 1, N)
+            mask = ops.logical_or(real, ops.expand_dims(itself, 0))
+        seen = self._with_memory(mask, features, slots)
+        if self.config.attention_type == "uni":
+            # As in the released code, a token sees itself in any case.
+            itself = ops.pad(itself, ((0, 0), (slots, 0)))
+            seen = ops.logical_or(ops.logical_and(seen, self._before(length, slots)), itself)
+        return seen
+
+    def _before(self, length: int, slots: int):
+        """bool (1, 1, N, K): the keys that are not behind a query, with `same_length` the last of them."""
+        window = slots if self.config.same_length else None
+        return Visible(causal=True, window=window).dense(slots + ops.arange(length, dtype="int32"), slots + length)
+
+    def _with_memory(self, mask, features, slots: int):
+        """bool (B, rows, N) -> (B, 1, rows, K): the filled slots of the memory are seen by all rows."""
+        if not slots:
+            return ops.expand_dims(mask, 1)
+        filled = ops.arange(slots, dtype="int32") >= slots - ops.expand_dims(features["memory_filled"], 1)  # (B, M)
+        filled = ops.broadcast_to(ops.expand_dims(filled, 1), (*ops.shape(mask)[:2], slots))
+        return ops.expand_dims(ops.concatenate([filled, mask], axis=2), 1)
+
+    def _remembered(self, memory, filled, entered) -> dict[str, Any]:
+        """The memory of the segment that goes on: behind the past, the reused part of what entered each block."""
+        length = entered[0].shape[1]
+        reused = min(self.config.reuse_length or length, length)
+        present = ops.concatenate([memory, ops.stack([x[:, :reused] for x in entered], axis=1)], axis=2)
+        slots = min(self.config.memory_length, present.shape[2])
+        present = present[:, :, present.shape[2] - slots :]
+        return {
+            "memory": ops.cast(ops.stop_gradient(present), "float32"),
+            "memory_filled": ops.minimum(filled + reused, slots),
+        }
+
+    def signal(self, features, keys: int):
+        """(K + N - 1, D): what distances K - 1, ..., -N + 1 look like; with `is_reversed`, then the opposite ones."""
+        length = ops.shape(features["token_ids"])[1]
+        distances = ops.cast(keys - 1 - ops.arange(keys + length - 1, dtype="int32"), "float32")
+        if "is_reversed" in features:
+            distances = ops.concatenate([distances, -distances])
+        if self.config.clamp_length:
+            limit = float(self.config.clamp_length)
+            distances = ops.clip(distances, -limit, limit)
+        return ops.cast(relative_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
+
+
+def same_place(length):
+    """bool (N, N), True on the diagonal."""
+    places = ops.arange(length, dtype="int32")
+    return ops.equal(ops.expand_dims(places, 1), ops.expand_dims(places, 0))
+
+
+def _size(num_layers, hidden_dim, num_heads, intermediate_dim, memory_length=384) -> dict:
+    return {
+        "num_layers": num_layers, "hidden_dim": hidden_dim, "num_heads": num_heads, "intermediate_dim": intermediate_dim,
+        "memory_length": memory_length,
+    }  # fmt: skip
+
+
+# base and large were released; tiny and mini are BERT's.
+SIZES = {
+    "tiny": _size(2, 128, 2, 512, 64),
+    "mini": _size(4, 256, 4, 1024, 128),
+    "base": _size(12, 768, 12, 3072),
+    "large": _size(24, 1024, 16, 4096),
+}

@@ -1,0 +1,48 @@
+"""Permutation language modelling with two streams (Yang et al., 2019, arXiv 1906.08237, sections 2.2 and 2.3)."""
+
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.heads import vocabulary_logits
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class PermutationLM(Objective):
+    """Names each target from its place, the context, and the targets before it in a random order of factorisation.
+
+    The output matrix is the table of tokens, with a bias of its own.
+
+    `permute` is an op that writes `mask_positions`, `labels` and `label_weights` (B, P), `query_mask` (B, P, N) and
+    `content_mask` (B, N, N), as `data_pipelines.ops.permutation`.
+    """
+
+    reads = {"token_ids": Feature((None,))}
+    needs = {
+        "mask_positions": Feature((None,)),
+        "labels": Feature((None,)),
+        "label_weights": Feature((None,), "float32"),
+        "query_mask": Feature((None, None), "bool"),
+        "content_mask": Feature((None, None), "bool"),
+    }
+
+    def __init__(self, config, permute=None, **kwargs):
+        super().__init__(**kwargs)
+        self.permute = permute
+        self.bias = self.add_weight(shape=(config.vocabulary_size,), initializer="zeros", name="bias")
+
+    def transform(self):
+        return self.permute or super().transform()
+
+    def logits(self, outputs, backbone):
+        """Scores of the whole vocabulary for each target, float32 (B, P, V)."""
+        return vocabulary_logits(outputs["query_output"], backbone.embedding.token, self.bias)
+
+    def score(self, outputs, batch, backbone):
+        answer = batch["labels"], self.logits(outputs, backbone), batch["label_weights"]
+        return {"permutation_lm": weighted_cross_entropy(*answer)}, {
+            "permutation_lm_accuracy": weighted_accuracy(*answer)
+        }
+
+    def predictions(self, outputs, batch, backbone):
+        return {"labels": ops.argmax(self.logits(outputs, backbone), axis=-1)}
