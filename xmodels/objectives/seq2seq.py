@@ -3,13 +3,12 @@
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers.heads import tied_logits
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 
 
 class Seq2Seq(Objective):
-    """Label-smoothed cross-entropy of the target. The output matrix is the table of target tokens, without bias.
+    """Label-smoothed cross-entropy of the target. The network has the output matrix: its `logits`.
 
     The frame of the records writes `target_ids`, what the decoder reads, `labels` and `label_weights`, all (B, T).
 
@@ -37,4 +36,4 @@ class Seq2Seq(Objective):
 
     def logits(self, states, backbone):
         """(..., D) -> float32 (..., V)"""
-        return tied_logits(states, backbone.embedding.output_token)
+        return backbone.logits(states)
