@@ -37,7 +37,7 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
         tokenizer = found.open(options.do_lower_case)
     else:
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
-    if len(tokenizer.vocabulary) != loaded.config.vocabulary_size:
+    if not loaded.config.suits(len(tokenizer.vocabulary)):
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
             f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together: put the checkpoint's own back, or name it with "

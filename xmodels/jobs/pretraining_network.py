@@ -82,7 +82,7 @@ def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
         table = table_of(systems.model_of(system))
         form = table.tensorflow1 or table.hugging_face
         config = config_from(form, values, config_class, options.model_config_file)
-    if config.vocabulary_size != vocabulary_size:
+    if not config.suits(vocabulary_size):
         raise UsageError(
             f"--model_config_file={options.model_config_file}: vocabulary of {config.vocabulary_size}, but the records' "
             f"has {vocabulary_size} pieces. Set vocab_size to {vocabulary_size}, or make records with its vocabulary."

@@ -28,10 +28,12 @@ class ModelConfig:
     """Numbers that every network has. Subclasses add theirs.
 
     `bounds` are those of fractional numbers that need not lie between 0 and 1, by name; `choices` what a text may be.
+    `spare_rows` says whether there may be more rows of tokens than tokens, as in T5's released networks.
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"activation": tuple(ACTIVATIONS)}
+    spare_rows: ClassVar[bool] = False
 
     vocabulary_size: int
     hidden_dim: int
@@ -45,6 +47,10 @@ class ModelConfig:
     def embedding_dim(self) -> int:
         """The width of a row of the table of tokens. Networks of which it is another have a field of this name."""
         return self.hidden_dim
+
+    def suits(self, num_tokens: int) -> bool:
+        """Whether it can be the network of a vocabulary of so many tokens."""
+        return num_tokens == self.vocabulary_size or (self.spare_rows and num_tokens < self.vocabulary_size)
 
     def keys_per_query(self, length: int) -> int:
         """With how many tokens of a text its attention compares each: with all."""

@@ -36,7 +36,7 @@ class T5Config(ModelConfig):
     choices: ClassVar[dict[str, tuple[str, ...]]] = ModelConfig.choices
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"initializer_factor": (0, 1000)}
     spare_rows: ClassVar[bool] = True
-    max_sequence_length: int = 512
+    max_sequence_length: int = 1024
     num_decoder_layers: int | None = None
     head_dim: int = 64
     num_buckets: int = 32

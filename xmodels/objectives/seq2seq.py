@@ -15,14 +15,18 @@ class Seq2Seq(Objective):
     Args:
         label_smoothing: the share of probability that the target gives to other tokens (section 5.4). The metric
             `negative_log_likelihood`, whose exponential is the perplexity, knows none.
+        corrupt: the op that makes source and target of a text, where records hold plain text.
     """
 
     reads = {"token_ids": Feature((None,))}
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
 
-    def __init__(self, label_smoothing: float = 0.1, **kwargs):
+    def __init__(self, label_smoothing: float = 0.1, corrupt=None, **kwargs):
         super().__init__(**kwargs)
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.corrupt = label_smoothing, corrupt
+
+    def transform(self):
+        return self.corrupt or super().transform()
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs["sequence_output"], backbone), batch["label_weights"]

@@ -10,6 +10,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.watching.samples import pieces
 
 COUNT = 4  # examples at an evaluation
+SPARE = "[no token]"  # a row of the network that no token has
 
 
 def sampler(
@@ -110,6 +111,8 @@ def _pair(name: str, values: dict, predictions: dict, names) -> list:
 
 def _text(tokenizer: Tokenizer, identity) -> str:
     """A token as the vocabulary writes it; of byte-level vocabularies in characters."""
+    if int(identity) >= len(tokenizer.vocabulary):
+        return SPARE
     token = tokenizer.vocabulary.tokens[int(identity)]
     if tokenizer.kind != "byte_bpe" or int(identity) in tokenizer.vocabulary.special_ids:
         return token

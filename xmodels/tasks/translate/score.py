@@ -9,7 +9,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
-DECISIVE = "bleu"
+DECISIVE = "seq2seq_accuracy"  # chooses the epoch of a fine-tuning: writing all texts each time would take longer than training
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 

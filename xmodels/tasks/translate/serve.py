@@ -43,14 +43,18 @@ class Server(serve.Server):
 
     def translated(self, text: tf.Tensor, decoding: Decoding) -> dict[str, tf.Tensor]:
         generator = self.predictor
-        ids = self.tokenizer.tokenize(text)[:, : generator.longest - 1]
-        lengths = tf.cast(ids.row_lengths(), tf.int32) + 1
+        own = self.tokenizer.tokenize(text)
+        opening = generator.opening
+        ids = self.tokenizer.tokenize(tf.strings.join([generator.prefix, text])) if generator.prefix else own
+        ids = ids[:, : generator.longest - len(opening) - 1]
+        lengths = tf.cast(ids.row_lengths(), tf.int32) + len(opening) + 1
         ends = tf.fill([ids.nrows(), 1], generator.end_id)
-        token_ids = tf.concat([ids, ends], axis=1).to_tensor(generator.pad_id)
+        starts = [tf.fill([ids.nrows(), 1], identity) for identity in opening]
+        token_ids = tf.concat([*starts, ids, ends], axis=1).to_tensor(generator.pad_id)
         limits = tf.minimum(lengths + EXTRA_TOKENS, generator.longest - 1)
         most = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # also of an empty batch
         targets, found = generator.targets(token_ids, lengths, limits, tf.zeros([2], tf.int32), decoding, most)
-        found = tf.where(lengths > 1, found, 0)  # a text without pieces has no translation
+        found = tf.where(own.row_lengths() > 0, found, 0)  # a text without pieces has no translation
         ragged = tf.RaggedTensor.from_tensor(targets, lengths=found)
         return {"translation": spelled(ragged, self.spelling), "num_tokens": found}
 
@@ -75,7 +79,8 @@ class Server(serve.Server):
 
     def readme(self):
         return README_TEXT.format(
-            imports=imports(self.serving_ops), version=VERSION, length=self.predictor.longest - 1,
+            imports=imports(self.serving_ops), version=VERSION,
+            length=self.predictor.longest - 1 - len(self.predictor.opening),
             beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
         )  # fmt: skip
 
