@@ -1,17 +1,22 @@
 """BART computes what Hugging Face's does: states, attention, loss, gradients, and the texts that it writes."""
 
-import functools
+import json
 
 import numpy as np
 import pytest
 from keras import ops
-from parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
+from parity import assert_close, assert_gradient_norms, gradients_of, read_case
+from safetensors.numpy import load_file, save_file
 
+from xmodels.conversion import convert
+from xmodels.conversion.tables.bart import TABLE
+from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import draw, searched
 from xmodels.layers.attention.visible import Visible
+from xmodels.models import folder
 from xmodels.models.backbone import named_weights
-from xmodels.models.bart import Bart, BartConfig
+from xmodels.models.bart import SIZES, Bart, BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
 
 CASE = read_case("bart/seq2seq_generate")
@@ -19,52 +24,28 @@ NUMBERS = CASE.numbers
 PAD, END = NUMBERS["pad_token_id"], NUMBERS["end_token_id"]
 
 
-def from_hugging_face():
-    """The table of all weights for `parity.feed`."""
-    rows = {"embedding.token.embeddings": "model.shared.weight", "output_bias.bias": "final_logits_bias"}
-    width = NUMBERS["hidden_dim"]
-
-    def pair(ours, theirs, names=("gamma", "beta")):
-        rows[f"{ours}.{names[0]}"], rows[f"{ours}.{names[1]}"] = f"{theirs}.weight", f"{theirs}.bias"
-
-    def attention(ours, theirs, heads):
-        for part in ("query", "key", "value"):
-            rows[f"{ours}.{part}.kernel"] = f"{theirs}.{part[0]}_proj.weight", lambda x: x.T.reshape(width, heads, -1)
-            rows[f"{ours}.{part}.bias"] = f"{theirs}.{part[0]}_proj.bias"
-        rows[f"{ours}.merge.kernel"] = f"{theirs}.out_proj.weight", lambda x: x.T.reshape(heads, -1, width)
-        rows[f"{ours}.merge.bias"] = f"{theirs}.out_proj.bias"
-
-    for stack, side in (("encoder", "source"), ("decoder", "target")):
-        rows[f"embedding.{side}_position.embeddings"] = f"model.{stack}.embed_positions.weight"
-        pair(f"embedding.{side}_norm", f"model.{stack}.layernorm_embedding")
-        for layer in range(NUMBERS[f"num_{stack}_layers"]):
-            ours, theirs, heads = (
-                f"{stack}_blocks.{layer}",
-                f"model.{stack}.layers.{layer}",
-                NUMBERS[f"{stack}_num_heads"],
-            )
-            attention(f"{ours}.mixer", f"{theirs}.self_attn", heads)
-            pair(f"{ours}.mixer_norm", f"{theirs}.self_attn_layer_norm")
-            if stack == "decoder":
-                attention(f"{ours}.cross", f"{theirs}.encoder_attn", heads)
-                pair(f"{ours}.cross_norm", f"{theirs}.encoder_attn_layer_norm")
-            for part, their in (("expand", "fc1"), ("contract", "fc2")):
-                rows[f"{ours}.feedforward.{part}.kernel"] = f"{theirs}.{their}.weight", lambda x: x.T
-                rows[f"{ours}.feedforward.{part}.bias"] = f"{theirs}.{their}.bias"
-            pair(f"{ours}.feedforward_norm", f"{theirs}.final_layer_norm")
-    return rows
+SETTINGS = {
+    "model_type": "bart", "is_encoder_decoder": True, "vocab_size": 110, "d_model": 32, "encoder_layers": 2, "decoder_layers": 3,
+    "encoder_attention_heads": 4, "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 48,
+    "max_position_embeddings": 28, "activation_function": "gelu", "scale_embedding": False, "dropout": 0.1,
+    "attention_dropout": 0.0, "activation_dropout": 0.0, "init_std": 0.02, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2,
+}  # fmt: skip
 
 
-@functools.cache
-def network():
-    n = NUMBERS
-    config = BartConfig(
-        n["vocabulary_size"], n["hidden_dim"], n["num_encoder_layers"], n["encoder_num_heads"], n["encoder_intermediate_dim"],
-        n["max_sequence_length"], num_decoder_layers=n["num_decoder_layers"], decoder_num_heads=n["decoder_num_heads"],
-        decoder_intermediate_dim=n["decoder_intermediate_dim"],
-    )  # fmt: skip
-    backbone = Bart(config).initialize()
-    feed(named_weights(backbone), from_hugging_face(), CASE.weights)
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """The weights of the case as Hugging Face writes them, with a copy of a tied one."""
+    path = tmp_path_factory.mktemp("theirs")
+    save_file(CASE.weights | {"lm_head.weight": CASE.weights["model.shared.weight"]}, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(SETTINGS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(theirs):
+    loaded = convert.load(f"hf:{theirs}")
+    backbone = Bart(loaded.config).initialize()
+    folder.assign("backbone", backbone, loaded.values, "the case")
     return backbone
 
 
@@ -82,8 +63,8 @@ BATCH = batch_of(CASE.inputs)
 REAL = BATCH["padding_mask"]
 
 
-def test_states_and_attention_are_those_of_the_original():
-    backbone, expected = network(), CASE.outputs
+def test_states_and_attention_are_those_of_the_original(network):
+    backbone, expected = network, CASE.outputs
     assert np.array_equal(BATCH["target_ids"], expected["decoder_token_ids"])
     real = Visible(REAL)
     x = backbone.embedding(BATCH["token_ids"], REAL)
@@ -102,8 +83,8 @@ def test_states_and_attention_are_those_of_the_original():
     assert_close(backbone(BATCH)["sequence_output"], y, "all at once", atol=1e-6)
 
 
-def test_loss_and_gradients_are_those_of_the_original():
-    backbone, objective = network(), Seq2Seq(label_smoothing=0.0)
+def test_loss_and_gradients_are_those_of_the_original(network):
+    backbone, objective = network, Seq2Seq(label_smoothing=0.0)
     weights = named_weights(backbone)
     trained = {name: weight for name, weight in weights.items() if weight.trainable}
     assert set(weights) - set(trained) == {"output_bias.bias"}
@@ -115,17 +96,14 @@ def test_loss_and_gradients_are_those_of_the_original():
     value, gradients = gradients_of(loss, trained)
     assert_close(value, CASE.outputs["loss"])
     assert_close(objective.logits(backbone(BATCH)["sequence_output"], backbone), CASE.outputs["lm_logits"])
-    names = names_of(from_hugging_face())
+    listed = rows(TABLE.hugging_face.variables, TABLE, backbone.config)
+    found = {their: gradients[ours.removeprefix("backbone.")] for ours, _, their, _ in listed if "logits" not in their}
     atol = 1e-5 * float(CASE.outputs["grad_norm_values"].max())
-    assert_gradient_norms({names[ours]: g for ours, g in gradients.items()}, CASE.outputs, atol=atol)
+    assert_gradient_norms(found, CASE.outputs, atol=atol)
 
 
 STARTS, LIMITS = ops.full((3,), END, dtype="int32"), ops.full((3,), 13, dtype="int32")
 FORCED = {"temperature": 0.0, "forces_end": True}
-
-
-def logits(states):
-    return network().logits(states)
 
 
 def cut(rows, pad):
@@ -138,8 +116,8 @@ def cut(rows, pad):
     return found
 
 
-def test_greedy_texts_are_those_of_the_original():
-    found = draw(network(), logits, BATCH, Decoding(**FORCED), (0, 0), STARTS, END, LIMITS, 13)
+def test_greedy_texts_are_those_of_the_original(network):
+    found = draw(network, network.logits, BATCH, Decoding(**FORCED), (0, 0), STARTS, END, LIMITS, 13)
     assert cut(np.concatenate([np.full((3, 1), END), found], axis=1), 0) == cut(CASE.outputs["greedy_ids"], PAD)
 
 
@@ -151,8 +129,43 @@ def test_greedy_texts_are_those_of_the_original():
         ("beam3_lp0_norepeat2_min6", {"num_beams": 3, "length_penalty": 0.0, "no_repeat_ngram_size": 2, "min_new_tokens": 5}),
     ],
 )  # fmt: skip
-def test_beam_search_finds_the_texts_of_the_original(name, settings):
+def test_beam_search_finds_the_texts_of_the_original(network, name, settings):
     decoding = Decoding(**FORCED, ranked=True, **settings)
-    ids, scores = searched(network(), logits, BATCH, decoding, STARTS, END, LIMITS, 13)
+    ids, scores = searched(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 13)
     assert cut(ids, 0) == cut(CASE.outputs[f"{name}/ids"], PAD)
     assert_close(np.array(scores).reshape(-1), CASE.outputs[f"{name}/scores"], atol=1e-3)
+
+
+def test_what_is_written_is_what_was_read(theirs, tmp_path):
+    convert.save(convert.load(f"hf:{theirs}"), str(tmp_path / "ours"))
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'back'}")
+    back = load_file(tmp_path / "back/model.safetensors")
+    assert set(back) == set(CASE.weights)
+    assert all(np.array_equal(CASE.weights[name], value) for name, value in back.items())
+    written = json.loads((tmp_path / "back/config.json").read_text())
+    known = {key: value for key, value in SETTINGS.items() if not key.endswith("token_id")}
+    assert {key: written[key] for key in known} == known
+    assert written["architectures"] == ["BartForConditionalGeneration"]
+    assert max(convert.verify(f"hf:{theirs}", f"hf:{tmp_path / 'back'}").values()) == 0
+
+
+def num_weights(c: BartConfig):
+    width, heads = c.hidden_dim, 4 * c.hidden_dim * (c.hidden_dim + 1)
+    feedforward = 2 * width * c.intermediate_dim + c.intermediate_dim + width
+    encoder, decoder = heads + feedforward + 4 * width, 2 * heads + feedforward + 6 * width
+    return (c.vocabulary_size + 2 * c.num_positions + 4) * width + c.num_layers * (encoder + decoder)
+
+
+@pytest.mark.parametrize(("size", "published"), [("base", 139_420_416), ("large", 406_291_456)])
+def test_sizes_have_the_published_numbers_of_parameters(size, published):
+    assert num_weights(BartConfig(50_265, **SIZES[size])) == published
+    small = BartConfig(30, 16, 2, 2, 24, 20)
+    assert sum(int(np.prod(w.shape)) for w in Bart(small).initialize().trainable_weights) == num_weights(small)
+
+
+def test_decoding_token_by_token_equals_the_whole_target(network):
+    past, found = network.start(BATCH, 9), []
+    for first, last in ((0, 1), (1, 2), (2, 8), (8, 9)):
+        states, past = network.decode(BATCH["target_ids"][:, first:last], past, first)
+        found.append(states)
+    np.testing.assert_allclose(ops.concatenate(found, axis=1), network(BATCH)["sequence_output"], atol=2e-5)

@@ -1,17 +1,24 @@
 """T5 computes what Hugging Face's does: buckets, states, attention, loss, gradients, and the texts that it writes."""
 
-import functools
+import json
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
-from parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
+from parity import assert_close, assert_gradient_norms, gradients_of, read_case
+from safetensors.numpy import load_file, save_file
 
+from data_pipelines.errors import CheckpointError
+from xmodels.conversion import convert
+from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.tables.t5 import TABLE
+from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import draw, searched
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.relative_buckets import RelativeBuckets
+from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.t5 import SIZES, T5, T5Config
 from xmodels.objectives.seq2seq import Seq2Seq
@@ -21,45 +28,28 @@ NUMBERS = CASE.numbers
 PAD, END = NUMBERS["pad_token_id"], NUMBERS["end_token_id"]
 
 
-def from_hugging_face():
-    """The table of all weights for `parity.feed`."""
-    rows = {"embedding.token.embeddings": "shared.weight"}
-    width, heads = NUMBERS["hidden_dim"], NUMBERS["num_heads"]
-
-    def attention(ours, theirs):
-        for part in ("query", "key", "value"):
-            rows[f"{ours}.{part}.kernel"] = f"{theirs}.{part[0]}.weight", lambda x: x.T.reshape(width, heads, -1)
-        rows[f"{ours}.merge.kernel"] = f"{theirs}.o.weight", lambda x: x.T.reshape(heads, -1, width)
-
-    for stack in ("encoder", "decoder"):
-        attend = f"{stack}.block.0.layer.0.SelfAttention"
-        rows[f"{stack}_buckets.table"] = f"{attend}.relative_attention_bias.weight"
-        for layer in range(NUMBERS[f"num_{stack}_layers"]):
-            ours, theirs = f"{stack}_blocks.{layer}", f"{stack}.block.{layer}.layer"
-            attention(f"{ours}.mixer", f"{theirs}.0.SelfAttention")
-            norms = ["mixer", "feedforward"]
-            if stack == "decoder":
-                attention(f"{ours}.cross", f"{theirs}.1.EncDecAttention")
-                norms.insert(1, "cross")
-            for index, part in enumerate(norms):
-                rows[f"{ours}.{part}_norm.scale"] = f"{theirs}.{index}.layer_norm.weight"
-            for part, their in (("expand", "wi"), ("contract", "wo")):
-                place = f"{theirs}.{len(norms) - 1}.DenseReluDense.{their}.weight"
-                rows[f"{ours}.feedforward.{part}.kernel"] = place, lambda x: x.T
-        rows[f"{stack}_norm.scale"] = f"{stack}.final_layer_norm.weight"
-    return rows
+SETTINGS = {
+    "model_type": "t5", "is_encoder_decoder": True, "vocab_size": 110, "d_model": 32, "num_layers": 3, "num_decoder_layers": 2,
+    "num_heads": 4, "d_kv": 8, "d_ff": 64, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 16,
+    "feed_forward_proj": "relu", "tie_word_embeddings": True, "layer_norm_epsilon": 1e-6, "dropout_rate": 0.1,
+    "initializer_factor": 1.0, "n_positions": 512, "pad_token_id": 0, "eos_token_id": 1,
+}  # fmt: skip
 
 
-@functools.cache
-def network():
-    n = NUMBERS
-    config = T5Config(
-        n["vocabulary_size"], n["hidden_dim"], n["num_encoder_layers"], n["num_heads"], n["intermediate_dim"], dropout=0.0,
-        num_decoder_layers=n["num_decoder_layers"], head_dim=n["head_dim"], num_buckets=n["num_relative_buckets"],
-        max_distance=n["relative_max_distance"],
-    )  # fmt: skip
-    backbone = T5(config).initialize()
-    feed(named_weights(backbone), from_hugging_face(), CASE.weights)
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """The weights of the case as Hugging Face writes them, with a copy of a tied one."""
+    path = tmp_path_factory.mktemp("theirs")
+    save_file(CASE.weights | {"lm_head.weight": CASE.weights["shared.weight"]}, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(SETTINGS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(theirs):
+    loaded = convert.load(f"hf:{theirs}")
+    backbone = T5(loaded.config).initialize()
+    folder.assign("backbone", backbone, loaded.values, "the case")
     return backbone
 
 
@@ -89,8 +79,8 @@ def test_buckets_are_those_of_the_original(suffix, buckets, most, bidirectional)
     assert np.array_equal(np.array(layer.buckets(ops.convert_to_tensor(distances, "int32"))), expected)
 
 
-def test_states_and_attention_are_those_of_the_original():
-    backbone, expected = network(), CASE.outputs
+def test_states_and_attention_are_those_of_the_original(network):
+    backbone, expected = network, CASE.outputs
     assert np.array_equal(BATCH["target_ids"], expected["decoder_token_ids"])
     real = Visible(REAL)
     x = backbone.embedding(BATCH["token_ids"], REAL)
@@ -112,8 +102,8 @@ def test_states_and_attention_are_those_of_the_original():
     assert_close(backbone(BATCH)["sequence_output"], y, "all at once", atol=1e-6)
 
 
-def test_loss_and_gradients_are_those_of_the_original():
-    backbone, objective = network(), Seq2Seq(label_smoothing=0.0)
+def test_loss_and_gradients_are_those_of_the_original(network):
+    backbone, objective = network, Seq2Seq(label_smoothing=0.0)
 
     def loss():
         total, weight = objective.score(backbone(BATCH), BATCH, backbone)[0]["seq2seq"]
@@ -122,8 +112,9 @@ def test_loss_and_gradients_are_those_of_the_original():
     value, gradients = gradients_of(loss, named_weights(backbone))
     assert_close(value, CASE.outputs["loss"])
     assert_close(objective.logits(backbone(BATCH)["sequence_output"], backbone), CASE.outputs["lm_logits"])
-    names = names_of(from_hugging_face())
-    assert_gradient_norms({names[ours]: g for ours, g in gradients.items()}, CASE.outputs)
+    listed = rows(TABLE.hugging_face.variables, TABLE, backbone.config)
+    found = {their: gradients[ours.removeprefix("backbone.")] for ours, _, their, _ in listed}
+    assert_gradient_norms(found, CASE.outputs)
 
 
 STARTS, LIMITS = ops.full((3,), PAD, dtype="int32"), ops.full((3,), 11, dtype="int32")
@@ -135,14 +126,14 @@ def cut(rows):
     return [row[: row.index(END) + 1] if END in row else row for row in rows]
 
 
-def test_greedy_texts_are_those_of_the_original():
-    found = draw(network(), network().logits, BATCH, Decoding(temperature=0.0), (0, 0), STARTS, END, LIMITS, 11)
+def test_greedy_texts_are_those_of_the_original(network):
+    found = draw(network, network.logits, BATCH, Decoding(temperature=0.0), (0, 0), STARTS, END, LIMITS, 11)
     assert cut(np.pad(found, ((0, 0), (1, 0)))) == cut(CASE.outputs["greedy_ids"])
 
 
-def test_beam_search_finds_the_texts_of_the_original():
+def test_beam_search_finds_the_texts_of_the_original(network):
     decoding = Decoding(temperature=0.0, num_beams=3, length_penalty=0.6, ranked=True)
-    ids, scores = searched(network(), network().logits, BATCH, decoding, STARTS, END, LIMITS, 11)
+    ids, scores = searched(network, network.logits, BATCH, decoding, STARTS, END, LIMITS, 11)
     assert cut(ids) == cut(CASE.outputs["beam3_lp0.6/ids"])
     assert_close(np.array(scores).reshape(-1), CASE.outputs["beam3_lp0.6/scores"], atol=1e-3)
 
@@ -152,7 +143,7 @@ def small(**more):
     return T5(T5Config(30, 16, 2, 3, 24, dropout=0.0, head_dim=4, num_buckets=8, max_distance=12, **more)).initialize()
 
 
-VERSION_1_1 = {"gated": True, "tied_output": False, "activation": "gelu_tanh", "num_decoder_layers": 1}
+VERSION_1_1 = {"gated": True, "tied_output": False, "scaled_output": False, "activation": "gelu_tanh", "num_decoder_layers": 1}
 
 
 @pytest.mark.parametrize("more", [{}, VERSION_1_1], ids=["1.0", "1.1"])
@@ -209,3 +200,37 @@ def test_kernels_begin_with_the_deviations_of_the_original():
         (backbone.embedding.token.embeddings, 1.0),
     ):  # fmt: skip
         assert float(np.std(kernel)) == pytest.approx(stddev, rel=0.05)
+
+
+def test_what_is_written_is_what_was_read(theirs, tmp_path):
+    convert.save(convert.load(f"hf:{theirs}"), str(tmp_path / "ours"))
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'back'}")
+    back = load_file(tmp_path / "back/model.safetensors")
+    assert set(back) == set(CASE.weights)
+    assert all(np.array_equal(CASE.weights[name], value) for name, value in back.items())
+    written = json.loads((tmp_path / "back/config.json").read_text())
+    known = {key: value for key, value in SETTINGS.items() if not key.endswith("token_id")}
+    assert {key: written[key] for key in known} == known
+    assert written["architectures"] == ["T5ForConditionalGeneration"]
+    assert max(convert.verify(f"hf:{theirs}", f"hf:{tmp_path / 'back'}").values()) == 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [VERSION_1_1, {"scaled_output": False}, {"tied_output": False}, {"activation": "gelu"}],
+    ids=["1.1", "unscaled", "untied", "gelu"],
+)
+def test_versions_travel_both_ways(more, tmp_path):
+    backbone = small(**more)
+    checkpoint = Checkpoint("t5", backbone.config, folder.values_of("backbone", backbone))
+    convert.save(checkpoint, f"hf:{tmp_path / 'theirs'}")
+    back = convert.load(f"hf:{tmp_path / 'theirs'}")
+    assert back.config == backbone.config and set(back.values) == set(checkpoint.values)
+    assert ("lm_head.weight" in load_file(tmp_path / "theirs/model.safetensors")) is not backbone.config.tied_output
+
+
+def test_what_the_format_cannot_say_is_refused(tmp_path):
+    backbone = small(gated=True, activation="gelu")
+    checkpoint = Checkpoint("t5", backbone.config, folder.values_of("backbone", backbone))
+    with pytest.raises(CheckpointError, match="this format cannot say `activation` = 'gelu'"):
+        convert.save(checkpoint, f"hf:{tmp_path / 'theirs'}")

@@ -18,10 +18,14 @@ class FeedForward(Layer):
     ):  # fmt: skip
         super().__init__(**kwargs)
         initialization = initialization or Initialization()
-        self.expand = dense(intermediate_dim, initialization.inner(), use_bias, "expand")
+        self.make_inner(intermediate_dim, initialization, use_bias)
         self.contract = dense(hidden_dim, initialization.residual(), use_bias, "contract")
         self.activation = activation(activation_name)
         self.dropout = Dropout(dropout)
+
+    def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:
+        """Makes what `inner` needs."""
+        self.expand = dense(intermediate_dim, initialization.inner(), use_bias, "expand")
 
     def call(self, x, training=None):
         rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
@@ -34,20 +38,17 @@ class FeedForward(Layer):
 
 
 class GatedFeedForward(FeedForward):
-    """The activation gates another linear layer, factor by factor (Shazeer, 2020, arXiv 2002.05202, equation 6).
+    """The activation of one linear layer gates another one (Shazeer, 2020, arXiv 2002.05202, equation 6).
 
     Arguments as of `FeedForward`.
     """
 
-    def __init__(
-        self, hidden_dim: int, intermediate_dim: int, activation_name: str,
-        initialization: Initialization | None = None, dropout: float = 0.0, use_bias: bool = True, **kwargs,
-    ):  # fmt: skip
-        super().__init__(hidden_dim, intermediate_dim, activation_name, initialization, dropout, use_bias, **kwargs)
-        self.linear = dense(intermediate_dim, (initialization or Initialization()).inner(), use_bias, "linear")
+    def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:
+        self.gate = dense(intermediate_dim, initialization.inner(), use_bias, "gate")
+        self.linear = dense(intermediate_dim, initialization.inner(), use_bias, "linear")
 
     def inner(self, rows):
-        return super().inner(rows) * self.linear(rows)
+        return self.activation(self.gate(rows)) * self.linear(rows)
 
 
 def dense(width: int, initializer, use_bias: bool, name: str) -> keras.layers.Dense:

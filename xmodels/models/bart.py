@@ -42,6 +42,12 @@ class BartConfig(ModelConfig):
     layer_norm_epsilon: float = 1e-5
     initializer_stddev: float = 0.02
 
+    def __post_init__(self):
+        for name, own in (("num_layers", "num_decoder_layers"), ("num_heads", "decoder_num_heads"),
+                          ("intermediate_dim", "decoder_intermediate_dim")):  # fmt: skip
+            if getattr(self, name) == getattr(self, own):  # so that equal networks are equal configurations
+                object.__setattr__(self, own, None)
+
     @property
     def num_positions(self) -> int:
         return self.max_sequence_length + self.first_position

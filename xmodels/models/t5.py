@@ -29,7 +29,8 @@ class T5Config(ModelConfig):
         head_dim: width of a head; heads need not share `hidden_dim` evenly.
         num_buckets, max_distance: of relative positions.
         gated: whether feed-forward layers are gated (1.1).
-        tied_output: whether the table of tokens is the output matrix too, of states times hidden_dim ** -0.5 (1.0).
+        tied_output: whether the table of tokens is the output matrix too (1.0).
+        scaled_output: whether states are multiplied by hidden_dim ** -0.5 before the output matrix (1.0).
         initializer_factor: scales all initial weights.
     """
 
@@ -43,9 +44,14 @@ class T5Config(ModelConfig):
     max_distance: int = 128
     gated: bool = False
     tied_output: bool = True
+    scaled_output: bool = True
     activation: str = "relu"
     layer_norm_epsilon: float = 1e-6
     initializer_factor: float = 1.0
+
+    def __post_init__(self):
+        if self.num_decoder_layers == self.num_layers:  # both say the same, so that equal networks are equal configurations
+            object.__setattr__(self, "num_decoder_layers", None)
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -86,9 +92,9 @@ class T5(Transformer):
         return self.dropout(x, training=training)
 
     def logits(self, states):
-        if self.config.tied_output:
-            return tied_logits(states * self.config.hidden_dim**-0.5, self.embedding.token)
-        return tied_logits(states, self.embedding.output_matrix)
+        if self.config.scaled_output:
+            states = states * self.config.hidden_dim**-0.5
+        return tied_logits(states, self.embedding.token if self.config.tied_output else self.embedding.output_matrix)
 
 
 class T5Embedding(Layer):
@@ -164,7 +170,7 @@ def size(num_layers: int, hidden_dim: int, num_heads: int, intermediate_dim: int
 
 def gated(*numbers, **more) -> dict:
     """A size of version 1.1."""
-    return size(*numbers, gated=True, tied_output=False, activation="gelu_tanh", **more)
+    return size(*numbers, gated=True, tied_output=False, scaled_output=False, activation="gelu_tanh", **more)
 
 
 # tiny and mini: for trials. The others: section 3.7 of the paper, and the released networks of version 1.1.

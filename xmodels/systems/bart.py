@@ -82,11 +82,6 @@ class Options:
         return [make() for share, make in every if share]
 
 
-def configuration(vocabulary: Vocabulary, size: str) -> BartConfig:
-    """The network of a size; positions begin behind the id of padding, as in fairseq."""
-    return BartConfig(vocabulary_size=len(vocabulary), first_position=vocabulary.padding_id + 1, **SIZES[size])
-
-
 def recipe(
     vocabulary: Vocabulary,
     records: Records,
@@ -97,7 +92,7 @@ def recipe(
     """Section 5: batch 8,000, 500,000 steps. The paper gives no rate: 4e-4 and its warm-up are those of fairseq's recipes for RoBERTa
     large, Adam's numbers too."""
     options = options or Options()
-    config = config or configuration(vocabulary, size)
+    config = config or BartConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = compose(keep_target, *options.noises(vocabulary), frame_denoising(vocabulary, records.sequence_length))
     return Recipe(
         backbone=lambda: Bart(config),
