@@ -143,7 +143,13 @@ def small(**more):
     return T5(T5Config(30, 16, 2, 3, 24, dropout=0.0, head_dim=4, num_buckets=8, max_distance=12, **more)).initialize()
 
 
-VERSION_1_1 = {"gated": True, "tied_output": False, "scaled_output": False, "activation": "gelu_tanh", "num_decoder_layers": 1}
+VERSION_1_1 = {
+    "gated": True,
+    "tied_output": False,
+    "scaled_output": False,
+    "activation": "gelu_tanh",
+    "num_decoder_layers": 1,
+}
 
 
 @pytest.mark.parametrize("more", [{}, VERSION_1_1], ids=["1.0", "1.1"])

@@ -50,7 +50,9 @@ class T5Config(ModelConfig):
     initializer_factor: float = 1.0
 
     def __post_init__(self):
-        if self.num_decoder_layers == self.num_layers:  # both say the same, so that equal networks are equal configurations
+        if (
+            self.num_decoder_layers == self.num_layers
+        ):  # both say the same, so that equal networks are equal configurations
             object.__setattr__(self, "num_decoder_layers", None)
 
 
