@@ -22,7 +22,10 @@ TOKENIZERS = pathlib.Path(__file__).parent / "golden/tokenizers"
 SMALL_BART = {
     "hidden_dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 24, "max_sequence_length": 30, "num_decoder_layers": 1,
 }  # fmt: skip
-SMALL_T5 = {"hidden_dim": 16, "num_layers": 2, "num_heads": 3, "intermediate_dim": 24, "head_dim": 4, "num_buckets": 8, "max_distance": 12}  # fmt: skip
+SMALL_T5 = {
+    "hidden_dim": 16, "num_layers": 2, "num_heads": 3, "intermediate_dim": 24, "head_dim": 4, "num_buckets": 8,
+    "max_distance": 12,
+}  # fmt: skip
 VERSION_1_1 = {"gated": True, "tied_output": False, "scaled_output": False, "activation": "gelu_tanh"}
 
 
