@@ -88,10 +88,8 @@ def test_an_export_writes_what_the_run_writes(tuned, tmp_path):
 
 
 def flags_of(tmp_path, start, **more):
-    return {
-        "task": "translate", "init_checkpoint": start, "model_dir": tmp_path / "run", "train_file": tmp_path / "train.tsv", "max_seq_length": 32,
-        **more,
-    }  # fmt: skip
+    data = {"train_file": tmp_path / "train.tsv", "max_seq_length": 32}
+    return {"task": "translate", "init_checkpoint": start, "model_dir": tmp_path / "run", **data, **more}
 
 
 def test_what_cannot_be_learnt_is_said(tmp_path, zh_vocabulary, capsys):
