@@ -1,6 +1,7 @@
 """Text from text: an encoder-decoder of any system is fine-tuned on a table, and writes, is scored and exported with its prefix."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.translate import answer
 from xmodels.tasks.translate.read import padded
+from xmodels.tasks.translate.score import rouge_scorer, rouge_scores
 
 SMALL = {
     "hidden_dim": 32,
@@ -72,6 +74,9 @@ def test_the_verbs_take_the_run(tuned, tmp_path, capsys):
     (tmp_path / "in.txt").write_text(f"{PAIRS[0][0]}\n\n{PAIRS[3][0]}\n", encoding="utf-8")
     flags = {"model_dir": tuned, "input_file": tmp_path / "in.txt"}
     assert invoke("translate", **flags, output_file=tmp_path / "out.txt", num_beams=2) == 0
+    assert invoke("translate", model_dir=tuned, text=PAIRS[0][0], min_new_tokens=9, no_repeat_ngram_size=1) == 0
+    longer = capsys.readouterr().out.strip().splitlines()[-1]
+    assert len(longer) > len(PAIRS[0][1])
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == f"{PAIRS[0][1]}\n\n{PAIRS[3][1]}\n"
     rows = "".join(f"{a}\t{b}\n" for a, b in PAIRS)
     (tmp_path / "test.tsv").write_text(f"text\ttext_pair\n{rows}", encoding="utf-8")
@@ -114,3 +119,18 @@ def test_rows_are_padded_to_the_longest():
     ids, real = padded([[5, 6, 7], [8]], 1)
     assert ids.tolist() == [[5, 6, 7, 1, 1, 1, 1, 1], [8, 1, 1, 1, 1, 1, 1, 1]]
     assert np.array_equal(real.sum(axis=1), [3, 1])
+
+
+def test_rouge_needs_its_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    with pytest.raises(UsageError, match="rouge-score"):
+        rouge_scorer()
+
+
+@pytest.mark.extra("rouge_score")
+def test_rouge_counts_words_and_chinese_characters():
+    predictions, references = ["the cat sat down", "今天下雨"], ["The cat, sat.", "今天很好"]
+    found = rouge_scores(rouge_scorer(), predictions, references)
+    assert found["rouge1"] == pytest.approx(100 * (6 / 7 + 1 / 2) / 2)
+    assert found["rouge2"] == pytest.approx(100 * (4 / 5 + 1 / 3) / 2)
+    assert found["rougeL"] == pytest.approx(found["rouge1"])
