@@ -48,6 +48,7 @@ setup(
     ],
     extras_require={
         "beam": ["apache-beam>=2.77"],
+        "rouge": ["rouge-score>=0.1.2"],  # scores of summaries; brings nltk, which takes a second to import
         "parquet": ["pyarrow>=15"],  # CVE-2023-47248 (code in files) is fixed in 14.0.1
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code

@@ -11,7 +11,8 @@ from data_pipelines.ops.fragment import fragment_length, mask_fragment
 from data_pipelines.ops.infilling import draw_lengths, infill_text, permute_sentences, poisson
 from data_pipelines.ops.joined import frame_denoising, join_segments, mark_sentences
 from data_pipelines.ops.seeds import uniform
-from data_pipelines.ops.sentinels import corrupt_spans, corrupted_lengths, num_spans
+from data_pipelines.ops.sentinels import corrupt_spans, corrupted_lengths, num_spans, sentinels_of
+from data_pipelines.ops.token_noise import delete_tokens, replace_tokens, rotate_document
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 TEXT, FRAMED = 64, 66
@@ -36,6 +37,9 @@ OPS = {
     "sentences": compose(permute_sentences(), frame_denoising(VOCABULARY, FRAMED)),
     "both": compose(permute_sentences(), infill_text(MASK), frame_denoising(VOCABULARY, FRAMED)),
     "sentinels": corrupt_spans(SENTINELS, EOS, TEXT),
+    "deletion": compose(delete_tokens(0.2), frame_denoising(VOCABULARY, FRAMED)),
+    "masking": compose(replace_tokens(MASK, 0.2), frame_denoising(VOCABULARY, FRAMED)),
+    "rotation": compose(rotate_document(), frame_denoising(VOCABULARY, FRAMED)),
 }
 
 
@@ -252,3 +256,40 @@ def test_a_sentence_opens_behind_a_full_stop():
     vocabulary = Vocabulary([*SPECIAL_TOKENS, "a", ".", "。"])
     batch = {"token_ids": tf.constant([[5, 6, 5, 7, 7, 5, 0]]), "padding_mask": tf.sequence_mask([6], 7)}
     assert mark_sentences(vocabulary)(batch)["sentence_start"].numpy().tolist() == [[1, 0, 1, 0, 0, 1, 0]]
+
+
+def test_sentinels_are_the_named_tokens_or_else_the_last_ones():
+    assert sentinels_of(Vocabulary(list("abc"), required=()), 2) == [2, 1]
+    named = Vocabulary(["a", "<extra_id_1>", "<extra_id_0>", "b"], required=())
+    assert sentinels_of(named, 1) == [2, 1]
+
+
+def noisy_texts(op):
+    batch = text_batch()
+    batch["token_ids"] = tf.where(batch["padding_mask"], 5 + tf.range(TEXT), 0)  # no id stands twice
+    clean, made = arrays(batch), arrays(op(batch))
+    np.testing.assert_array_equal(made["clean_ids"], clean["token_ids"])
+    return zip(
+        texts_of(clean["token_ids"], clean["padding_mask"]),
+        texts_of(made["token_ids"], made["padding_mask"]),
+        strict=True,
+    )
+
+
+def test_deletion_takes_tokens_out_and_masking_leaves_one_mask_for_each():
+    for text, noisy in noisy_texts(delete_tokens(0.2)):
+        assert len(noisy) == len(text) - np.ceil(len(text) * 0.2) and is_subsequence(noisy, text)
+    for text, noisy in noisy_texts(replace_tokens(MASK, 0.2)):
+        assert len(noisy) == len(text) and noisy.count(MASK) == np.ceil(len(text) * 0.2)
+        assert all(a in (b, MASK) for a, b in zip(noisy, text, strict=True))
+
+
+@pytest.mark.parametrize(("rate", "moved"), [(1.0, 0.96), (0.5, 0.48), (0.0, 0.0)])
+def test_rotation_begins_anywhere_and_loses_nothing(rate, moved):
+    firsts = []
+    for text, noisy in noisy_texts(rotate_document(rate)):
+        first = text.index(noisy[0])
+        assert noisy == text[first:] + text[:first]
+        firsts.append(first / len(text))
+    assert np.mean(np.array(firsts) > 0) == pytest.approx(moved, abs=0.06)
+    assert np.mean(firsts) == pytest.approx(rate / 2, abs=0.06)

@@ -96,6 +96,8 @@ def test_what_a_resumed_run_must_keep():
         "questions_per_task",
         "held_out",
         "ponder_weight",
+        "prefix",
+        "max_target_length",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {"auxiliary_lm_weight", "gradual_unfreezing"}

@@ -17,6 +17,7 @@ from data_pipelines.ops.permutation import permute
 from data_pipelines.ops.sentinels import corrupt_spans, num_spans
 from data_pipelines.ops.spans import mask_ngrams, mask_spans, mask_token_ngrams
 from data_pipelines.text.frames import XLNET_STREAM
+from data_pipelines.ops.token_noise import delete_tokens, replace_tokens, rotate_document
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 
 PAIR_LABELS = {  # what the labels of two segments mean
@@ -172,6 +173,18 @@ def text_infilling(s: Setting) -> Op:
 
 def sentence_permutation(s: Setting) -> Op:
     return _denoising(s, *_sentences(s))
+
+
+def token_masking(s: Setting) -> Op:
+    return _denoising(s, replace_tokens(s.vocabulary[MASK], s.rate))
+
+
+def token_deletion(s: Setting) -> Op:
+    return _denoising(s, delete_tokens(s.rate))
+
+
+def document_rotation(s: Setting) -> Op:
+    return _denoising(s, rotate_document())
 
 
 def bart(s: Setting) -> Op:

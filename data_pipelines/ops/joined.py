@@ -8,6 +8,7 @@ import tensorflow as tf
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.framing import STARTS
 from data_pipelines.ops.groups import compact
+from data_pipelines.text.byte_pairs import byte_symbols
 from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
 
 
@@ -46,7 +47,9 @@ def mark_sentences(vocabulary: Vocabulary, stops: str = ".。!！?？") -> Op:
 
     Reads: token_ids, padding_mask, all (B, L). For records that do not mark sentences themselves.
     """
-    ids = [vocabulary[stop] for stop in stops if stop in vocabulary] or [-1]
+    symbols = byte_symbols()  # byte-level vocabularies write their tokens in these
+    spelled = [*stops, *("".join(symbols[byte] for byte in stop.encode()) for stop in stops)]
+    ids = sorted({vocabulary[stop] for stop in spelled if stop in vocabulary}) or [-1]
 
     def op(features):
         ends = tf.reduce_any(features["token_ids"][:, :, None] == ids, axis=2)

@@ -1,5 +1,6 @@
 """T5's span corruption (Raffel et al., 2019, section 3.1.4), as the released preprocessors make it."""
 
+import itertools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ from data_pipelines.ops.compose import Op
 from data_pipelines.ops.framing import STARTS
 from data_pipelines.ops.groups import compact
 from data_pipelines.ops.seeds import fold, take_seed, uniform
+from data_pipelines.text.vocabulary import Vocabulary
 
 
 def corrupt_spans(
@@ -55,6 +57,16 @@ def corrupt_spans(
         return features
 
     return op
+
+
+def sentinels_of(vocabulary: Vocabulary, count: int) -> list[int]:
+    """The ids of `<extra_id_0>`, `<extra_id_1>`, ...; of a vocabulary without these its last `count` tokens, the last one first.
+
+    The released code always takes the last ones, which are the sentinels where the vocabulary has such.
+    """
+    named = [f"<extra_id_{index}>" for index in range(len(vocabulary))]
+    found = [vocabulary.ids[name] for name in itertools.takewhile(vocabulary.ids.__contains__, named)]
+    return found or list(range(len(vocabulary) - 1, max(len(vocabulary) - 1 - count, -1), -1))
 
 
 def num_spans(n: int, density: float = 0.15, mean: float = 3.0) -> tuple[int, int]:

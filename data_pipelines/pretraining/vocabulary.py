@@ -38,6 +38,11 @@ def train_vocabulary(options: Options) -> Tokenizer:
             f"--output_file={output_file}: {'words' if segmenter else 'Chinese words'} need their segmenter remembered beside "
             "them; name a folder, without an ending."
         )
+    if options.num_sentinels and not (tokenizer == "sentencepiece" and as_folder):
+        raise UsageError(
+            f"--num_sentinels={options.num_sentinels}: --tokenizer=sentencepiece has them, in a folder that remembers them; name "
+            "one by --output_file, without an ending."
+        )
     places = _places(output_file, tokenizer, as_folder)
     for path in places.values():
         if os.path.exists(path) and not options.overwrite:
@@ -58,6 +63,7 @@ def train_vocabulary(options: Options) -> Tokenizer:
             options.min_frequency,
             progress.update,
             segmenter,
+            options.num_sentinels,
         )
         progress.update(progress.total - progress.n)
     if len(trained.vocabulary) <= len(trained.vocabulary.special_ids):

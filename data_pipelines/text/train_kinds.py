@@ -49,7 +49,7 @@ def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progres
 
 
 def sentence_pieces(
-    corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress
+    corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress, num_sentinels: int = 0
 ) -> SentencePieceTokenizer:
     """A unigram model with ALBERT's special tokens; `lower` folds case inside the model.
 
@@ -76,7 +76,7 @@ def sentence_pieces(
             f"--vocab_size={size}: SentencePiece cannot learn it from this text ({str(error).splitlines()[0]}). "
             "Give more text or another size."
         ) from None
-    return SentencePieceTokenizer(model.getvalue())
+    return SentencePieceTokenizer(model.getvalue(), num_sentinels=num_sentinels)
 
 
 def characters(corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress) -> CharacterTokenizer:
@@ -135,6 +135,7 @@ def train_tokenizer(
     min_frequency: int | None = None,
     progress: Progress = lambda num_bytes: None,
     segmenter: str | None = None,
+    num_sentinels: int = 0,
 ) -> Tokenizer:
     """Learns a vocabulary of `kind`.
 
@@ -143,6 +144,7 @@ def train_tokenizer(
         do_lower_case: None as is usual for the kind.
         min_frequency: leave out what occurs less often; None is 2.
         segmenter: what parts `words`, of those that a vocabulary folder may name; None is jieba for Chinese, else "none".
+        num_sentinels: of `sentencepiece`, behind the pieces.
 
     Raises:
         UsageError: the kind is unknown, or a number does not fit the kind or the text.
@@ -154,6 +156,8 @@ def train_tokenizer(
     if segmenter and kind != "words":
         raise UsageError(f"--segmenter={segmenter}: parts the words of --tokenizer=words only. Leave the flag out.")
     train, _, lower = TRAINERS[kind]
+    if num_sentinels:
+        train = functools.partial(train, num_sentinels=num_sentinels)
     if segmenter:
         train = functools.partial(train, segmenter=segmenter)
     lower = lower if do_lower_case is None else do_lower_case

@@ -170,7 +170,7 @@ def _logits(head: formats.Head, found, batch, backbone, loaded: Checkpoint):
 
 
 def example_batch(config) -> dict[str, np.ndarray]:
-    """Two rows, of which the second ends in padding."""
+    """Two rows, of which the second ends in padding; targets are other texts, without."""
     length = min(config.max_sequence_length, 16)
     positions = np.arange(length)
     token_ids = np.random.default_rng(0).integers(config.vocabulary_size, size=(2, length))
@@ -179,6 +179,7 @@ def example_batch(config) -> dict[str, np.ndarray]:
         "token_ids": (token_ids * real).astype("int32"),
         "segment_ids": (real & (positions >= length // 2) & (getattr(config, "num_segments", 1) > 1)).astype("int32"),
         "padding_mask": real,
+        "target_ids": token_ids[:, ::-1].astype("int32"),
         "mask_positions": np.stack([positions, positions]).astype("int32"),
     }
 

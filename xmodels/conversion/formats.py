@@ -65,7 +65,9 @@ class HuggingFace(Format):
         untyped: whether folders that name no `model_type`, as those of 2018, are of this kind.
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
-        byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes or SentencePiece.
+        byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes, or SentencePiece.
+        decoder_start: the role of the token that a decoder reads first; None where there is no encoder beside it.
+        refined: (configuration, tensors) -> the configuration, with what only the tensors tell.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -80,6 +82,12 @@ class HuggingFace(Format):
     frame: Frame = BERT
     byte_bpe_class: str = "PreTrainedTokenizerFast"
     sentence_piece_class: str = "AlbertTokenizer"
+    decoder_start: str | None = None
+    refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config
+
+    def names_without(self, prefixes: tuple[str, ...]) -> set[str]:
+        """Their names of all weights but those of ours that begin with one of `prefixes`; placeholders as they stand."""
+        return {theirs for ours, (theirs, _) in self.variables.items() if not ours.startswith(prefixes)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

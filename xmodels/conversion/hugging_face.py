@@ -34,8 +34,10 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     special_ids, warnings = _special_ids(stored, config.vocabulary_size, source)
     generation = os.path.join(path, GENERATION)
     found, source = _tensors(path, allow_pickle)
+    found = _present_names(found, form, source)
+    config = form.refined(config, found)
     loaded = tensors.loaded_from(
-        _without_duplicates(_present_names(found, form, source), form, source),
+        _without_duplicates(found, form, form.names_without(table.lacks(config)), source),
         form.variables,
         model,
         config,
@@ -88,6 +90,8 @@ def _written_ids(loaded: formats.Checkpoint, form: formats.HuggingFace) -> dict[
     roles = loaded.tokenizer.open().vocabulary.roles if loaded.tokenizer else {}
     wanted = SPECIAL_IDS if form.continues else {"pad_token_id": PAD}
     found = {key: roles[role] for key, role in wanted.items() if role in roles}
+    if form.decoder_start in roles:
+        found["decoder_start_token_id"] = roles[form.decoder_start]
     return ({} if form.continues else {"pad_token_id": 0}) | found | dict(loaded.special_ids)
 
 
@@ -157,11 +161,13 @@ def _present_names(found: dict[str, np.ndarray], form: formats.HuggingFace, sour
     return renamed
 
 
-def _without_duplicates(found: dict[str, np.ndarray], form: formats.HuggingFace, source: str) -> dict[str, np.ndarray]:
-    """Drops buffers, and copies of tied tensors after a check that they are copies."""
+def _without_duplicates(
+    found: dict[str, np.ndarray], form: formats.HuggingFace, own: set[str], source: str
+) -> dict[str, np.ndarray]:
+    """Drops buffers, and copies of tied tensors after a check that they are copies; `own` are no copies in this network."""
     kept = {name: tensor for name, tensor in found.items() if not _matches(name, form.buffers)}
     for copy, original in form.tied.items():
-        if copy in kept:
+        if copy in kept and copy not in own:
             tensor = kept.pop(copy)
             if not np.array_equal(kept.setdefault(original, tensor), tensor):
                 raise CheckpointError(

@@ -121,7 +121,8 @@ def loaded_from(
     warnings = [f"{source} holds no weights for {group}." for group in absent if not table.is_task(group)]
     for part in absent:
         if part in table.optional:
-            warnings.append(f"The {part} starts from initial values; train it before you use `pooled_output`.")
+            use = "; train it before you use `pooled_output`" if part == "pooler" else ""
+            warnings.append(f"The {part} starts from initial values{use}.")
             values |= _initial_values(table.optional[part], table, config)
     if tokenizer is None:
         warnings.append("There is no vocabulary; put a vocab.txt beside the converted checkpoint.")

@@ -234,14 +234,15 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
         values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in named.items() if role in roles}
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind == "wordpiece":
-        values["tokenizer_class"] = "BertTokenizer"  # which frames as BERT does
+        values["tokenizer_class"] = "BertTokenizer"
     if found.kind == "sentencepiece":
-        values["tokenizer_class"] = form.sentence_piece_class
-        values["remove_space"] = tokenizer.clean
+        values |= {"tokenizer_class": form.sentence_piece_class, "remove_space": tokenizer.clean}
+        if form.sentence_piece_class == "T5Tokenizer":
+            values["extra_ids"] = tokenizer.num_sentinels
     if found.kind in ("byte_bpe", "bpe") and {CLS, SEP} <= set(roles):
         values["tokenizer_class"] = form.byte_bpe_class if found.kind == "byte_bpe" else FAST_CLASS
         tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
-        if values["tokenizer_class"] == "RobertaTokenizer":  # whose mask takes the blank before it
+        if values["tokenizer_class"] in ("RobertaTokenizer", "BartTokenizer"):  # whose mask takes the blank before it
             tokenizer.backend.add_special_tokens([AddedToken(values["mask_token"], lstrip=True)])
         tokenizer.backend.save(os.path.join(folder, FAST))
     with open(os.path.join(folder, CONFIG), "w", encoding="utf-8") as file:

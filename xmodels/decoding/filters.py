@@ -82,12 +82,33 @@ def forbid(token_ids):
 
 
 def end_after(lengths, end_id: int):
-    """Ends a text at its `lengths`, int (B,), the prompt included: from there on only the token `end_id` is left."""
+    """Ends a text at its `lengths`, int (B,), the prompt included: from there on only the token `end_id` is left, with the
+    log-probability 0."""
 
     def change(logits, token_ids, position):
         others = ops.arange(logits.shape[-1]) != end_id  # (V,)
         over = ops.expand_dims(position >= lengths, 1)  # (B, 1)
-        return ops.where(ops.logical_and(over, others), FORBIDDEN, logits)
+        return ops.where(over, ops.where(others, FORBIDDEN, 0.0), logits)
+
+    return change
+
+
+def begin_with(place: int, token_id: int):
+    """The token at a place of each text, from 0: no other is left, and its log-probability is 0."""
+
+    def change(logits, token_ids, position):
+        others = ops.arange(logits.shape[-1]) != token_id  # (V,)
+        return ops.where(ops.equal(position, place), ops.where(others, FORBIDDEN, 0.0), logits)
+
+    return change
+
+
+def not_before(length: int, end_id: int):
+    """Forbids the token `end_id` until a text has `length` tokens, the first one included."""
+
+    def change(logits, token_ids, position):
+        is_end = ops.equal(ops.arange(logits.shape[-1]), end_id)  # (V,)
+        return ops.where(ops.logical_and(position < length, is_end), FORBIDDEN, logits)
 
     return change
 

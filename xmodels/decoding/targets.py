@@ -12,6 +12,7 @@ from keras import ops
 
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
+from xmodels.decoding.ranked_beam import ranked_beam_search
 from xmodels.decoding.sampling import generate
 
 EXTRA_TOKENS = 50  # a target has at most so many tokens more than its source (Vaswani et al., 2017, section 6.1)
@@ -47,29 +48,44 @@ def draw(backbone, logits, features, decoding, seed, starts, end_id, limits, max
     """Greedily or by draws, as `decoding` says: int (B, max_length)."""
     texts, _ = generate(
         backbone.decode, logits, backbone.start(features, max_length + 1), ops.expand_dims(starts, 1),
-        ops.ones_like(starts), max_length + 1, end_id, pick=decoding.pick(seed), filters=decoding.filters(),
+        ops.ones_like(starts), max_length + 1, end_id, pick=decoding.pick(seed),
+        filters=decoding.target_filters(limits, end_id),
     )  # fmt: skip
     return texts[:, 1:]
 
 
 def search(backbone, logits, features, decoding, seed, starts, end_id, limits, max_length):
     """The best target that a beam search finds: int (B, max_length)."""
-    started = backbone.start(features, max_length)
+    return searched(backbone, logits, features, decoding, starts, end_id, limits, max_length)[0][:, 0, 1:]
+
+
+def searched(backbone, logits, features, decoding, starts, end_id: int, limits, max_length: int):
+    """All targets that a beam search finds, best first, and their scores.
+
+    Returns:
+        int (B, K, max_length + 1) targets with their start token, and float32 (B, K) scores.
+    """
+    started, beams = backbone.start(features, max_length), decoding.num_beams
     # What does not change is neither carried along nor sorted with the beams.
     source = {name: value for name, value in started.items() if name != "past"}
-    source = keras.tree.map_structure(lambda x: ops.repeat(x, decoding.num_beams, axis=0), source)
-    filters = dataclasses.replace(decoding, temperature=0.0).filters()  # those that change what is likeliest
+    source = keras.tree.map_structure(lambda x: ops.repeat(x, beams, axis=0), source)
+    # Those that change what is likeliest.
+    filters = dataclasses.replace(decoding, temperature=0.0).target_filters(ops.repeat(limits, beams, axis=0), end_id)
 
     def step(token_ids, position, past):
         token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
         states, after = backbone.decode(token, {**source, "past": past}, position)
-        scores = logits(states[:, 0])
-        for change in filters:
-            scores = change(scores, token_ids, position)
-        return scores, after["past"]
+        return logits(states[:, 0]), after["past"]
 
-    penalty = gnmt_penalty(decoding.length_penalty)
-    ids, _ = beam_search(
-        step, started["past"], starts, decoding.num_beams, max_length, end_id, penalty, limits=limits
-    )  # fmt: skip
-    return ids[:, 0, 1:]
+    def filtered(token_ids, position, past):
+        scores, past = step(token_ids, position, past)
+        for change in filters:
+            scores = change(scores, token_ids, position + 1)
+        return scores, past
+
+    numbers = started["past"], starts, beams, max_length, end_id
+    if decoding.ranked:
+        return ranked_beam_search(
+            step, *numbers, decoding.length_penalty, decoding.early_stopping, limits, filters
+        )  # fmt: skip
+    return beam_search(filtered, *numbers, gnmt_penalty(decoding.length_penalty), limits=limits)

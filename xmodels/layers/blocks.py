@@ -72,15 +72,20 @@ class PostNormBlock(Block):
 class PreNormBlock(Block):
     """Normalises what enters each residual branch (Xiong et al., 2020; GPT-2). The stack needs one norm more behind it.
 
+    Args:
+        norm: the class of the norms.
+
     Call arguments and results as of `PostNormBlock`.
     """
 
-    def __init__(self, mixer, feedforward, dropout: float, epsilon: float = 1e-6, **kwargs):
+    def __init__(
+        self, mixer, feedforward, dropout: float, epsilon: float = 1e-6, norm=keras.layers.LayerNormalization, **kwargs
+    ):
         super().__init__(**kwargs)
         self.mixer = mixer
         self.feedforward = feedforward
-        self.mixer_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="mixer_norm")
-        self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
+        self.mixer_norm = norm(epsilon=epsilon, name="mixer_norm")
+        self.feedforward_norm = norm(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
     def call(self, x, visible=None, training=None):

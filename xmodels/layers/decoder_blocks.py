@@ -11,6 +11,9 @@ from xmodels.layers.dropout import Dropout
 class PostNormDecoderBlock(Block):
     """Normalises after each residual sum (Vaswani et al., 2017, section 3.1).
 
+    Args:
+        norm: the class of the norms.
+
     Call arguments:
         x: (B, T, D).
         source: (B, S, D), the encoded source.
@@ -21,12 +24,14 @@ class PostNormDecoderBlock(Block):
         (B, T, D)
     """
 
-    def __init__(self, mixer, cross, feedforward, dropout: float, epsilon: float = 1e-6, **kwargs):
+    def __init__(
+        self, mixer, cross, feedforward, dropout: float, epsilon: float = 1e-6, norm=keras.layers.LayerNormalization,
+        **kwargs,
+    ):  # fmt: skip
         super().__init__(**kwargs)
         self.mixer, self.cross, self.feedforward = mixer, cross, feedforward
         self.mixer_norm, self.cross_norm, self.feedforward_norm = (
-            keras.layers.LayerNormalization(epsilon=epsilon, name=f"{part}_norm")
-            for part in ("mixer", "cross", "feedforward")
+            norm(epsilon=epsilon, name=f"{part}_norm") for part in ("mixer", "cross", "feedforward")
         )
         self.dropout = Dropout(dropout)
 

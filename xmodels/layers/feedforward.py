@@ -14,16 +14,42 @@ class FeedForward(Layer):
 
     def __init__(
         self, hidden_dim: int, intermediate_dim: int, activation_name: str,
-        initialization: Initialization | None = None, dropout: float = 0.0, **kwargs,
+        initialization: Initialization | None = None, dropout: float = 0.0, use_bias: bool = True, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
         initialization = initialization or Initialization()
-        self.expand = keras.layers.Dense(intermediate_dim, kernel_initializer=initialization.inner(), name="expand")
-        self.contract = keras.layers.Dense(hidden_dim, kernel_initializer=initialization.residual(), name="contract")
+        self.make_inner(intermediate_dim, initialization, use_bias)
+        self.contract = dense(hidden_dim, initialization.residual(), use_bias, "contract")
         self.activation = activation(activation_name)
         self.dropout = Dropout(dropout)
 
+    def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:
+        """Makes what `inner` needs."""
+        self.expand = dense(intermediate_dim, initialization.inner(), use_bias, "expand")
+
     def call(self, x, training=None):
         rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
-        rows = self.contract(self.dropout(self.activation(self.expand(rows)), training=training))
+        rows = self.contract(self.dropout(self.inner(rows), training=training))
         return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
+
+    def inner(self, rows):
+        """(N, D) -> (N, F)"""
+        return self.activation(self.expand(rows))
+
+
+class GatedFeedForward(FeedForward):
+    """The activation of one linear layer gates another one (Shazeer, 2020, arXiv 2002.05202, equation 6).
+
+    Arguments as of `FeedForward`.
+    """
+
+    def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:
+        self.gate = dense(intermediate_dim, initialization.inner(), use_bias, "gate")
+        self.linear = dense(intermediate_dim, initialization.inner(), use_bias, "linear")
+
+    def inner(self, rows):
+        return self.activation(self.gate(rows)) * self.linear(rows)
+
+
+def dense(width: int, initializer, use_bias: bool, name: str) -> keras.layers.Dense:
+    return keras.layers.Dense(width, use_bias=use_bias, kernel_initializer=initializer, name=name)

@@ -23,6 +23,9 @@ class Mixer(Layer):
 
     All have these weights, so that one can go on from the weights of another.
 
+    Args:
+        head_dim: width of a head; by default an even share of `hidden_dim`.
+
     Class attributes:
         honours: the fields of `Visible` that it heeds. It refuses the others.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
@@ -41,10 +44,10 @@ class Mixer(Layer):
 
     def __init__(
         self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None,
-        use_bias: bool = True, **kwargs,
+        use_bias: bool = True, head_dim: int | None = None, **kwargs,
     ):  # fmt: skip
         super().__init__(**kwargs)
-        self.num_heads, self.head_dim = num_heads, head_dim_of(hidden_dim, num_heads)
+        self.num_heads, self.head_dim = num_heads, head_dim or head_dim_of(hidden_dim, num_heads)
         initialization = initialization or Initialization()
         self.query, self.key, self.value = (
             split_heads(num_heads, self.head_dim, name, initialization, use_bias) for name in ("query", "key", "value")

@@ -14,6 +14,7 @@ from xmodels.layers.blocks import PostNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.heads import tied_logits
 from xmodels.layers.positions import SINUSOIDS, PositionSignal
 from xmodels.models.backbone import Backbone, ModelConfig
 
@@ -64,10 +65,13 @@ class Transformer(Backbone):
 
     def __init__(self, config: TransformerConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.embedding = Embedding(config, name="embedding")
+        self.embedding = self.make_embedding(config)
         self.encoder_blocks = [self.make_encoder_block(config, i) for i in range(config.num_layers)]
         count = config.num_decoder_layers or config.num_layers
         self.decoder_blocks = [self.make_decoder_block(config, i) for i in range(count)]
+
+    def make_embedding(self, config) -> keras.layers.Layer:
+        return Embedding(config, name="embedding")
 
     def make_encoder_block(self, config, index: int) -> keras.layers.Layer:
         parts = mixer_of(config), feedforward_of(config)
@@ -77,9 +81,13 @@ class Transformer(Backbone):
         parts = mixer_of(config), mixer_of(config), feedforward_of(config)
         return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
 
-    def finish(self, x, stack: str):
+    def finish(self, x, stack: str, training=None):
         """What follows the last block of "encoder" or "decoder": nothing."""
         return x
+
+    def logits(self, states):
+        """States of the decoder (..., D) -> float32 (..., V)"""
+        return tied_logits(states, self.embedding.output_token)
 
     def call(self, features, visible=None, training=None):
         source = self.encode(features, visible, training)
@@ -88,7 +96,7 @@ class Transformer(Backbone):
         before, real = Visible(causal=True), Visible(features["padding_mask"])
         for block in self.decoder_blocks:
             x = block(x, source=source, visible=before, source_visible=real, training=training)
-        return {"sequence_output": self.finish(x, "decoder"), "encoder_output": source}
+        return {"sequence_output": self.finish(x, "decoder", training), "encoder_output": source}
 
     def encode(self, features, visible=None, training=None):
         """(B, S, D), the states of the source."""
@@ -97,7 +105,7 @@ class Transformer(Backbone):
         visible = visible or Visible(real)
         for block in self.encoder_blocks:
             x = block(x, visible=visible, training=training)
-        return self.finish(x, "encoder")
+        return self.finish(x, "encoder", training)
 
     def start(self, features, length: int):
         """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""

@@ -31,5 +31,5 @@ class PreNormTransformer(Transformer):
         parts = mixer_of(config), mixer_of(config), feedforward_of(config)
         return PreNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
 
-    def finish(self, x, stack: str):
+    def finish(self, x, stack: str, training=None):
         return self.encoder_norm(x) if stack == "encoder" else self.decoder_norm(x)

@@ -12,6 +12,7 @@ from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, PreNormBlock
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock, PreNormDecoderBlock
+from xmodels.layers.heads import tied_logits
 from xmodels.layers.positions import SINUSOIDS
 from xmodels.layers.separable_convolution import (
     ConvolutionTransition,
@@ -125,6 +126,10 @@ class UniversalTransformer(Backbone):
         x = self.embedding(features["token_ids"], real, position_ids, training=training)  # (B, S, D)
         x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance)
         return self.encoder_norm(x), others
+
+    def logits(self, states):
+        """States of the decoder (..., D) -> float32 (..., V)"""
+        return tied_logits(states, self.embedding.output_token)
 
     def _places(self, x, position_ids):
         """What every step adds at the places of x: (L, D) or (B, L, D)."""

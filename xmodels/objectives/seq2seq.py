@@ -3,28 +3,31 @@
 from keras import ops
 
 from data_pipelines.features import Feature
-from xmodels.layers.heads import tied_logits
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 
 
 class Seq2Seq(Objective):
-    """Label-smoothed cross-entropy of the target. The output matrix is the table of target tokens, without bias.
+    """Label-smoothed cross-entropy of the target. The network has the output matrix: its `logits`.
 
     The frame of the records writes `target_ids`, what the decoder reads, `labels` and `label_weights`, all (B, T).
 
     Args:
         label_smoothing: the share of probability that the target gives to other tokens (section 5.4). The metric
             `negative_log_likelihood`, whose exponential is the perplexity, knows none.
+        corrupt: the op that makes source and target of a text, where records hold plain text.
     """
 
     reads = {"token_ids": Feature((None,))}
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
     context, accuracy = "before", "seq2seq_accuracy"
 
-    def __init__(self, label_smoothing: float = 0.1, **kwargs):
+    def __init__(self, label_smoothing: float = 0.1, corrupt=None, **kwargs):
         super().__init__(**kwargs)
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.corrupt = label_smoothing, corrupt
+
+    def transform(self):
+        return self.corrupt or super().transform()
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs["sequence_output"], backbone), batch["label_weights"]
@@ -38,4 +41,4 @@ class Seq2Seq(Objective):
 
     def logits(self, states, backbone):
         """(..., D) -> float32 (..., V)"""
-        return tied_logits(states, backbone.embedding.output_token)
+        return backbone.logits(states)

@@ -19,8 +19,16 @@ from xmodels.training.recipe import Recipe, Records
 MODEL, NEEDS_WORDS = Unilm, False
 READING = bert.READING
 WRITING = Writing(
-    objective=unilm.NextToken, task="translate", start=SEP, end=(SEP,), source_opening=CLS, hidden=MASK, one_row=True, num_beams=5
-)  # fmt: skip
+    objective=unilm.NextToken,
+    task="translate",
+    start=SEP,
+    end=(SEP,),
+    opening=CLS,
+    opens_targets=False,
+    hidden=MASK,
+    one_row=True,
+    num_beams=5,
+)
 
 
 @dataclasses.dataclass(frozen=True)

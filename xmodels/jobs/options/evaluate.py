@@ -43,6 +43,7 @@ class Options:
     length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha.")
     max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip
     bleu_tokenize: str = option("auto", "How sacreBLEU cuts texts into words. auto: zh for Chinese references, else 13a.", choices=("auto", "13a", "intl", "zh", "char", "none"))  # fmt: skip
+    rouge: bool = option(False, "Also ROUGE-1, -2 and -L, of summaries; needs the extra `rouge`.")
     lowercase: bool = option(False, "Compare without regard to case.")
     translations_file: str | None = option(None, "Also write the translations, one a line.")
     output_file: str | None = option(None, "Also write the scores as JSON.", section="Output")

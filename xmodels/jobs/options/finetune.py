@@ -40,6 +40,8 @@ class Options(TrainingOptions):
     ponder_weight: float = option(
         0.01, "What a step more costs a network that decides about its steps.", structural=True
     )
+    prefix: str = option("", "What stands before each text, in training and wherever the run is used, such as 'summarize: '.", section="Text from text: tables of two columns of text, source and target", structural=True)  # fmt: skip
+    max_target_length: int | None = option(None, "Longer targets are cut. Default: max_seq_length.", minimum=2, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip

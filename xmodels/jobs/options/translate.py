@@ -19,7 +19,12 @@ class Options:
     input_file: str | None = option(None, "Plain text, also .gz .bz2 .xz .zst, with a text a line.")
     encoding: str = encoding_option()
     num_beams: int = option(1, "Above 1: the best translation that a beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
-    length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha; larger for longer ones.")
+    length_penalty: float = option(
+        0.6,
+        "Of beam search: alpha of ((5 + length) / 6) ** alpha, of BART the power of the length; larger for longer ones.",
+    )
+    no_repeat_ngram_size: int = option(0, "No run of so many tokens comes twice; 0 for no such rule. 3 is usual for summaries.", minimum=0)  # fmt: skip
+    min_new_tokens: int = option(0, "A translation does not end before it has so many tokens.", minimum=0)
     max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip
     output_file: str | None = option(None, "Plain text with a translation a line, in the order of the input. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")

@@ -61,6 +61,8 @@ OWN_FLAGS = {
     "held_out": 0.0,
     "model_config_file": None,
     "ponder_weight": 0.01,
+    "prefix": "",
+    "max_target_length": None,
 }
 
 

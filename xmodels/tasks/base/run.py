@@ -28,19 +28,24 @@ class TaskDescription:
         labels: the names of the classes, in the order of their ids; empty for tasks that name none.
         num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
+        prefix: what stands before each text that is answered by another text.
     """
 
     task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
     labels: Annotated[list[str], Narrower(lambda names: len(set(names)) == len(names), "a list of different texts")]
     num_texts: whole(0, 2)
     max_sequence_length: whole(4)
+    prefix: str = ""
 
 
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
     """Writes task.json into the folder `run`, which must exist."""
     labels = list(getattr(task, "label_names", ()))
-    description = TaskDescription(task.label, labels, num_texts, max_sequence_length)
-    write_json(os.path.join(run, TASK_FILE), dataclasses.asdict(description))
+    description = TaskDescription(
+        task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", "")
+    )
+    values = {name: value for name, value in dataclasses.asdict(description).items() if name != "prefix" or value}
+    write_json(os.path.join(run, TASK_FILE), values)
     checksums.record(run, [TASK_FILE])
 
 

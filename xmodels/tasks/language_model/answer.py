@@ -47,6 +47,12 @@ class TextGenerator(Generator):
 
         Texts depend on the seed, their place in their batch and the prompts beside them; equal calls give equal texts.
         """
+        if decoding.num_beams > 1 and (decoding.repetition_penalty != 1 or decoding.no_repeat_ngram_size):
+            raise UsageError(
+                "Beam search takes no repetition_penalty and no no_repeat_ngram_size where a prompt is continued."
+            )
+        if decoding.min_new_tokens:
+            raise UsageError("min_new_tokens: holds where a text answers a text, not where a prompt is continued.")
         found: list[str] = []
         for first in range(0, len(prompts), batch_size):
             ids = [self.prompt_ids(prompt) for prompt in prompts[first : first + batch_size]]

@@ -1,5 +1,7 @@
 """An encoder-decoder writes the targets of sources, such as translations: greedily, by draws, or by beam search."""
 
+import dataclasses
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -15,12 +17,16 @@ from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
 from xmodels.tasks.base.generation import GREEDY, Generator, round_up
+from xmodels.tasks.base.run import TASK_FILE, read_task
 
 TASK = "translate"
 
 
 class Seq2SeqGenerator(Generator):
     """Writes the target of each source.
+
+    Args:
+        prefix: what stands before each text, such as "summarize: ".
 
     Attributes:
         longest: tokens of a source, with those around it; longer ones lose their end.
@@ -30,19 +36,25 @@ class Seq2SeqGenerator(Generator):
 
     defaults: ClassVar[dict] = {"temperature": 0.0, "top_k": 0}
 
-    def __init__(self, loaded: Loaded):
+    def __init__(self, loaded: Loaded, prefix: str = ""):
         super().__init__(loaded)
+        self.prefix = prefix
         vocabulary, positions = self.tokenizer.vocabulary, self.backbone.config.max_sequence_length
         # Where a target needs positions too, a source leaves it a quarter.
         self.longest, self.num_cut = (positions - positions // 4 if self.writing.one_row else positions), 0
-        self.opening = [vocabulary[role] for role in (self.writing.source_opening,) if role]
         self.start_id, self.pad_id = loaded.writing.start_id(vocabulary), vocabulary[PAD]
+        self.opening = loaded.writing.opening_ids(vocabulary)
+        self.forbidden += tuple(range(len(vocabulary), self.backbone.config.vocabulary_size))  # rows without a token
 
     def source_ids(self, text: str) -> list[int]:
-        """What the network reads of a text, with the tokens around it."""
-        ids, room = self.tokenizer.encode(text).ids, self.longest - 1 - len(self.opening)
-        self.num_cut += len(ids) > room
-        return [*self.opening, *ids[:room], self.end_id]
+        """What the network reads of a text, with the tokens around it; nothing of a text without pieces."""
+        ids = self.tokenizer.encode(text).ids
+        if not ids:
+            return []
+        ids = self.tokenizer.encode(self.prefix + text).ids if self.prefix else ids
+        framed = self.writing.framed(ids, self.tokenizer.vocabulary, self.longest)
+        self.num_cut += len(framed) < len(ids) + len(self.opening) + 1
+        return framed
 
     def generate(
         self, texts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int | None = None, seed: int = 0,
@@ -56,10 +68,7 @@ class Seq2SeqGenerator(Generator):
             max_new_tokens: most tokens of a translation; by default 50 more than of its source, as in the paper.
         """
         found, sources = [""] * len(texts), [self.source_ids(text) for text in texts]
-        order = sorted(
-            (i for i, ids in enumerate(sources) if len(ids) > 1 + len(self.opening)),
-            key=lambda index: len(sources[index]),
-        )
+        order = sorted((i for i, ids in enumerate(sources) if ids), key=lambda index: len(sources[index]))
         progress(len(texts) - len(order))
         for first in range(0, len(order), batch_size):
             places = order[first : first + batch_size]
@@ -105,7 +114,10 @@ class Seq2SeqGenerator(Generator):
 
     def targets(self, token_ids, lengths, limits, seed, decoding: Decoding, max_length):
         """`write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
-        decoding = decoding.forbidding(self.forbidden)
+        decoding = dataclasses.replace(
+            decoding.forbidding(self.forbidden), ranked=self.writing.ranked, forces_end=self.writing.forces_end,
+            first_id=self.opening[0] if self.opening else None,
+        )  # fmt: skip
         place = ops.arange(ops.shape(token_ids)[1], dtype="int32")
         features = {"token_ids": token_ids, "padding_mask": place < ops.expand_dims(lengths, 1)}
         if self.writing.hidden:
@@ -130,7 +142,8 @@ def load(path: str) -> Seq2SeqGenerator:
             f"{path}: a {found.network.__name__} does not translate; train an encoder-decoder on parallel text, such as "
             "--system=transformer."
         )
-    return Seq2SeqGenerator(load_checkpoint(path))
+    prefix = read_task(path).prefix if os.path.isfile(os.path.join(path, TASK_FILE)) else ""
+    return Seq2SeqGenerator(load_checkpoint(path), prefix)
 
 
 def translations(

@@ -2,13 +2,24 @@
 
 import os
 from collections.abc import Sequence
+from typing import ClassVar
 
+import numpy as np
+
+from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
+from xmodels import systems
+from xmodels.tasks.base import read as base
+from xmodels.training.watching.progress import print_status
+
+SAMPLE = 1000  # pairs of a survey whose texts are kept
 
 
 def read_pairs(test_file: str, target_file: str | None, text_column: str | None, target_column: str | None):
@@ -50,3 +61,90 @@ def write_lines(path: str, lines: Sequence[str]) -> None:
     """Writes a text a line; the file is there whole or not at all."""
     with whole_file(path, "w") as file:
         file.writelines(f"{line}\n" for line in lines)
+
+
+class Reader(base.Reader):
+    """Tables of two columns of text: what is read, and what is written."""
+
+    own_flags: ClassVar[tuple[str, ...]] = ("prefix", "max_target_length")
+    refused: ClassVar[dict[str, str]] = {
+        "label_column": "name the column of targets with --text_pair_column",
+        "data_dir": "it learns from a table of two columns of text, --train_file",
+    }
+
+    def prepare(self, loaded, tokenizer):
+        system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
+        self.writing = system and system.WRITING
+        if self.writing is None or self.writing.task != self.name:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
+                f"kind {loaded.model} is none. Take one of T5, BART or the Transformer."
+            )
+        self.numbers = self.writing.numbers
+        return loaded, tokenizer
+
+    def pairs(self, path: str) -> list[tuple[str, str]]:
+        """Sources and targets of a table. Raises a DataError where one is empty, unless such rows are left out."""
+        columns = Columns(self.options.text_column, self.options.text_pair_column)
+        found, empty = [], []
+        for source, target, place in read_translations(path, columns):
+            (found if source.strip() and target.strip() else empty).append((source, target, place))
+        if empty and self.options.on_bad_row == "fail":
+            raise DataError(
+                f"{empty[0][2]}: one of the two texts is empty. Mend the row or take it out; `finetune --on_bad_row=skip` leaves "
+                "such rows out."
+            )
+        if empty:
+            print_status(f"{path}: {len(empty):,} row(s) with an empty text left out.")
+        if not found:
+            raise DataError(f"{path}: holds no row with two texts.")
+        return [(source, target) for source, target, _ in found]
+
+    def training_file(self) -> str:
+        if not self.options.train_file:
+            raise UsageError("--train_file=FILE: give a table of two columns of text to learn from.")
+        return self.options.train_file
+
+    def survey(self):
+        train = self.pairs(self.training_file())
+        summary = [f"{len(train):,} pairs to train on"]
+        summary += [f"{len(self.pairs(path)):,} for {name}" for name, path in self.evaluation_files()]
+        return base.Survey(", ".join(summary), num_rows=len(train), texts=[source for source, _ in train[:SAMPLE]])
+
+    def read(self, tokenizer):
+        source = self._source(self.training_file(), tokenizer)
+        sets = {name: self._source(path, tokenizer) for name, path in self.evaluation_files()}
+        return base.Data(source, sets, [], 1, f"{source.num_examples:,} pairs of texts")
+
+    def task(self, config, data):
+        smoothing = self.writing.objective(config).label_smoothing
+        return self.task_class(config, data.labels, smoothing, self.options.prefix)
+
+    def _source(self, path: str, tokenizer) -> ArraySource:
+        """The examples of a table, framed and padded."""
+        pairs, vocabulary, longest = self.pairs(path), tokenizer.vocabulary, self.options.max_seq_length
+        sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
+        limits = longest, self.options.max_target_length or longest
+        sources, targets = (
+            [self.writing.framed(pieces.ids, vocabulary, limit) for pieces in tokenizer.encode_batch(texts)]
+            for texts, limit in zip(sides, limits, strict=True)
+        )
+        token_ids, padding_mask = padded(sources, vocabulary.padding_id)
+        labels, used = padded(targets, vocabulary.padding_id)
+        starts = np.full((len(labels), 1), self.writing.start_id(vocabulary), np.int32)
+        return ArraySource(
+            {
+                "token_ids": token_ids, "padding_mask": padding_mask, "labels": labels, "label_weights": used.astype("float32"),
+                "target_ids": np.concatenate([starts, labels[:, :-1]], axis=1),
+            },
+            path,
+        )  # fmt: skip
+
+
+def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are real."""
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(-(-int(lengths.max()) // 8) * 8) < lengths[:, None]
+    ids = np.full(real.shape, pad_id, np.int32)
+    ids[real] = np.concatenate([np.asarray(row, np.int32) for row in rows])
+    return ids, real

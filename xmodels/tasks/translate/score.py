@@ -4,21 +4,25 @@ import re
 
 import sacrebleu
 
+from data_pipelines.errors import UsageError
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
-DECISIVE = "bleu"
+DECISIVE = "seq2seq_accuracy"  # chooses the epoch of a fine-tuning: writing all texts each time would take longer than training
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+WORDS = re.compile(rf"[a-z0-9]+|{CHINESE.pattern}")
+ROUGE = ("rouge1", "rouge2", "rougeL")
 
 
 def evaluate(
     model_dir: str, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
-    num_beams: int, length_penalty: float, max_new_tokens: int | None, bleu_tokenize: str, lowercase: bool,
+    num_beams: int, length_penalty: float, max_new_tokens: int | None, bleu_tokenize: str, rouge: bool, lowercase: bool,
     batch_size: int | None, translations_file: str | None,
 ) -> dict:  # fmt: skip
-    """Prints and returns BLEU and chrF with their signatures; arguments as in `launch/evaluate.py`."""
+    """Prints and returns BLEU and chrF with their signatures, and ROUGE; arguments as in `launch/evaluate.py`."""
+    scorer = rouge_scorer() if rouge else None  # before anything is written, which takes long
     check_output(translations_file, "translations_file")
     sources, references = read_pairs(test_file, target_file, text_column, target_column)
     generator = load(model_dir)
@@ -31,6 +35,9 @@ def evaluate(
     print(f"{test_file}: {len(predictions):,} translations, {how}")
     print(f"  BLEU  {found['bleu']:.2f}  {found['bleu_signature']}")
     print(f"  chrF2 {found['chrf']:.2f}  {found['chrf_signature']}")
+    if scorer:
+        found |= rouge_scores(scorer, predictions, references)
+        print("  " + " ".join(f"{name} {found[name]:.2f}" for name in ROUGE))
     print(f"  length {found['length_ratio']:.3f} of the references")
     if generator.tokenizer.describe().get("do_lower_case") and not lowercase:
         print(
@@ -39,6 +46,29 @@ def evaluate(
     for source, reference, text in list(zip(sources, references, predictions, strict=True))[:2]:
         print(f"  {source}\n    reference    {reference}\n    translation  {text}")
     return found
+
+
+def rouge_scorer():
+    """The module of the library. Raises a UsageError where it is not installed."""
+    try:
+        from rouge_score import rouge_scorer as library
+    except ImportError:
+        raise UsageError("--rouge: needs a library; pip install 'xmodels[rouge]' or rouge-score.") from None
+    return library
+
+
+def rouge_scores(library, predictions: list[str], references: list[str]) -> dict[str, float]:
+    """The mean F of each of ROUGE (Lin, 2004), in percent, without stemming; a Chinese character is a word."""
+    scorer = library.RougeScorer(ROUGE, tokenizer=Words())
+    rows = [scorer.score(reference, text) for reference, text in zip(references, predictions, strict=True)]
+    return {name: 100.0 * sum(row[name].fmeasure for row in rows) / len(rows) for name in ROUGE}
+
+
+class Words:
+    """What ROUGE counts: letters and digits between other signs, lower-cased, as the library has it, and Chinese characters."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return WORDS.findall(text.lower())
 
 
 def scores(translations: list[str], *references: list[str], tokenize: str = "auto", lowercase: bool = False) -> dict:

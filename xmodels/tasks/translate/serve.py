@@ -43,16 +43,18 @@ class Server(serve.Server):
 
     def translated(self, text: tf.Tensor, decoding: Decoding) -> dict[str, tf.Tensor]:
         generator = self.predictor
-        around = len(generator.opening) + 1
-        ids = self.tokenizer.tokenize(text)[:, : generator.longest - around]
-        lengths = tf.cast(ids.row_lengths(), tf.int32) + around
-        opening = tf.tile(tf.constant([generator.opening], tf.int32), [ids.nrows(), 1])  # (B, 0) or (B, 1)
+        own = self.tokenizer.tokenize(text)
+        opening = generator.opening
+        ids = self.tokenizer.tokenize(tf.strings.join([generator.prefix, text])) if generator.prefix else own
+        ids = ids[:, : generator.longest - len(opening) - 1]
+        lengths = tf.cast(ids.row_lengths(), tf.int32) + len(opening) + 1
         ends = tf.fill([ids.nrows(), 1], generator.end_id)
-        token_ids = tf.concat([opening, ids, ends], axis=1).to_tensor(generator.pad_id)
+        starts = [tf.fill([ids.nrows(), 1], identity) for identity in opening]
+        token_ids = tf.concat([*starts, ids, ends], axis=1).to_tensor(generator.pad_id)
         limits = tf.minimum(lengths + EXTRA_TOKENS, generator.most(lengths))
         most = tf.reduce_max(tf.concat([limits, [1]], axis=0))  # also of an empty batch
         targets, found = generator.targets(token_ids, lengths, limits, tf.zeros([2], tf.int32), decoding, most)
-        found = tf.where(lengths > around, found, 0)  # a text without pieces has no translation
+        found = tf.where(own.row_lengths() > 0, found, 0)  # a text without pieces has no translation
         ragged = tf.RaggedTensor.from_tensor(targets, lengths=found)
         return {"translation": spelled(ragged, self.spelling), "num_tokens": found}
 

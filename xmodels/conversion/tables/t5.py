@@ -1,0 +1,157 @@
+"""T5, versions 1.0 and 1.1, by the names of Hugging Face's `T5ForConditionalGeneration`.
+
+Axes as in `tables/bert.py`; R counts the buckets of relative positions. The first layer of each stack holds their table.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from data_pipelines.text.frames import T5 as FRAME
+from data_pipelines.text.vocabulary import PAD
+from xmodels.conversion.formats import HuggingFace, Table, numbered
+from xmodels.conversion.tables.bart import HEADS, theirs_of
+from xmodels.models.t5 import T5Config
+
+
+def attention(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
+    """Our name -> (our axes, their name, their axes)."""
+    rows = {
+        f"{ours}.{name}.kernel": ("D H K", f"{theirs}.{name[0]}.weight", "HK D") for name in ("query", "key", "value")
+    }
+    return rows | {f"{ours}.merge.kernel": ("H K D", f"{theirs}.o.weight", "D HK")}
+
+
+def norm(ours: str, theirs: str) -> dict[str, tuple[str, str, str]]:
+    return {f"{ours}.scale": ("D", f"{theirs}.weight", "D")}
+
+
+def feedforward(layer: str) -> dict[str, tuple[str, str, str]]:
+    """`expand` is that of version 1.0, `gate` and `linear` those of 1.1."""
+    return {
+        "feedforward.expand.kernel": ("D F", f"{layer}.DenseReluDense.wi.weight", "F D"),
+        "feedforward.gate.kernel": ("D F", f"{layer}.DenseReluDense.wi_0.weight", "F D"),
+        "feedforward.linear.kernel": ("D F", f"{layer}.DenseReluDense.wi_1.weight", "F D"),
+        "feedforward.contract.kernel": ("F D", f"{layer}.DenseReluDense.wo.weight", "D F"),
+        **norm("feedforward_norm", f"{layer}.layer_norm"),
+    }
+
+
+ENCODER = attention("mixer", "0.SelfAttention") | norm("mixer_norm", "0.layer_norm") | feedforward("1")
+DECODER = {
+    **attention("mixer", "0.SelfAttention"), **norm("mixer_norm", "0.layer_norm"),
+    **attention("cross", "1.EncDecAttention"), **norm("cross_norm", "1.layer_norm"), **feedforward("2"),
+}  # fmt: skip
+SHARED = {
+    "backbone.embedding.token.embeddings": ("V D", "shared.weight", "V D"),
+    "backbone.embedding.output_matrix.embeddings": ("V D", "lm_head.weight", "V D"),
+    **{
+        f"backbone.{stack}_buckets.table": (
+            "R H", f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", "R H",
+        )
+        for stack in ("encoder", "decoder")
+    },
+    **norm("backbone.encoder_norm", "encoder.final_layer_norm"),
+    **norm("backbone.decoder_norm", "decoder.final_layer_norm"),
+}  # fmt: skip
+BLOCKS = {stack: f"backbone.{stack}_blocks.{{{stack}_block}}." for stack in ("encoder", "decoder")}
+STACKS = (
+    (BLOCKS["encoder"], "encoder.block.{encoder_block}.layer.", ENCODER),
+    (BLOCKS["decoder"], "decoder.block.{decoder_block}.layer.", DECODER),
+)
+PROJECTIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "swish", "tanh": "tanh"}
+
+
+def lacks(config: T5Config) -> tuple[str, ...]:
+    parts = ("expand",) if config.gated else ("gate", "linear")
+    output = ("backbone.embedding.output_matrix",) if config.tied_output else ()
+    return (*output, *(f"{block}feedforward.{part}" for block in BLOCKS.values() for part in parts))
+
+
+def fields_from(stored) -> dict:
+    """`gated-gelu` is the tanh form, as `transformers` reads it."""
+    kind = str(stored.get("feed_forward_proj", "relu"))
+    gated, name = kind.startswith("gated-"), kind.removeprefix("gated-")
+    name = "gelu_new" if kind == "gated-gelu" else name
+    tied = stored.get("tie_word_embeddings") is not False
+    return {
+        "gated": gated, "activation": PROJECTIONS.get(name, name), "tied_output": tied,
+        "scaled_output": stored.get("scale_decoder_outputs", tied), "num_decoder_layers": stored.get("num_decoder_layers"),
+    }  # fmt: skip
+
+
+def fields_to(config: T5Config) -> dict:
+    name = next((theirs for theirs, ours in PROJECTIONS.items() if ours == config.activation), config.activation)
+    name = "gelu" if config.gated and name == "gelu_new" else name
+    scaled = {} if config.scaled_output == config.tied_output else {"scale_decoder_outputs": config.scaled_output}
+    return {
+        "feed_forward_proj": f"gated-{name}" if config.gated else name, "tie_word_embeddings": config.tied_output, **scaled,
+        "num_decoder_layers": config.num_decoder_layers or config.num_layers, "is_encoder_decoder": True,
+    }  # fmt: skip
+
+
+def refined(config: T5Config, found) -> T5Config:
+    """`transformers` 5 writes that all outputs are tied; the tensors tell it."""
+    output, tokens = found.get("lm_head.weight"), found.get("shared.weight")
+    if tokens is None:
+        return config
+    return dataclasses.replace(config, tied_output=output is None or np.array_equal(output, tokens))
+
+
+HUGGING_FACE = HuggingFace(
+    variables=theirs_of(SHARED)
+    | {name: row for ours, theirs, rows in STACKS for name, row in numbered(ours, theirs, theirs_of(rows)).items()},
+    settings={
+        "vocab_size": "vocabulary_size",
+        "d_model": "hidden_dim",
+        "d_kv": "head_dim",
+        "d_ff": "intermediate_dim",
+        "num_layers": "num_layers",
+        "num_heads": "num_heads",
+        "relative_attention_num_buckets": "num_buckets",
+        "relative_attention_max_distance": "max_distance",
+        "dropout_rate": "dropout",
+        "layer_norm_epsilon": "layer_norm_epsilon",
+        "initializer_factor": "initializer_factor",
+        "n_positions": "max_sequence_length",
+    },
+    fixed={"model_type": "t5"},
+    implied=fields_from,
+    derived=fields_to,
+    architectures=(("T5ForConditionalGeneration", frozenset()),),
+    prefix="",
+    bare_parts=(),
+    # Of the first files; attention to the source has no bias in any network.
+    buffers=(r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",),
+    tied={
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+        "lm_head.weight": "shared.weight",
+    },
+    continues=True,
+    frame=FRAME,
+    sentence_piece_class="T5Tokenizer",
+    decoder_start=PAD,
+    refined=refined,
+)
+
+TABLE = Table(
+    config=T5Config,
+    axes={ours: axes for ours, (axes, _, _) in SHARED.items()}
+    | {f"{ours}{name}": axes for ours, _, rows in STACKS for name, (axes, _, _) in rows.items()},
+    lengths=lambda config: {
+        "D": config.hidden_dim,
+        "H": config.num_heads,
+        "K": config.head_dim,
+        "F": config.intermediate_dim,
+        "V": config.vocabulary_size,
+        "R": config.num_buckets,
+    },
+    counts=lambda config: {
+        "encoder_block": config.num_layers,
+        "decoder_block": config.num_decoder_layers or config.num_layers,
+    },
+    heads=HEADS,
+    hugging_face=HUGGING_FACE,
+    lacks=lacks,
+)

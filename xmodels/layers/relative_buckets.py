@@ -1,0 +1,102 @@
+"""Attention with a bias for each bucket of relative positions, as T5 has it (Raffel et al., 2019, section 2.1)."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from xmodels.layers.attention.core import attend, attention_probabilities, split_heads, write_at
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.initialization import Initialization
+from xmodels.layers.mixers import Mixer
+
+
+def buckets_of(distances, num_buckets: int, max_distance: int) -> np.ndarray:
+    """The bucket of each distance, int (N,): one for each of the first half of `num_buckets`, then wider and wider ones.
+
+    Computed in float32 as the original does, since its rounding decides at the bounds.
+    """
+    distances, exact = np.asarray(distances, "int64"), num_buckets // 2
+    share = np.log(np.maximum(distances, 1).astype("float32") / np.float32(exact)) / np.float32(
+        math.log(max_distance / exact)
+    )
+    wider = exact + (share * np.float32(num_buckets - exact)).astype("int64")
+    return np.where(distances < exact, distances, np.minimum(wider, num_buckets - 1)).astype("int32")
+
+
+class RelativeBuckets(keras.layers.Layer):
+    """A learned number for each head and bucket of the distance from query to key.
+
+    Args:
+        bidirectional: whether half of the buckets is for keys behind the query; else these share the bucket of distance 0, and
+            no query may see them.
+        max_distance: longer distances share the last bucket.
+
+    Call arguments:
+        positions: int (L,), of the queries; keys stand at 0, 1, ..., S - 1.
+        keys: S.
+
+    Returns:
+        (1, H, L, S)
+    """
+
+    def __init__(self, num_heads: int, num_buckets: int, max_distance: int, bidirectional: bool, initializer, **kwargs):
+        super().__init__(**kwargs)
+        self.bidirectional, self.max_distance = bidirectional, max_distance
+        self.num_buckets = num_buckets // 2 if bidirectional else num_buckets  # of one direction
+        self.table = self.add_weight(shape=(num_buckets, num_heads), initializer=initializer, name="table")
+        self.built = True
+
+    def call(self, positions, keys):
+        behind = ops.expand_dims(ops.arange(keys, dtype="int32"), 0) - ops.expand_dims(positions, 1)  # (L, S)
+        return ops.expand_dims(ops.transpose(ops.take(self.table, self.buckets(behind), axis=0), (2, 0, 1)), 0)
+
+    def buckets(self, behind):
+        """The bucket of each distance from query to key, int: positive where the key stands behind the query."""
+        distance = ops.abs(behind) if self.bidirectional else ops.maximum(-behind, 0)
+        known = buckets_of(np.arange(self.max_distance + 1), self.num_buckets, self.max_distance)
+        bucket = ops.take(ops.convert_to_tensor(known), ops.minimum(distance, self.max_distance), axis=0)
+        return bucket + ops.where(behind > 0, self.num_buckets, 0) if self.bidirectional else bucket
+
+
+class BucketAttention(Mixer):
+    """Softmax attention of H heads whose products are not scaled, with a bias by relative position. No projection has a bias.
+
+    Args:
+        buckets: a `RelativeBuckets`, which layers share; None for no bias, as of attention to a source.
+        query_initialization: of the kernel of the queries, which begins small in place of the scale.
+    """
+
+    honours = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})
+
+    def __init__(
+        self, num_heads: int, hidden_dim: int, head_dim: int, dropout: float, initialization: Initialization,
+        query_initialization: Initialization, buckets: RelativeBuckets | None = None, **kwargs,
+    ):  # fmt: skip
+        super().__init__(num_heads, hidden_dim, dropout, initialization, False, head_dim, **kwargs)
+        self.query = split_heads(num_heads, head_dim, "query", query_initialization, False)
+        self.buckets = buckets
+
+    def bias(self, positions, keys):
+        """(1, H, L, S) for queries at `positions`, int (L,); None without buckets."""
+        return None if self.buckets is None else self.buckets(positions, keys=keys)
+
+    def mix(self, query, key, value, visible, training=None):
+        bias = self.bias(ops.arange(ops.shape(query)[1], dtype="int32"), ops.shape(key)[1])
+        return attend(query, key, value, visible, bias, 1.0, self.dropout, training)
+
+    def probabilities(self, x, visible=None):
+        length = ops.shape(x)[1]
+        seen, bias = self.honoured(visible).dense(length, length), self.bias(ops.arange(length, dtype="int32"), length)
+        return attention_probabilities(self.query(x), self.key(x), seen, bias, 1.0)
+
+    def start(self, batch, length: int):
+        shape = (batch, length, self.num_heads, self.head_dim)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def step(self, x, past, position):
+        past = tuple(write_at(old, new, position) for old, new in zip(past, self.project(x), strict=True))
+        positions, keys = position + ops.arange(x.shape[1], dtype="int32"), ops.shape(past[0])[1]
+        seen = Visible(causal=True).dense(positions, keys)  # (1, 1, L, S)
+        return self.merge(attend(self.query(x), *past, seen, self.bias(positions, keys), 1.0)), past

@@ -1,0 +1,156 @@
+"""BART: Denoising Sequence-to-Sequence Pre-training (Lewis et al., 2019, arXiv 1910.13461), as fairseq and Hugging Face compute it."""
+
+import dataclasses
+from typing import ClassVar
+
+import keras
+from keras import ops
+
+from xmodels.layers import initialization as initializations
+from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.decoder_blocks import PostNormDecoderBlock
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.embeddings import positions_of
+from xmodels.layers.feedforward import FeedForward
+from xmodels.layers.layer import Layer
+from xmodels.models.backbone import ModelConfig
+from xmodels.models.transformer import Transformer, size
+
+
+@dataclasses.dataclass(frozen=True)
+class BartConfig(ModelConfig):
+    """`num_layers`, `num_heads` and `intermediate_dim` are those of the encoder, and of the decoder unless a field says otherwise.
+
+    Attributes:
+        first_position: the row of the position tables for the first token, 2 in fairseq; the tables have so many rows more than
+            `max_sequence_length`.
+        scale_embedding: whether embeddings of tokens are multiplied by sqrt(D); the published networks do not.
+        intermediate_dropout: inside the feed-forward layers.
+    """
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = ModelConfig.choices
+    max_sequence_length: int = 1024
+    num_decoder_layers: int | None = None
+    decoder_num_heads: int | None = None
+    decoder_intermediate_dim: int | None = None
+    first_position: int = 2
+    scale_embedding: bool = False
+    attention_dropout: float = 0.0
+    intermediate_dropout: float = 0.0
+    activation: str = "gelu"
+    layer_norm_epsilon: float = 1e-5
+    initializer_stddev: float = 0.02
+
+    def __post_init__(self):
+        for name, own in (("num_layers", "num_decoder_layers"), ("num_heads", "decoder_num_heads"),
+                          ("intermediate_dim", "decoder_intermediate_dim")):  # fmt: skip
+            if getattr(self, name) == getattr(self, own):  # so that equal networks are equal configurations
+                object.__setattr__(self, own, None)
+
+    @property
+    def num_positions(self) -> int:
+        return self.max_sequence_length + self.first_position
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Bart(Transformer):
+    """Encoder and decoder of post-norm blocks over normalised sums of token and learned position embeddings.
+
+    Call arguments and results as of `Transformer`. Positions count all tokens from 0, padding too.
+
+    `output_bias`, (V,), is added to the logits. It is not trained: zero but in some checkpoints of Hugging Face.
+    """
+
+    config_class = BartConfig
+
+    def __init__(self, config: BartConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.output_bias = OutputBias(config.vocabulary_size, name="output_bias")
+
+    def make_embedding(self, config: BartConfig) -> keras.layers.Layer:
+        return BartEmbedding(config, name="embedding")
+
+    def make_encoder_block(self, config: BartConfig, index: int) -> keras.layers.Layer:
+        parts = _mixer(config, config.num_heads), _feedforward(config, config.intermediate_dim)
+        return PostNormBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"encoder_{index}")
+
+    def make_decoder_block(self, config: BartConfig, index: int) -> keras.layers.Layer:
+        heads = config.decoder_num_heads or config.num_heads
+        feedforward = _feedforward(config, config.decoder_intermediate_dim or config.intermediate_dim)
+        parts = _mixer(config, heads), _mixer(config, heads), feedforward
+        return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
+
+    def logits(self, states):
+        return self.output_bias(super().logits(states))
+
+
+class OutputBias(keras.layers.Layer):
+    """Adds a number that is not trained to each of V logits."""
+
+    def __init__(self, vocabulary_size: int, **kwargs):
+        super().__init__(**kwargs)
+        self.bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", trainable=False, name="bias")
+        self.built = True
+
+    def call(self, logits):
+        return ops.add(logits, ops.cast(self.bias, logits.dtype))
+
+
+class BartEmbedding(Layer):
+    """LayerNorm(token + position), then dropout; encoder and decoder share the table of tokens and nothing else."""
+
+    def __init__(self, config: BartConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.scale = config.hidden_dim**0.5 if config.scale_embedding else 1.0
+        self.token = self.output_token = _table(config, config.vocabulary_size, "token")
+        self.source_position = _table(config, config.num_positions, "source_position")
+        self.target_position = _table(config, config.num_positions, "target_position")
+        self.source_norm, self.target_norm = (
+            keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{side}_norm")
+            for side in ("source", "target")
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def call(self, token_ids, padding_mask, position_ids=None, training=None):
+        """What the encoder reads of (B, S): (B, S, D)."""
+        x = self._sum(token_ids, position_ids, self.source_position)
+        return self.dropout(self.source_norm(x), training=training)
+
+    def target(self, target_ids, position_ids=None, training=None):
+        """What the decoder reads of (B, T), at positions (T,) or (B, T): (B, T, D)."""
+        x = self._sum(target_ids, position_ids, self.target_position)
+        return self.dropout(self.target_norm(x), training=training)
+
+    def _sum(self, token_ids, position_ids, table):
+        if position_ids is None:
+            position_ids = positions_of(token_ids, self.config.max_sequence_length)[0]
+        return self.token(token_ids) * self.scale + table(position_ids + self.config.first_position)
+
+
+def _table(config: BartConfig, rows: int, name: str) -> keras.layers.Embedding:
+    initializer = keras.initializers.RandomNormal(stddev=config.initializer_stddev)
+    return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
+
+
+def _mixer(config: BartConfig, num_heads: int) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        num_heads, config.hidden_dim, config.attention_dropout, initializations.gpt(config.initializer_stddev)
+    )
+
+
+def _feedforward(config: BartConfig, intermediate_dim: int) -> FeedForward:
+    return FeedForward(
+        config.hidden_dim, intermediate_dim, config.activation, initializations.gpt(config.initializer_stddev),
+        config.intermediate_dropout,
+    )  # fmt: skip
+
+
+# tiny and mini: for trials. base and large: section 2.1, with dropout as fairseq's `bart_large` has it.
+SIZES = {
+    "tiny": size(2, 128, 4, 512),
+    "mini": size(4, 256, 4, 1024),
+    "base": size(6, 768, 12, 3072),
+    "large": size(12, 1024, 16, 4096),
+}

@@ -1,0 +1,24 @@
+"""Write a text that answers a text, such as its translation or its summary (Raffel et al., 2019, section 2.4)."""
+
+from data_pipelines.features import Feature
+from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.tasks.base.task import Task
+
+
+class Translate(Seq2Seq, Task):
+    """`Seq2Seq` on pairs of texts; the network has the output matrix, so the task has no weights.
+
+    Args:
+        config: the configuration of the backbone.
+        labels: none; what is written has no names.
+        label_smoothing: as of `Seq2Seq`.
+        prefix: what stands before each source; the task does not use it, its run keeps it.
+    """
+
+    title = "Writer of text from text"
+    reads = {"token_ids": Feature((None,)), "target_ids": Feature((None,)), **Seq2Seq.needs}
+    names_labels = False
+
+    def __init__(self, config, labels, label_smoothing: float = 0.1, prefix: str = "", **kwargs):
+        super().__init__(label_smoothing, **kwargs)
+        self.prefix_of_texts = prefix
