@@ -126,8 +126,8 @@ class Reader(base.Reader):
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest
         sources, targets = (
-            [self.writing.framed(pieces.ids, vocabulary, limit) for pieces in tokenizer.encode_batch(texts)]
-            for texts, limit in zip(sides, limits, strict=True)
+            [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in tokenizer.encode_batch(texts)]
+            for texts, limit, of_target in zip(sides, limits, (False, True), strict=True)
         )
         token_ids, padding_mask = padded(sources, vocabulary.padding_id)
         labels, used = padded(targets, vocabulary.padding_id)
