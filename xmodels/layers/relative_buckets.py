@@ -41,7 +41,9 @@ class RelativeBuckets(keras.layers.Layer):
         (1, H, L, S)
     """
 
-    def __init__(self, num_heads: int, num_buckets: int, max_distance: int, bidirectional: bool, initializer, **kwargs):
+    def __init__(
+        self, num_heads: int, num_buckets: int, max_distance: int, bidirectional: bool, initializer, **kwargs
+    ):
         super().__init__(**kwargs)
         self.bidirectional, self.max_distance = bidirectional, max_distance
         self.num_buckets = num_buckets // 2 if bidirectional else num_buckets  # of one direction

@@ -1,11 +1,13 @@
 """MASS: Masked Sequence to Sequence Pre-training (Song et al., 2019, arXiv 1905.02450), as its program for summaries has it."""
 
 import dataclasses
+from typing import ClassVar
 
 import keras
 
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
+from xmodels.models.backbone import LARGEST
 from xmodels.models.bart import BartConfig, LearnedPositionTransformer
 from xmodels.models.transformer import size
 
@@ -14,6 +16,7 @@ from xmodels.models.transformer import size
 class MassConfig(BartConfig):
     """Fields as of `BartConfig`; positions count from row 0 of tables of 512."""
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"first_position": (0, LARGEST)}
     max_sequence_length: int = 512
     first_position: int = 0
     attention_dropout: float = 0.1

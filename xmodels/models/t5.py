@@ -134,13 +134,7 @@ def _mixer(config: T5Config, buckets: RelativeBuckets | None = None) -> BucketAt
     factor, outer, inner = config.initializer_factor, config.hidden_dim, config.head_dim
     initialization = _initialization(factor * outer**-0.5, factor * (config.num_heads * inner) ** -0.5)
     return BucketAttention(
-        config.num_heads,
-        outer,
-        inner,
-        config.dropout,
-        initialization,
-        normal(factor * (outer * inner) ** -0.5),
-        buckets,
+        config.num_heads, outer, inner, config.dropout, initialization, normal(factor * (outer * inner) ** -0.5), buckets
     )
 
 

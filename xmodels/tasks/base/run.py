@@ -41,9 +41,7 @@ class TaskDescription:
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
     """Writes task.json into the folder `run`, which must exist."""
     labels = list(getattr(task, "label_names", ()))
-    description = TaskDescription(
-        task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", "")
-    )
+    description = TaskDescription(task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", ""))
     values = {name: value for name, value in dataclasses.asdict(description).items() if name != "prefix" or value}
     write_json(os.path.join(run, TASK_FILE), values)
     checksums.record(run, [TASK_FILE])
