@@ -13,7 +13,7 @@ from data_pipelines.ops.fragment import attend_to, mask_fragment
 from xmodels.layers.attention.visible import Visible
 from xmodels.models.mass import SIZES, Mass, MassConfig
 from xmodels.objectives.seq2seq import Seq2Seq
-from xmodels.systems.mass import Options
+from xmodels.systems.mass import WRITING, Options
 
 ALL_MASKED = (1.0, 0.0)
 
@@ -187,3 +187,11 @@ def test_padding_is_never_a_target():
     made = arrays(mask_fragment(VOCABULARY, FRAMED)(text_batch()))
     used = made["label_weights"] > 0
     assert (made["labels"][used] != PAD).all() and (made["labels"][~used] == PAD).all()
+
+
+def test_a_target_begins_where_the_decoder_of_pretraining_would():
+    """Step j has position j and reads the token there, so what fine-tuning writes is a fragment that opens the text."""
+    source, target = ([*WRITING.framed([20, 21], VOCABULARY, 9, of_target)] for of_target in (False, True))
+    assert (source, target) == ([CLS, 20, 21, SEP], [20, 21, SEP])
+    assert (WRITING.start_id(VOCABULARY), WRITING.opening_ids(VOCABULARY, of_target=True)) == (CLS, [])
+    assert WRITING.framed(range(20, 30), VOCABULARY, 4, of_target=True) == [20, 21, 22, SEP]
