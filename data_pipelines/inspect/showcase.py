@@ -16,8 +16,8 @@ from data_pipelines.ops.joined import frame_denoising, join_segments, mark_sente
 from data_pipelines.ops.permutation import permute
 from data_pipelines.ops.sentinels import corrupt_spans, num_spans
 from data_pipelines.ops.spans import mask_ngrams, mask_spans, mask_token_ngrams
-from data_pipelines.text.frames import XLNET_STREAM
 from data_pipelines.ops.token_noise import delete_tokens, replace_tokens, rotate_document
+from data_pipelines.text.frames import XLNET_STREAM
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 
 PAIR_LABELS = {  # what the labels of two segments mean

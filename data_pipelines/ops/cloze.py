@@ -62,12 +62,13 @@ def draw(drawable, seed: tf.Tensor, count) -> tf.Tensor:
     return tf.gather(tf.constant(drawable), tf.cast(uniform(seed, count) * len(drawable), tf.int32))
 
 
-def replace(token_ids, chosen, mask_id: int, drawable, seed, together=None) -> tf.Tensor:
-    """The first step of `hide`."""
+def replace(token_ids, chosen, mask_id: int, drawable, seed, together=None, rates=(0.8, 0.1)) -> tf.Tensor:
+    """The first step of `hide`. `rates` are the shares of `mask_id` and of random tokens; the rest stays."""
     length = tf.shape(token_ids)[1]
     fate = uniform(fold(seed, 0), length)
     if together is not None:
         fate = tf.gather(fate, together, batch_dims=1)
     drawn = draw(drawable, fold(seed, 1), length)
-    new = tf.where(fate < 0.8, mask_id, tf.where(fate < 0.9, token_ids, drawn))
+    masked, random = rates
+    new = tf.where(fate < masked, mask_id, tf.where(fate < 1 - random, token_ids, drawn))
     return tf.where(chosen, new, token_ids)

@@ -1,4 +1,4 @@
-"""MASS (Song et al., 2019): the encoder misses one fragment, the decoder writes it."""
+"""MASS (Song et al., 2019): the encoder misses fragments, the decoder writes them."""
 
 import tensorflow as tf
 
@@ -9,9 +9,18 @@ from data_pipelines.ops.joined import frame
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
+PREVIOUS, MASKED = "previous", "mask"
 
-def mask_fragment(vocabulary: Vocabulary, length: int, rate: float = 0.5) -> Op:
-    """Hides floor(rate * n + 1 / 2) of n tokens in a row; K = the most that `length` allows (section 3.1).
+
+def mask_fragment(
+    vocabulary: Vocabulary,
+    length: int,
+    rate: float = 0.5,
+    window: int | None = None,
+    first_input: str = PREVIOUS,
+    rates: tuple[float, float] = (0.8, 0.1),
+) -> Op:
+    """Hides floor(rate * n + 1 / 2) of n tokens in a row, at least one; K = the most that `length` allows (section 3.1).
 
     As in the released code, the fragment opens the text in 20 % of examples, closes it in 20 %, and lies anywhere in
     the others; the first decoder input is the token before the fragment; of the hidden tokens 80 % become `[MASK]`,
@@ -21,34 +30,90 @@ def mask_fragment(vocabulary: Vocabulary, length: int, rate: float = 0.5) -> Op:
     Reads:  token_ids and padding_mask, a text without special tokens, (B, N); seed (B,).
     Writes: token_ids, padding_mask (B, length), `[CLS] text [SEP]` with the gap; target_ids, target_position_ids,
         labels int32 (B, K), label_weights float32 (B, K).
+
+    Args:
+        window: hides a fragment in each run of so many tokens, floor(rate * window) of them, anywhere in it, as the released code
+            does for summaries. The decoder writes one after the other. None: one fragment in the whole text.
+        first_input: what the decoder reads before a fragment: "previous", the token that stands there, or "mask", `[MASK]`, as in
+            the paper.
+        rates: the shares of hidden tokens that become `[MASK]`, and a random token.
+
+    Raises:
+        ValueError: `first_input` is neither, or nothing is hidden at this rate.
     """
+    if first_input not in (PREVIOUS, MASKED):
+        raise ValueError(f"`first_input` must be {PREVIOUS!r} or {MASKED!r}. Received: {first_input!r}.")
     cls, sep, pad, mask = (vocabulary[token] for token in (CLS, SEP, PAD, MASK))
     drawable = ordinary_ids(vocabulary)
-    width = fragment_length(length - 2, rate)
+    span = window or length - 2
+    count, width = -(-(length - 2) // span), int(span * rate) if window else fragment_length(span, rate)
+    if not width:
+        raise ValueError(
+            f"A share of {rate:g} hides nothing in a window of {window} tokens. Raise the share or the window."
+        )
+    choose = _in_each_window if window else _in_the_text
 
     def op(features):
         features, seed = take_seed({name: value for name, value in features.items() if name not in STARTS})
         token_ids, padding_mask = frame(features["token_ids"], features["padding_mask"], cls, sep, pad, length)
-        n = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1) - 2  # (B,)
-        size = tf.cast(tf.floor(tf.cast(n, tf.float64) * rate + 0.5), tf.int32)
-        where, offset = tf.unstack(uniform(fold(seed, 0), 2), axis=1)
-        anywhere = tf.cast(offset * tf.cast(n - size + 1, tf.float32), tf.int32)
-        first = 1 + tf.where(where < 0.2, 0, tf.where(where < 0.4, n - size, anywhere))  # (B,)
+        n = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1, keepdims=True) - 2  # (B, 1)
+        first, size = choose(tf.clip_by_value(n - span * tf.range(count), 0, span), rate, fold(seed, 0))  # (B, count)
+        first += 1 + span * tf.range(count)
         place = tf.range(length)[None, :]
-        hidden = (place >= first[:, None]) & (place < (first + size)[:, None])
-        step = tf.range(width)[None, :]
-        used = step < size[:, None]  # (B, K)
-        target = tf.where(used, first[:, None] + step, 1)
+        of_place = tf.minimum((tf.maximum(tf.range(length), 1) - 1) // span, count - 1)  # the window of each place
+        begins, ends = (tf.gather(values, of_place, axis=1) for values in (first, first + size))
+        step = tf.range(width)
+        used = _in_a_row(step < size[:, :, None])  # (B, K)
+        target = tf.where(used, _in_a_row(first[:, :, None] + step), 1)
+        before = tf.gather(token_ids, target - 1, batch_dims=1)
+        if first_input == MASKED:
+            before = tf.where(tf.tile(step, [count]) == 0, mask, before)
         features["target_position_ids"] = tf.where(used, target - 1, 0)
-        features["target_ids"] = tf.where(used, tf.gather(token_ids, target - 1, batch_dims=1), pad)
+        features["target_ids"] = tf.where(used, before, pad)
         features["labels"] = tf.where(used, tf.gather(token_ids, target, batch_dims=1), pad)
         features["label_weights"] = tf.cast(used, tf.float32)
-        features["token_ids"] = replace(token_ids, hidden, mask, drawable, fold(seed, 1))
+        hidden = (place >= begins) & (place < ends)
+        features["token_ids"] = replace(token_ids, hidden, mask, drawable, fold(seed, 1), rates=rates)
         return {**features, "padding_mask": padding_mask}
 
     return op
 
 
+def _in_the_text(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where the fragment of texts of n tokens (B, 1) begins, counted from 0, and its tokens, both (B, 1)."""
+    size = tf.minimum(tf.maximum(tf.cast(tf.floor(tf.cast(n, tf.float64) * rate + 0.5), tf.int32), 1), n)
+    where, offset = tf.split(uniform(seed, 2), 2, axis=1)
+    anywhere = tf.cast(offset * tf.cast(n - size + 1, tf.float32), tf.int32)
+    return tf.where(where < 0.2, 0, tf.where(where < 0.4, n - size, anywhere)), size
+
+
+def _in_each_window(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:
+    """The same for the windows of a text, of which n tokens are real, all (B, W)."""
+    size = tf.cast(tf.floor(tf.cast(n, tf.float64) * rate), tf.int32)
+    return tf.cast(uniform(seed, n.shape[1]) * tf.cast(n - size + 1, tf.float32), tf.int32), size
+
+
+def _in_a_row(values) -> tf.Tensor:
+    """(B, W, K) -> (B, W K)"""
+    return tf.reshape(values, [-1, values.shape[1] * values.shape[2]])
+
+
+def attend_to(vocabulary: Vocabulary, by_encoder: bool = True, by_decoder: bool = False) -> Op:
+    """Whether the tokens that are `[MASK]` can be seen. The released programs differ: for translation without pairs only the encoder
+    sees them, with pairs neither, for summaries both.
+
+    Reads:  token_ids, padding_mask (B, S).
+    Writes: encoder_mask, where the encoder looks, and cross_mask, where the decoder does, bool (B, S).
+    """
+
+    def op(features):
+        real = features["padding_mask"]
+        shown = real & (features["token_ids"] != vocabulary[MASK])
+        return {**features, "encoder_mask": real if by_encoder else shown, "cross_mask": real if by_decoder else shown}
+
+    return op
+
+
 def fragment_length(n: int, rate: float = 0.5) -> int:
-    """Tokens hidden of `n`; halves are rounded up."""
-    return int(n * rate + 0.5)
+    """Tokens hidden of `n`, at least one; halves are rounded up."""
+    return min(n, max(1, int(n * rate + 0.5)))

@@ -21,6 +21,7 @@ class Writing:
         start: of a target: the role of the token that the decoder reads first.
         end: the roles of the token that ends a text; the first that a vocabulary has.
         opening: the role of the token with which sources and targets begin; None for none.
+        opens_targets: whether targets begin with it too.
         hidden: the role of the token that stands where the next one is written, in networks that name it there; None for others.
         one_row: whether source and target share the positions of the network.
         ranked: whether beam search is that of `decoding.ranked_beam`.
@@ -34,6 +35,7 @@ class Writing:
     start: str = PAD
     end: tuple[str, ...] = (EOS, SEP)
     opening: str | None = None
+    opens_targets: bool = True
     hidden: str | None = None
     one_row: bool = False
     ranked: bool = False
@@ -50,11 +52,11 @@ class Writing:
         """The token that ends a text."""
         return next((vocabulary[role] for role in self.end if role in vocabulary), vocabulary[self.end[-1]])
 
-    def opening_ids(self, vocabulary: Vocabulary) -> list[int]:
-        """What stands before a source and a target: one token or none."""
-        return [vocabulary[self.opening]] if self.opening else []
+    def opening_ids(self, vocabulary: Vocabulary, of_target: bool = False) -> list[int]:
+        """What stands before a source, or a target: one token or none."""
+        return [vocabulary[self.opening]] if self.opening and (self.opens_targets or not of_target) else []
 
-    def framed(self, ids: Sequence[int], vocabulary: Vocabulary, longest: int) -> list[int]:
-        """A source or a target with the tokens around it; one that would be longer than `longest` loses its end."""
-        opening = self.opening_ids(vocabulary)
+    def framed(self, ids: Sequence[int], vocabulary: Vocabulary, longest: int, of_target: bool = False) -> list[int]:
+        """A source, or a target, with the tokens around it; one that would be longer than `longest` loses its end."""
+        opening = self.opening_ids(vocabulary, of_target)
         return [*opening, *ids[: longest - len(opening) - 1], self.end_id(vocabulary)]

@@ -27,7 +27,8 @@ NOTHING: Mapping = types.MappingProxyType({})
 class ModelConfig:
     """Numbers that every network has. Subclasses add theirs.
 
-    `bounds` are those of fractional numbers that need not lie between 0 and 1, by name; `choices` what a text may be.
+    `bounds` are those of fractional numbers that need not lie between 0 and 1, and of whole ones that may be 0, by name;
+    `choices` what a text may be.
     `spare_rows` says whether there may be more rows of tokens than tokens, as in T5's released networks.
     """
 
@@ -119,8 +120,8 @@ class ModelConfig:
         if wanted is bool:
             return None if isinstance(value, bool) else "true or false"
         if wanted is int:
-            largest = MOST if name.startswith("num_") else LARGEST
-            return None if type(value) is int and 0 < value <= largest else f"a whole number from 1 to {largest}"
+            low, high = cls.bounds.get(name, (1, MOST if name.startswith("num_") else LARGEST))
+            return None if type(value) is int and low <= value <= high else f"a whole number from {low} to {high}"
         if wanted is float:
             low, high = cls.bounds.get(name, (0, 1))
             return None if type(value) in (int, float) and low <= value <= high else f"a number from {low} to {high}"

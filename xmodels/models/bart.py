@@ -53,20 +53,13 @@ class BartConfig(ModelConfig):
         return self.max_sequence_length + self.first_position
 
 
-@keras.saving.register_keras_serializable("xmodels")
-class Bart(Transformer):
+class LearnedPositionTransformer(Transformer):
     """Encoder and decoder of post-norm blocks over normalised sums of token and learned position embeddings.
 
     Call arguments and results as of `Transformer`. Positions count all tokens from 0, padding too.
-
-    `output_bias`, (V,), is added to the logits. It is not trained: zero but in some checkpoints of Hugging Face.
     """
 
     config_class = BartConfig
-
-    def __init__(self, config: BartConfig, **kwargs):
-        super().__init__(config, **kwargs)
-        self.output_bias = OutputBias(config.vocabulary_size, name="output_bias")
 
     def make_embedding(self, config: BartConfig) -> keras.layers.Layer:
         return BartEmbedding(config, name="embedding")
@@ -80,6 +73,17 @@ class Bart(Transformer):
         feedforward = _feedforward(config, config.decoder_intermediate_dim or config.intermediate_dim)
         parts = _mixer(config, heads), _mixer(config, heads), feedforward
         return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Bart(LearnedPositionTransformer):
+    """A `LearnedPositionTransformer` with `output_bias`, (V,), which is added to the logits. It is not trained: zero but in some
+    checkpoints of Hugging Face.
+    """
+
+    def __init__(self, config: BartConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.output_bias = OutputBias(config.vocabulary_size, name="output_bias")
 
     def logits(self, states):
         return self.output_bias(super().logits(states))

@@ -93,10 +93,14 @@ class Transformer(Backbone):
         source = self.encode(features, visible, training)
         target = features["target_ids"]
         x = self.embedding.target(target, features.get("target_position_ids"), training=training)  # (B, T, D)
-        before, real = Visible(causal=True), Visible(features["padding_mask"])
+        before, real = Visible(causal=True), self.source_visible(features)
         for block in self.decoder_blocks:
             x = block(x, source=source, visible=before, source_visible=real, training=training)
         return {"sequence_output": self.finish(x, "decoder", training), "encoder_output": source}
+
+    def source_visible(self, features) -> Visible:
+        """What the decoder may see of the source: every real token."""
+        return Visible(features["padding_mask"])
 
     def encode(self, features, visible=None, training=None):
         """(B, S, D), the states of the source."""

@@ -25,6 +25,7 @@ class PermutationLM(Objective):
         "query_mask": Feature((None, None), "bool"),
         "content_mask": Feature((None, None), "bool"),
     }
+    context, accuracy = "both", "permutation_lm_accuracy"
 
     def __init__(self, config, permute=None, **kwargs):
         super().__init__(**kwargs)

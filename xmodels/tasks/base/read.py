@@ -4,9 +4,11 @@
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
@@ -15,6 +17,9 @@ from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
+from xmodels.training.watching.progress import print_status
+
+SHOWN = 5  # rows that are left out and named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +136,10 @@ class Reader:
         files = ("evaluation", self.options.eval_file), ("test", self.options.test_file)
         return [(name, path) for name, path in files if path]
 
+    def bad_rows(self) -> list[BadRow] | None:
+        """Where rows of a table that cannot be used go; None where such a row is an error."""
+        return [] if self.options.on_bad_row == "skip" else None
+
     def survey(self) -> Survey:
         """Reads and checks the files without a tokenizer.
 
@@ -165,3 +174,12 @@ class Reader:
     def truth(self, source: ArraySource, labels: list[str]) -> list:
         """The right answers of a set, in the form that `scores` takes. Only where `DECISIVE` is no metric of the task."""
         raise NotImplementedError
+
+
+def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:
+    """Prints how many rows cannot be used, and the first of them."""
+    if bad_rows:
+        shown = "; ".join(map(str, bad_rows[:SHOWN])) + (
+            f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else ""
+        )
+        print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")

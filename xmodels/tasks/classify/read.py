@@ -2,17 +2,16 @@
 
 import os
 
-from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
+from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from data_pipelines.records.manifest import Manifest
-from xmodels.tasks.base.read import Data, Survey
+from xmodels.tasks.base.read import Data, Survey, print_left_out
 from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # rows of a survey whose texts are kept
-SHOWN = 5  # rows that are left out and named
 
 
 class Reader(TextReader):
@@ -29,10 +28,6 @@ class Reader(TextReader):
         rows = read_table(path, self.columns, bad_rows=bad_rows)
         print_left_out(path, bad_rows)
         return rows
-
-    def bad_rows(self) -> list[BadRow] | None:
-        """Where rows that cannot be used go; None where such a row is an error."""
-        return [] if self.options.on_bad_row == "skip" else None
 
     def source_of(self, path: str, tokenizer, *labels: list[str]):
         """What `labelled_source` makes of a table; says which rows are left out."""
@@ -87,12 +82,3 @@ class Reader(TextReader):
                 print_status(warning)
             evaluation_sets[name] = found
         return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")
-
-
-def print_left_out(path: str, bad_rows: list[BadRow] | None) -> None:
-    """Prints how many rows cannot be used, and the first of them."""
-    if bad_rows:
-        shown = "; ".join(map(str, bad_rows[:SHOWN])) + (
-            f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else ""
-        )
-        print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")

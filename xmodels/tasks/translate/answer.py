@@ -116,7 +116,7 @@ class Seq2SeqGenerator(Generator):
         """`write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
         decoding = dataclasses.replace(
             decoding.forbidding(self.forbidden), ranked=self.writing.ranked, forces_end=self.writing.forces_end,
-            first_id=self.opening[0] if self.opening else None,
+            first_id=next(iter(self.writing.opening_ids(self.tokenizer.vocabulary, of_target=True)), None),
         )  # fmt: skip
         place = ops.arange(ops.shape(token_ids)[1], dtype="int32")
         features = {"token_ids": token_ids, "padding_mask": place < ops.expand_dims(lengths, 1)}

@@ -11,13 +11,12 @@ from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
 from xmodels import systems
 from xmodels.tasks.base import read as base
-from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # pairs of a survey whose texts are kept
 
@@ -78,7 +77,12 @@ class Reader(base.Reader):
         if self.writing is None or self.writing.task != self.name:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
-                f"kind {loaded.model} is none. Take one of T5, BART or the Transformer."
+                f"kind {loaded.model} is none. Take one of T5, BART, MASS or the Transformer."
+            )
+        if self.writing.one_row:
+            raise UsageError(
+                f"--init_checkpoint={self.options.init_checkpoint}: a {loaded.model} learns to write from records. Make some with "
+                "`create_pretraining_data --packing=parallel`, then run `pretrain --data_dir=... --init_checkpoint=...`."
             )
         self.numbers = self.writing.numbers
         return loaded, tokenizer
@@ -86,19 +90,21 @@ class Reader(base.Reader):
     def pairs(self, path: str) -> list[tuple[str, str]]:
         """Sources and targets of a table. Raises a DataError where one is empty, unless such rows are left out."""
         columns = Columns(self.options.text_column, self.options.text_pair_column)
+        bad_rows = self.bad_rows()
         found, empty = [], []
-        for source, target, place in read_translations(path, columns):
-            (found if source.strip() and target.strip() else empty).append((source, target, place))
-        if empty and self.options.on_bad_row == "fail":
+        for source, target, place in read_translations(path, columns, bad_rows=bad_rows):
+            if source.strip() and target.strip():
+                found.append((source, target))
+            else:
+                empty.append(BadRow(place, "one of the two texts is empty"))
+        if empty and bad_rows is None:
             raise DataError(
-                f"{empty[0][2]}: one of the two texts is empty. Mend the row or take it out; `finetune --on_bad_row=skip` leaves "
-                "such rows out."
+                f"{empty[0]}. Mend the row or take it out; `finetune --on_bad_row=skip` leaves such rows out."
             )
-        if empty:
-            print_status(f"{path}: {len(empty):,} row(s) with an empty text left out.")
+        base.print_left_out(path, [*(bad_rows or []), *empty])
         if not found:
             raise DataError(f"{path}: holds no row with two texts.")
-        return [(source, target) for source, target, _ in found]
+        return found
 
     def training_file(self) -> str:
         if not self.options.train_file:
@@ -126,8 +132,8 @@ class Reader(base.Reader):
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest
         sources, targets = (
-            [self.writing.framed(pieces.ids, vocabulary, limit) for pieces in tokenizer.encode_batch(texts)]
-            for texts, limit in zip(sides, limits, strict=True)
+            [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in tokenizer.encode_batch(texts)]
+            for texts, limit, of_target in zip(sides, limits, (False, True), strict=True)
         )
         token_ids, padding_mask = padded(sources, vocabulary.padding_id)
         labels, used = padded(targets, vocabulary.padding_id)
