@@ -225,3 +225,14 @@ def test_text_without_words_makes_no_vocabulary(tmp_path):
     with pytest.raises(DataError, match="holds no words to learn from"):
         train_vocabulary(Options(input_file=f"{tmp_path}/a.txt", output_file=f"{tmp_path}/vocab.txt", vocab_size=99))
     assert not (tmp_path / "vocab.txt").exists()
+
+
+def test_sentinels_stand_behind_the_pieces_with_the_special_tokens_of_t5(english, tmp_path):
+    flags = {"input_file": english, "tokenizer": "sentencepiece", "vocab_size": 90, "num_sentinels": 3}
+    train_vocabulary(Options(**flags, output_file=str(tmp_path / "vocabulary")))
+    tokens = open_tokenizer(str(tmp_path / "vocabulary")).vocabulary.tokens
+    assert tokens[:3] == ["<pad>", "</s>", "<unk>"]
+    assert tokens[-3:] == ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"]
+    for wrong in ({"output_file": str(tmp_path / "spiece.model")}, {"tokenizer": "bpe", "output_file": str(tmp_path / "b")}):
+        with pytest.raises(UsageError, match="num_sentinels=3"):
+            train_vocabulary(Options(**{**flags, **wrong}))

@@ -19,6 +19,6 @@ class Options(InputOptions):
     do_lower_case: bool | None = option(None, "Lower-case and strip accents; right for uncased models and for Chinese. Default: yes, but for byte_bpe and sentencepiece.")  # fmt: skip
     min_frequency: int | None = option(None, "Leave out pieces that occur less often. Default 2; not for sentencepiece.", minimum=1)  # fmt: skip
     segmenter: str | None = option(None, "What parts words, for --tokenizer=words: punctuation and blanks (none), jieba, or blanks alone (presegmented), as in WikiText. Default: jieba for Chinese, else none.", choices=CHOICES["segmenter"])  # fmt: skip
-    num_sentinels: int = option(0, "SentencePiece only: tokens <extra_id_0>, <extra_id_1>, … behind the pieces, which --system=t5 writes for hidden spans; 100 in T5.", minimum=0)  # fmt: skip
+    num_sentinels: int = option(0, "SentencePiece only: tokens <extra_id_0>, <extra_id_1>, … behind the pieces, which --system=t5 writes for hidden spans, and T5's special tokens <pad>, </s>, <unk>; 100 in T5.", minimum=0)  # fmt: skip
     output_file: str = option(REQUIRED, "Where to write the vocabulary: a file *.txt, *.json (BPE; its merges go beside it) or *.model (SentencePiece); or a folder, a name without an ending, which also remembers the settings.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output file.")

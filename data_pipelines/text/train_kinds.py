@@ -19,6 +19,8 @@ from data_pipelines.text.train import Progress, merges_of, texts_of, train_bpe, 
 from data_pipelines.text.vocabulary import CLS, MASK, SEP, SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
+ALBERT_SPECIAL = {"unk_id": 1, "eos_id": -1, "control_symbols": [CLS, SEP, MASK]}
+T5_SPECIAL = {"unk_id": 2, "eos_id": 1}  # which transformers takes for granted
 ROBERTA_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 MOST_SENTENCES = 4_000_000  # that SentencePiece learns from; it holds them in memory
 LONGEST_SENTENCE = 65_536  # bytes; SentencePiece leaves out longer ones
@@ -51,7 +53,7 @@ def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progres
 def sentence_pieces(
     corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress, num_sentinels: int = 0
 ) -> SentencePieceTokenizer:
-    """A unigram model with ALBERT's special tokens; `lower` folds case inside the model.
+    """A unigram model with ALBERT's special tokens, or with sentinels T5's; `lower` folds case inside the model.
 
     It learns from at most MOST_SENTENCES sentences, drawn at random with a fixed seed, and leaves out those longer than
     LONGEST_SENTENCE. The threads are counted, not taken from the machine, since sums depend on them.
@@ -63,8 +65,8 @@ def sentence_pieces(
             sentence_iterator=texts_of(corpus, progress), model_writer=model, vocab_size=size, model_type="unigram",
             normalization_rule_name="nmt_nfkc_cf" if lower else "nmt_nfkc",
             character_coverage=0.9995 if corpus.language == "zh" else 1.0,
-            pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, pad_piece="<pad>", unk_piece="<unk>",
-            control_symbols=[CLS, SEP, MASK], hard_vocab_limit=False, num_threads=16, minloglevel=2,
+            pad_id=0, bos_id=-1, pad_piece="<pad>", unk_piece="<unk>", eos_piece="</s>",
+            **(T5_SPECIAL if num_sentinels else ALBERT_SPECIAL), hard_vocab_limit=False, num_threads=16, minloglevel=2,
             input_sentence_size=MOST_SENTENCES, shuffle_input_sentence=True, max_sentence_length=LONGEST_SENTENCE,
         )  # fmt: skip
     except (RuntimeError, ValueError, OSError) as error:
