@@ -26,6 +26,7 @@ class Feature:
 
 
 Features = Mapping[str, Feature]
+BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
 L, NL = (None,), (None, None)
 
 

@@ -70,7 +70,7 @@ INNER_DOORS = {
     },
     "corpora": {"errors", "quiet", "strict_json", "text"},
     "text": {"errors", "strict_json", "corpora"},
-    "ops": {"errors", "text"},
+    "ops": {"errors", "features", "text"},
     "records": {"errors", "features", "files", "lock", "ops", "packings", "schema", "strict_json"},
     "batches": {"errors", "features", "ops", "records", "corpora", "text", "pretraining.stages"},
     "pretraining": {

@@ -23,6 +23,7 @@ from data_pipelines.ops.framing import frame_dialogue
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.paddle_tensors import _tensor, read_tensor
 from xmodels.conversion.tables.ernie import HUGGING_FACE, PADDLE
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models import folder
@@ -146,7 +147,7 @@ def paddle_tensors(values, num_layers):
     return found
 
 
-@pytest.mark.parametrize("carrier", ["safetensors", "npz", "pdparams"])
+@pytest.mark.parametrize("carrier", ["safetensors", "npz", "pdparams", "params"])
 def test_paddles_names_are_read_and_written(loaded, carrier, tmp_path):
     """With the polarity of the pairs, a vocabulary that is shorter than its table, and what an optimizer left."""
     generator = np.random.default_rng(0)
@@ -161,6 +162,10 @@ def test_paddles_names_are_read_and_written(loaded, carrier, tmp_path):
     stored = tensors | {"word_embedding_moment1_0": tensors["word_embedding"], "@LR_DECAY_COUNTER@": np.ones(1)}
     if carrier == "safetensors":
         save_file({name: np.ascontiguousarray(value) for name, value in stored.items()}, source / "params.safetensors")
+    elif carrier == "params":
+        (source / "params").mkdir()
+        for name, value in stored.items():
+            (source / "params" / name).write_bytes(lod_tensor(value))
     elif carrier == "npz":
         np.savez(source / "params.npz", **stored)
     else:
@@ -192,6 +197,34 @@ def test_paddles_names_are_read_and_written(loaded, carrier, tmp_path):
     (source / "ernie_config.json").write_text(json.dumps(settings))  # as released: the table is there and not used
     without = convert.load(f"paddle:{source}", allow_pickle=True)
     assert without.config.num_tasks is None and "task_embedding is left out" in without.warnings[-1]
+
+
+def lod_tensor(value):
+    """A tensor as PaddlePaddle writes it (`lod_tensor.cc`), by another hand than that which reads it."""
+    kind = {"float32": 5, "float64": 6}[str(value.dtype)]
+    description = bytes([0x08, kind])
+    for size in value.shape:
+        number = bytearray()
+        while size > 127:
+            number.append(size % 128 + 128)
+            size //= 128
+        description += bytes([0x10, *number, size])
+    head = (0).to_bytes(4, "little") + (0).to_bytes(8, "little") + (0).to_bytes(4, "little")
+    return head + len(description).to_bytes(4, "little") + description + value.tobytes()
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "version", "levels", "type", "dims", "endless", "empty"])
+def test_a_damaged_tensor_of_paddle_is_named(damage, tmp_path):
+    whole = lod_tensor(np.arange(600, dtype="float32").reshape(300, 2))
+    assert np.array_equal(_tensor(whole), np.arange(600).reshape(300, 2))
+    broken = {
+        "cut": whole[:-1], "longer": whole + b"x", "version": b"\1" + whole[1:], "levels": whole[:4] + b"\1" + whole[5:],
+        "type": whole[:21] + b"\3" + whole[22:], "dims": whole[:23] + b"\xad" + whole[24:], "endless": whole[:20] + b"\xff" * 30,
+        "empty": b"",
+    }  # fmt: skip
+    (tmp_path / "x").write_bytes(broken[damage])
+    with pytest.raises(CheckpointError, match="x: not a readable tensor of PaddlePaddle"):
+        read_tensor(str(tmp_path / "x"))
 
 
 class Runs:

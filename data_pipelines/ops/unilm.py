@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from data_pipelines.features import SEQ2SEQ
 from data_pipelines.ops.cloze import hide, ordinary_ids
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.framing import frame_pair
@@ -9,8 +10,7 @@ from data_pipelines.ops.groups import ranks
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 
-BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
-SEGMENTS = (0, 2, 3, 4)  # the segment of the first text in each; that of a second one is one more
+SEGMENTS = (0, 2, 3, 4)  # by `objective_ids`, the segment of the first text; that of a second one is one more
 ENDS = (1 / 3, 1 / 2, 2 / 3)  # where the shares of a third, a sixth, a sixth and a third end (section 2.3)
 
 

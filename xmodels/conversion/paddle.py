@@ -1,4 +1,5 @@
-"""ERNIE by PaddlePaddle's names: a folder with ernie_config.json, vocab.txt, and the parameters as safetensors, `.npz` or `.pdparams`.
+"""ERNIE by PaddlePaddle's names: a folder with ernie_config.json, vocab.txt, and the parameters: `params/` as released, one file, as
+safetensors or `.npz`, or a `.pdparams`.
 
 The last is a pickle, so it is read where that is allowed explicitly; then nothing but arrays of numpy is made of it.
 """
@@ -12,11 +13,12 @@ import numpy as np
 from data_pipelines.errors import CheckpointError, DataError
 from xmodels.conversion import formats, tensors
 from xmodels.conversion.hugging_face import write_json
+from xmodels.conversion.paddle_tensors import read_tensor
 from xmodels.conversion.pickles import check_allowed, unpickle_arrays
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.folder import VOCABULARY, read_json, read_weights, write_weights
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, SINGLE = "model.safetensors", "params"  # the latter a folder, with a file for each tensor
 ENDINGS = (".safetensors", ".npz", ".pdparams")  # in the order in which they are preferred
 OPTIMIZER = ("_moment1_", "_moment2_", "_beta1_pow_acc", "_beta2_pow_acc", "@LR_DECAY", "learning_rate")
 
@@ -32,7 +34,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     table = formats.table_of(model)
     form, source = table.paddle, os.path.join(folder, table.paddle.config_file)
     config = formats.config_from(form, read_json(source), table.config, source)
-    found, left = _without_optimizer(_tensors(file, allow_pickle)), []
+    found, left = _tensors(file, allow_pickle), []
     if "task_embedding" in found and not config.num_tasks:  # released networks hold the table and do not use it
         del found["task_embedding"]
         left.append(f"{file}: task_embedding is left out, as `use_task_id` is not set in {form.config_file}.")
@@ -62,16 +64,28 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
 
 def _weights_of(folder: str) -> str:
     names = sorted(os.listdir(folder))
+    if SINGLE in names and not any(name.endswith(ENDINGS) for name in names):
+        return os.path.join(folder, SINGLE)
     for ending in ENDINGS:
         fitting = [name for name in names if name.endswith(ending)]
         if len(fitting) == 1:
             return os.path.join(folder, fitting[0])
         if fitting:
             raise CheckpointError(f"{folder}: several files of parameters, {', '.join(fitting)}. Name the one to read.")
-    raise CheckpointError(f"{folder}: expected the parameters as one file that ends in {', '.join(ENDINGS)}.")
+    raise CheckpointError(
+        f"{folder}: expected the parameters in {SINGLE}/, or as one file that ends in {', '.join(ENDINGS)}."
+    )
 
 
 def _tensors(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
+    """All parameters but those of the optimizer."""
+    if os.path.isdir(path):
+        names = [name for name in sorted(os.listdir(path)) if _is_weight(name)]
+        return {name: read_tensor(os.path.join(path, name)) for name in names}
+    return {name: value for name, value in _of_file(path, allow_pickle).items() if _is_weight(name)}
+
+
+def _of_file(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
     if path.endswith(".safetensors"):
         return read_weights(path)
     if path.endswith(".pdparams"):
@@ -86,8 +100,8 @@ def _tensors(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
         raise CheckpointError(f"{path}: not a readable file of numpy arrays ({error}).") from None
 
 
-def _without_optimizer(found: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: value for name, value in found.items() if not any(part in name for part in OPTIMIZER)}
+def _is_weight(name: str) -> bool:
+    return not any(part in name for part in OPTIMIZER)
 
 
 def _reversed(values: Mapping[str, np.ndarray], form: formats.Paddle) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from data_pipelines.features import Feature
+from data_pipelines.features import BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ, Feature
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.heads import MaskedLMHead
 from xmodels.objectives.base import Objective, Together
@@ -10,7 +10,6 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 from xmodels.objectives.next_sentence import NextSentence
 
-BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)  # values of `objective_ids`
 SIGHT = {"objective_ids": Feature(()), "source_lengths": Feature(())}
 
 

@@ -17,6 +17,7 @@ from xmodels.systems import bert
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Unilm, False
+PACKINGS = ("segment_pair", "parallel")
 READING = bert.READING
 WRITING = Writing(
     objective=unilm.NextToken,
@@ -63,36 +64,45 @@ def recipe(
     """
     options = options or Options()
     config = config or UnilmConfig(vocabulary_size=len(vocabulary), **SIZES[size])
-    writes = records.packing == "parallel"
-    corrupt = mask_token_ngrams(vocabulary, options.rate(records), records.num_predictions, options.ngrams)
-    length = records.sequence_length
-    frame = frame_language_models(vocabulary, length)
     if records.static:
         raise UsageError("--system=unilm: hides tokens while it trains. Make the records without --masking=static.")
-    if writes:
-        length = (
-            2 * records.sequence_length + 1
-        )  # `[CLS] source [SEP] target [SEP]`, each side shorter than the records say
-        if length > config.max_sequence_length:
-            raise UsageError(
-                f"--system=unilm: pairs of up to {length} tokens, but the network has {config.max_sequence_length} positions. Make "
-                f"records with --max_seq_length={(config.max_sequence_length - 1) // 2} or less."
-            )
-        rate = options.target_masking_rate
-        corrupt = mask_targets(vocabulary, rate, max(1, round(rate * records.sequence_length)))
-        frame = frame_source_and_target(vocabulary, length)
-    smoothing, padding = options.label_smoothing, vocabulary[PAD]
+    if records.packing == "parallel":
+        return _writing(vocabulary, records, config, options)
+    corrupt = mask_token_ngrams(vocabulary, options.rate(records), records.num_predictions, options.ngrams)
     return Recipe(
         backbone=lambda: Unilm(config),
-        objective=lambda: (
-            unilm.TargetMaskedLM(config, corrupt, smoothing, padding) if writes else unilm.Unilm(config, corrupt)
-        ),
-        frame=frame,
-        batch_size=96 if writes else 330,
-        num_steps=90_000 if writes else 770_000,
+        objective=lambda: unilm.Unilm(config, corrupt),
+        frame=frame_language_models(vocabulary, records.sequence_length),
+        batch_size=330,
+        num_steps=770_000,
         learning_rate=3e-5,
-        num_warmup_steps=9_000 if writes else 40_000,
+        num_warmup_steps=40_000,
         optimizer="bert_adamw",
-        packings=("segment_pair", "parallel"),
-        row_length=length if writes else None,
+        packings=PACKINGS,
+    )
+
+
+def _writing(vocabulary: Vocabulary, records: Records, config: UnilmConfig, options: Options) -> Recipe:
+    """Targets behind their sources."""
+    length = (
+        2 * records.sequence_length + 1
+    )  # `[CLS] source [SEP] target [SEP]`, each side shorter than the records say
+    if length > config.max_sequence_length:
+        raise UsageError(
+            f"--system=unilm: pairs of up to {length} tokens, but the network has {config.max_sequence_length} positions. Make "
+            f"records with --max_seq_length={(config.max_sequence_length - 1) // 2} or less."
+        )
+    rate, smoothing, padding = options.target_masking_rate, options.label_smoothing, vocabulary[PAD]
+    corrupt = mask_targets(vocabulary, rate, max(1, round(rate * records.sequence_length)))
+    return Recipe(
+        backbone=lambda: Unilm(config),
+        objective=lambda: unilm.TargetMaskedLM(config, corrupt, smoothing, padding),
+        frame=frame_source_and_target(vocabulary, length),
+        batch_size=96,
+        num_steps=90_000,
+        learning_rate=3e-5,
+        num_warmup_steps=9_000,
+        optimizer="bert_adamw",
+        packings=PACKINGS,
+        row_length=length,
     )
