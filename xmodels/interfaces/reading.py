@@ -90,3 +90,7 @@ ROBERTA_READING = Reading(
         "weight_decay": 0.1, "adam_beta2": 0.98,
     },
 )  # fmt: skip
+
+# Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
+# answers. The head is RoBERTa's.
+BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token)
