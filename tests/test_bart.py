@@ -13,6 +13,7 @@ from xmodels.conversion.tables.bart import TABLE
 from xmodels.conversion.tensors import rows
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import draw, searched
+from xmodels.interfaces.reading import last_token
 from xmodels.layers.attention.visible import Visible
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
@@ -96,8 +97,11 @@ def test_loss_and_gradients_are_those_of_the_original(network):
     value, gradients = gradients_of(loss, trained)
     assert_close(value, CASE.outputs["loss"])
     assert_close(objective.logits(backbone(BATCH)["sequence_output"], backbone), CASE.outputs["lm_logits"])
-    listed = rows(TABLE.hugging_face.variables, TABLE, backbone.config)
-    found = {their: gradients[ours.removeprefix("backbone.")] for ours, _, their, _ in listed if "logits" not in their}
+    names = {
+        ours.removeprefix("backbone."): their
+        for ours, _, their, _ in rows(TABLE.hugging_face.variables, TABLE, backbone.config)
+    }
+    found = {names[ours]: gradient for ours, gradient in gradients.items()}
     atol = 1e-5 * float(CASE.outputs["grad_norm_values"].max())
     assert_gradient_norms(found, CASE.outputs, atol=atol)
 
@@ -169,3 +173,15 @@ def test_decoding_token_by_token_equals_the_whole_target(network):
         states, past = network.decode(BATCH["target_ids"][:, first:last], past, first)
         found.append(states)
     np.testing.assert_allclose(ops.concatenate(found, axis=1), network(BATCH)["sequence_output"], atol=2e-5)
+
+
+def test_without_targets_the_decoder_reads_the_source_behind_its_end(network):
+    batch = {name: BATCH[name] for name in ("token_ids", "padding_mask")}
+    ids, counts = batch["token_ids"], batch["padding_mask"].sum(axis=1)
+    assert (ids[np.arange(3), counts - 1] == END).all()
+    target = np.concatenate([np.full((3, 1), END, "int32"), ids[:, :-1]], axis=1)
+    found = network(batch)["sequence_output"]
+    np.testing.assert_array_equal(found, network({**batch, "target_ids": target})["sequence_output"])
+    wider = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in batch.items()}
+    answers = [last_token(network(each), each) for each in (batch, wider)]
+    np.testing.assert_allclose(*answers, atol=1e-5)

@@ -16,7 +16,9 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import searched
+from xmodels.interfaces.reading import BART_READING
 from xmodels.models import bart, folder, t5
+from xmodels.tasks.classify.task import Classify
 
 TOKENIZERS = pathlib.Path(__file__).parent / "golden/tokenizers"
 SMALL_BART = {
@@ -150,3 +152,35 @@ def test_tokenizers_frame_alike(both):
     for text in texts:
         expected = pack(ours.encode(text).ids, None, ours.vocabulary, 512, frame)[0]
         assert theirs(text)["input_ids"] == expected, text
+
+
+@pytest.mark.extra("torch", "transformers")
+def test_a_classifier_answers_as_theirs(tmp_path):
+    import torch
+    import transformers
+
+    tokenizer = byte_bpe()
+    vocabulary = tokenizer.open().vocabulary
+    config = bart.BartConfig(vocabulary_size=len(vocabulary), **SMALL_BART)
+    backbone, task = bart.Bart(config).initialize(), Classify(config, "abc", BART_READING)
+    features = batch_of(backbone)
+    del features["target_ids"]
+    features["token_ids"][np.arange(3), features["padding_mask"].sum(axis=1) - 1] = vocabulary["</s>"]
+    features["token_ids"] = np.where(features["padding_mask"], features["token_ids"], vocabulary["<pad>"]).astype(
+        "int32"
+    )
+    task.answer(backbone(features), features)  # creates the weights
+    values = folder.values_of("backbone", backbone) | folder.values_of(task.prefix, task)
+    generator = np.random.default_rng(0)
+    values = {name: generator.normal(0, 0.4, value.shape).astype("float32") for name, value in values.items()}
+    folder.assign("backbone", backbone, values, "random")
+    folder.assign(task.prefix, task, values, "random")
+    checkpoint = Checkpoint("bart", config, values, tokenizer, frozenset({"classify"}), ("a", "b", "c"))
+    convert.save(checkpoint, f"hf:{tmp_path / 'theirs'}")
+    network = transformers.BartForSequenceClassification.from_pretrained(str(tmp_path / "theirs")).eval()
+    with torch.no_grad():
+        expected = network(
+            torch.from_numpy(features["token_ids"]).long(), torch.from_numpy(features["padding_mask"]).long()
+        ).logits
+    assert_close(task.answer(backbone(features), features), expected.numpy(), "logits")
+    assert convert.load(f"hf:{tmp_path / 'theirs'}").labels == ("a", "b", "c")

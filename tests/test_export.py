@@ -353,7 +353,7 @@ def test_a_run_that_was_not_fine_tuned_says_so(tmp_path):
         "{",
         "[]",
         "{}",
-        {"task": "translate"},
+        {"task": "translation"},
         {"labels": "ab"},
         {"labels": []},
         {"labels": ["a", "a"]},

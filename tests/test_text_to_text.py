@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from invocation import invoke
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels import systems
+from xmodels.conversion import convert
 from xmodels.decoding.options import Decoding
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
@@ -31,10 +32,12 @@ PAIRS = [("今天天气很好", "天气"), ("我们一起去公园", "公园"), 
 PREFIX = "学: "
 
 
-def start_of(system, path, vocabulary):
-    """A model folder of a small network of the system, with random weights."""
+def start_of(system, path, vocabulary, spare=0):
+    """A model folder of a small network of the system, with random weights and `spare` rows without a token."""
     tokenizer, module = open_tokenizer(vocabulary), systems.load(system)
-    config = module.MODEL.config_class(vocabulary_size=len(tokenizer.vocabulary), **SMALL, **NO_DROPOUT.get(system, {}))
+    config = module.MODEL.config_class(
+        vocabulary_size=len(tokenizer.vocabulary) + spare, **SMALL, **NO_DROPOUT.get(system, {})
+    )
     path.mkdir()
     backbone = module.MODEL(config).initialize()
     folder.write_model(str(path), backbone, None, tokenizer.files(), tokenizer.describe(), system)
@@ -89,7 +92,7 @@ def test_the_verbs_take_the_run(tuned, tmp_path, capsys):
 def test_an_export_writes_what_the_run_writes(tuned, tmp_path):
     """The verb compares the SavedModel with the run itself, greedily and with beams."""
     assert invoke("export_model", model_dir=tuned, export_dir=tmp_path / "served", serving_ops="core", num_beams=2) == 0
-    assert "serving_default" in (tmp_path / "served/README.md").read_text()
+    assert f"Each text gets the prefix {PREFIX!r} here." in (tmp_path / "served/README.md").read_text(encoding="utf-8")
 
 
 def flags_of(tmp_path, start, **more):
@@ -134,3 +137,22 @@ def test_rouge_counts_words_and_chinese_characters():
     assert found["rouge1"] == pytest.approx(100 * (6 / 7 + 1 / 2) / 2)
     assert found["rouge2"] == pytest.approx(100 * (4 / 5 + 1 / 3) / 2)
     assert found["rougeL"] == pytest.approx(found["rouge1"])
+
+
+def test_rows_without_a_token_are_for_t5_and_never_written(tmp_path, zh_vocabulary):
+    generator = answer.load(str(start_of("t5", tmp_path / "t5", zh_vocabulary, 5)))
+    size, table = len(generator.tokenizer.vocabulary), generator.backbone.embedding.token.embeddings
+    values = np.array(table)
+    values[size:] *= 50.0  # what random states like best
+    table.assign(values)
+    states = np.random.default_rng(0).normal(size=(20, 32)).astype("float32")
+    assert (np.argmax(generator.logits(states), axis=-1) >= size).mean() > 0.8
+    drawn = Decoding(temperature=2.0)
+    for decoding in (drawn, Decoding(temperature=0.0, num_beams=2)):
+        assert all(isinstance(text, str) for text in generator.generate(["今天", "天气"] * 4, decoding, 12))
+    loaded = convert.load(str(tmp_path / "t5"))
+    convert.save(loaded, f"hf:{tmp_path / 'theirs'}")
+    assert convert.load(f"hf:{tmp_path / 'theirs'}").config.vocabulary_size == size + 5
+    start = start_of("bart", tmp_path / "bart", zh_vocabulary, 5)
+    with pytest.raises(CheckpointError, match="vocabulary holds"):
+        answer.load(str(start))

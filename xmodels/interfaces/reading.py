@@ -107,3 +107,7 @@ XLNET_READING = Reading(
         "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "bert_linear",
     },
 )  # fmt: skip
+
+# Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
+# answers. The head is RoBERTa's.
+BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token)

@@ -79,14 +79,30 @@ class LearnedPositionTransformer(Transformer):
 class Bart(LearnedPositionTransformer):
     """A `LearnedPositionTransformer` with `output_bias`, (V,), which is added to the logits. It is not trained: zero but in some
     checkpoints of Hugging Face.
+
+    Without `target_ids` the decoder reads the source, moved on by one place (section 3.1): then the state at each place has seen
+    the source there.
     """
 
     def __init__(self, config: BartConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.output_bias = OutputBias(config.vocabulary_size, name="output_bias")
 
+    def call(self, features, visible=None, training=None):
+        if "target_ids" not in features:
+            features = {**features, "target_ids": moved_on(features)}
+        return super().call(features, visible, training)
+
     def logits(self, states):
         return self.output_bias(super().logits(states))
+
+
+def moved_on(features):
+    """The source with its last real token, the one that ends it, before its first: int (B, S)."""
+    token_ids = features["token_ids"]
+    count = ops.sum(ops.cast(features["padding_mask"], "int32"), axis=1, keepdims=True)  # (B, 1)
+    last = ops.take_along_axis(token_ids, ops.maximum(count - 1, 0), axis=1)  # (B, 1)
+    return ops.concatenate([last, token_ids[:, :-1]], axis=1)
 
 
 class OutputBias(keras.layers.Layer):

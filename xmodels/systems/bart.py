@@ -11,13 +11,14 @@ from data_pipelines.ops.infilling import infill_text, keep_target, permute_sente
 from data_pipelines.ops.joined import frame_denoising, join_segments, mark_sentences
 from data_pipelines.ops.token_noise import delete_tokens, replace_tokens, rotate_document
 from data_pipelines.text.vocabulary import CLS, MASK, SEP, Vocabulary
+from xmodels.interfaces.reading import BART_READING
 from xmodels.interfaces.writing import Writing
 from xmodels.models.bart import SIZES, Bart, BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bart, False
-READING = None
+READING = BART_READING
 WRITING = Writing(
     objective=lambda config: Seq2Seq(),
     task="translate",

@@ -1,4 +1,4 @@
-"""BART by the names of Hugging Face's `BartForConditionalGeneration`.
+"""BART by the names of Hugging Face's `BartForConditionalGeneration` and `BartForSequenceClassification`.
 
 Axes as in `tables/bert.py`; the decoder has G heads of the width J and E numbers in its feed-forward layers. I is 1.
 """
@@ -6,8 +6,10 @@ Axes as in `tables/bert.py`; the decoder has G heads of the width J and E number
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.vocabulary import EOS
 from xmodels.conversion.formats import Head, HuggingFace, Table, numbered
+from xmodels.interfaces.reading import BART_READING
 from xmodels.models.bart import BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.tasks.classify.task import Classify
 
 
 def attention(ours: str, theirs: str, heads: str, width: str) -> dict[str, tuple[str, str, str]]:
@@ -65,7 +67,7 @@ def axis_lengths(config: BartConfig) -> dict[str, int]:
         "D": config.hidden_dim, "H": config.num_heads, "K": config.hidden_dim // config.num_heads, "G": heads,
         "J": config.hidden_dim // heads, "F": config.intermediate_dim,
         "E": config.decoder_intermediate_dim or config.intermediate_dim, "V": config.vocabulary_size,
-        "L": config.num_positions, "I": 1,
+        "L": config.num_positions, "I": 1, "O": config.hidden_dim,
     }  # fmt: skip
 
 
@@ -99,8 +101,21 @@ HEADS = (
     ),
 )
 
+CLASSIFY = Head(
+    "classify",
+    lambda config, num_classes: Classify(config, range(num_classes), BART_READING),
+    lambda head, outputs, batch, backbone: head.answer(outputs, batch),
+)
+
+CLASSIFIER = {
+    "objective.classify.dense.kernel": ("D O", "classification_head.dense.weight", "O D"),
+    "objective.classify.dense.bias": ("O", "classification_head.dense.bias", "O"),
+    "objective.classify.head.kernel": ("D C", "classification_head.out_proj.weight", "C D"),
+    "objective.classify.head.bias": ("C", "classification_head.out_proj.bias", "C"),
+}
+
 HUGGING_FACE = HuggingFace(
-    variables=theirs_of(EMBEDDING)
+    variables=theirs_of(EMBEDDING | CLASSIFIER)
     | {name: row for ours, theirs, rows in STACKS for name, row in numbered(ours, theirs, theirs_of(rows)).items()},
     settings={
         "vocab_size": "vocabulary_size",
@@ -124,7 +139,10 @@ HUGGING_FACE = HuggingFace(
     },
     implied=decoder_from,
     derived=decoder_to,
-    architectures=(("BartForConditionalGeneration", frozenset()),),
+    architectures=(
+        ("BartForSequenceClassification", frozenset({"classify"})),
+        ("BartForConditionalGeneration", frozenset()),
+    ),
     prefix="model.",
     bare_parts=("shared", "encoder", "decoder"),
     buffers=(r"model\.(encoder|decoder)\.version",),
@@ -141,14 +159,14 @@ HUGGING_FACE = HuggingFace(
 
 TABLE = Table(
     config=BartConfig,
-    axes={ours: axes for ours, (axes, _, _) in EMBEDDING.items()}
+    axes={ours: axes for ours, (axes, _, _) in (EMBEDDING | CLASSIFIER).items()}
     | {f"{ours}{name}": axes for ours, _, rows in STACKS for name, (axes, _, _) in rows.items()},
     lengths=axis_lengths,
     counts=lambda config: {
         "encoder_block": config.num_layers,
         "decoder_block": config.num_decoder_layers or config.num_layers,
     },
-    heads=HEADS,
+    heads=(*HEADS, CLASSIFY),
     hugging_face=HUGGING_FACE,
     optional={"output_bias": "backbone.output_bias"},  # files of the bare network lack it
 )

@@ -79,7 +79,9 @@ class Server(serve.Server):
 
     def readme(self):
         return README_TEXT.format(
-            imports=imports(self.serving_ops), version=VERSION, length=self.predictor.longest - 1 - len(self.predictor.opening),
+            imports=imports(self.serving_ops), version=VERSION,
+            length=self.predictor.longest - 1 - len(self.predictor.opening),
+            prefix=f"Each text gets the prefix {self.predictor.prefix!r} here. " if self.predictor.prefix else "",
             beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
         )  # fmt: skip
 
@@ -91,7 +93,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | `serving_default` | `text` string (B,) | `translation` string (B,), the likeliest token each time; `num_tokens` int32 (B,) |
 | `beam` | `text` string (B,) | the same, the best that a search with {beams} beams and a length penalty of {alpha:g} finds |
 
-A text has at most {length} tokens; a longer one loses its end. A translation has at most {extra} tokens more than its text.
+{prefix}A text has at most {length} tokens; a longer one loses its end. A translation has at most {extra} tokens more than its text.
 An empty text has an empty translation. Texts of like length are best sent together.
 
 ```python
