@@ -26,6 +26,8 @@ class PermutationLM(Objective):
         "content_mask": Feature((None, None), "bool"),
     }
 
+    classes = {"is_reversed": ("reads", ("forwards", "backwards"))}
+
     def __init__(self, config, permute=None, **kwargs):
         super().__init__(**kwargs)
         self.permute = permute
