@@ -16,7 +16,8 @@ setup(
     # Lower bounds are the oldest versions that were tried, or, with a comment, the first without a known vulnerability.
     install_requires=[
         "tensorflow>=2.20,<2.22",  # those of 2023 and before, such as CVE-2023-25668, are fixed in 2.12
-        # Above the fixes of what saved models may run and read: CVE-2024-3660, CVE-2025-1550, -8747, -9905, -9906, -12058, -12060
+        # Above the fixes of what saved models may run and read: CVE-2024-3660, CVE-2025-1550, -8747, -9905, -9906, -12058, -12060,
+        # CVE-2026-1462
         "keras>=3.15.1",
         "tensorflow-text>=2.20,<2.22,!=2.21.0",  # the wheels of 2.21.0 do not load
         "keras-nlp>=0.20",
@@ -41,9 +42,9 @@ setup(
         "tensorboard>=2.20",
         "tqdm>=4.66.3",  # CVE-2024-34062
         # Not ours: what the packages above bring, and may bring too old.
-        "pillow>=12.1.1",  # CVE-2023-50447, CVE-2024-28219, CVE-2025-48379, CVE-2026-25990: pictures
-        "requests>=2.32.4",  # CVE-2024-47081: passwords to other hosts
-        "urllib3>=2.6.3",  # CVE-2025-66418, CVE-2025-66471, CVE-2026-21441: compressed answers without end
+        "pillow>=12.3",  # CVE-2026-25990, -40192, -54058, -55379, -59198, -59200, -59204, -59205: pictures
+        "requests>=2.33",  # CVE-2024-47081: passwords to other hosts; CVE-2026-25645: temporary files
+        "urllib3>=2.7",  # CVE-2025-66418, -66471, CVE-2026-21441, -44431, -44432: compressed answers without end
     ],
     extras_require={
         "beam": ["apache-beam>=2.77"],

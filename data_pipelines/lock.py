@@ -9,6 +9,8 @@ import os
 import socket
 from collections.abc import Iterator
 
+import psutil
+
 from data_pipelines.errors import UsageError
 
 LOCK = "run.lock"
@@ -53,6 +55,37 @@ def locked(folder: str, flag: str = "model_dir") -> Iterator[None]:
             os.rmdir(folder)
 
 
+def check_free(folder: str, flag: str = "model_dir") -> None:
+    """Raises a UsageError where another process on this machine holds the lock; takes and changes nothing.
+
+    For a command that will take the lock later, and would only then be refused.
+    """
+    try:
+        with open(os.path.join(folder, LOCK), encoding="utf-8") as file:
+            owner = file.read()
+            if _is_alive(owner):  # else the lock is not even tried, so that a run that begins now does not meet ours
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _taken(folder, flag, owner) from None
+    except (OSError, UnicodeDecodeError):  # no lock, or one that `locked` will look at
+        return
+
+
+def _is_alive(owner: str) -> bool:
+    try:
+        found = json.loads(owner)
+        return found["host"] == socket.gethostname() and psutil.pid_exists(found["process"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False
+
+
+def _taken(folder: str, flag: str, owner: str) -> UsageError:
+    return UsageError(
+        f"--{flag}={folder}: another run works in it ({_described(owner)}). Wait until it ends, stop it, or choose another "
+        "folder."
+    )
+
+
 def _own(path: str, flag: str):
     """The file of the lock, open and locked."""
     for attempts_left in reversed(range(ATTEMPTS)):
@@ -70,10 +103,7 @@ def _own(path: str, flag: str):
             file.seek(0)
             owner = file.read()
             file.close()
-            raise UsageError(
-                f"--{flag}={os.path.dirname(path)}: another run works in it ({_described(owner)}). Wait until it ends, stop "
-                "it, or choose another folder."
-            ) from None
+            raise _taken(os.path.dirname(path), flag, owner) from None
         except OSError:  # no locks here
             return file
         if _is_still_there(file, path):

@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from data_pipelines.lock import locked
 from launch.__main__ import main as launcher
 from launch.__main__ import verbs
 from tests.invocation import invoke
@@ -240,9 +241,8 @@ def test_finetune_from_records_equals_finetune_from_their_table(street, zh_vocab
     assert invoke("pretrain", system="bert", data_dir=dev, model_dir=tmp_path / "other") == 2
     assert "holds labelled records for classify, not text to pretrain on" in capsys.readouterr().err
     settings = dev / "manifest.json"
-    settings.write_text(
-        settings.read_text(encoding="utf-8").replace('"task": "classify"', '"task": "tag"'), encoding="utf-8"
-    )
+    held = re.sub('"sha256": ".*",\n  "features"', '"features"', settings.read_text(encoding="utf-8"))
+    settings.write_text(held.replace('"task": "classify"', '"task": "tag"'), encoding="utf-8")
     assert invoke("finetune", **run, data_dir=dev, model_dir=tmp_path / "other") == 2
     assert "holds records for tag, expected those of" in capsys.readouterr().err
 
@@ -294,7 +294,7 @@ assert not {{"tensorflow", "keras", "torch", "jax"}} & set(sys.modules)
 def test_wrong_names_are_told_before_tensorflow_is_imported(tmp_path):
     table = tmp_path / "train.tsv"
     table.write_text("label\ttext\na\tb\n")
-    run, table, absent = (str(path) for path in (tmp_path / "run", table, tmp_path / "absent"))
+    run, table, absent, busy = (str(path) for path in (tmp_path / "run", table, tmp_path / "absent", tmp_path / "busy"))
     tuned = {"model_dir": run, "init_checkpoint": str(tmp_path), "train_file": table}
     wrong = [
         ("pretrain", {"system": "bertt", "data_dir": absent, "model_dir": run}, "--system=bertt: unknown"),
@@ -306,10 +306,13 @@ def test_wrong_names_are_told_before_tensorflow_is_imported(tmp_path):
         ("predict", {"model_dir": absent, "text": "a"}, "no such checkpoint"),
         ("predict", {"model_dir": str(tmp_path), "input_file": absent}, "no such file"),
         ("export_model", {"model_dir": absent, "export_dir": run}, "no such checkpoint"),
+        ("pretrain", {"system": "bert", "data_dir": absent, "model_dir": busy}, "another run works in it (process"),
+        ("finetune", {**tuned, "model_dir": busy}, "another run works in it (process"),
     ]
     program = EARLY.format(wrong=[(verb, flags) for verb, flags, _ in wrong])
     root = pathlib.Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    with locked(busy):
+        done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = done.stderr.splitlines()
     assert len(told) == len(wrong) == len(re.findall("code [2-4]", done.stdout))

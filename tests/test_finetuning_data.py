@@ -412,8 +412,8 @@ def test_questions_that_cannot_be_used_end_the_run_or_are_dropped_and_named(make
         "a.json, data[0].paragraphs[0].qas[0]: (id q0) answer not in the context: '南京' (at character 6 stands '北京"
         in said
     )
-    assert "4 of 5 examples cannot be used" in said and "--on_bad_example=drop" in said and "(id q1) no answer" in said
-    manifest, folder = make("answer_span", "a.json", asked, **flags, on_bad_example="drop")
+    assert "4 of 5 examples cannot be used" in said and "--on_bad_row=skip" in said and "(id q1) no answer" in said
+    manifest, folder = make("answer_span", "a.json", asked, **flags, on_bad_row="skip")
     assert {int(r["example_ids"]) for r in read(folder)} == {2}
     for reason in ("answer not in the context", "no answer", "empty text", "duplicate id"):
         assert manifest.statistics[f"bad {reason}"] == 1
@@ -654,8 +654,26 @@ def test_workers_need_no_tensorflow():
 def test_a_row_without_label_is_named_or_dropped(make):
     with pytest.raises(DataError, match="a.tsv, line 3: empty label"):
         make("classify", "a.tsv", "label\ttext\ngood\tcat\n \tdog\nbad\tdog\n")
-    manifest, _ = make("classify", "a.tsv", "label\ttext\ngood\tcat\n \tdog\nbad\tmat\n", on_bad_example="drop")
+    manifest, _ = make("classify", "a.tsv", "label\ttext\ngood\tcat\n \tdog\nbad\tmat\n", on_bad_row="skip")
     assert manifest.num_examples == 2 and sorted(manifest.settings.label_names) == ["bad", "good"]
+
+
+BROKEN = {  # rows that no reader of CSV can take
+    "classify": ("text,label", 'cat,a\n"dog,b\nmat,b\nrat,c,d,e\n', 2),
+    "rank": ("text,text_b,label", 'cat,dog,1\n"cat,mat,0\nrat,cat,1\n', 2),
+    "translate": ("text,text_b", 'cat,dog\n"dog,cat\nrat,mat\n', 2),
+}
+
+
+@pytest.mark.parametrize("task", BROKEN)
+def test_a_row_whose_quotes_nothing_closes_is_named_or_left_out(make, task):
+    header, rows, kept = BROKEN[task]
+    with pytest.raises(DataError, match="a.csv, line 3: .*--on_bad_row=skip"):
+        make(task, "a.csv", f"{header}\n{rows}")
+    manifest, _ = make(task, "a.csv", f"{header}\n{rows}", on_bad_row="skip")
+    assert manifest.num_examples == kept
+    assert manifest.statistics["bad broken row"] == manifest.statistics["read"] - kept
+    assert "a.csv, line 3: broken row: a quote opens" in manifest.settings.bad_examples[0]
 
 
 def test_the_command_says_what_the_records_hold(tmp_path, vocabulary, capsys):
@@ -664,14 +682,14 @@ def test_the_command_says_what_the_records_hold(tmp_path, vocabulary, capsys):
     assert invoke("create_finetuning_data", task="classify", **flags) == 3
     assert "a.tsv, line 3: empty text" in capsys.readouterr().err
     assert not (tmp_path / "records").exists()  # the same line works once the file is corrected
-    assert invoke("create_finetuning_data", task="classify", **flags, on_bad_example="drop") == 0
+    assert invoke("create_finetuning_data", task="classify", **flags, on_bad_row="skip") == 0
     shown = capsys.readouterr().out
     assert "2 records in 1 shard(s) from 2 examples" in shown and "left out: empty text 1 (33.33%)" in shown
     assert (
         invoke("create_finetuning_data", task="classify", **flags) == 2
         and "holds finished records" in capsys.readouterr().err
     )
-    assert invoke("create_finetuning_data", task="classify", **flags, resume=True, on_bad_example="drop") == 0
+    assert invoke("create_finetuning_data", task="classify", **flags, resume=True, on_bad_row="skip") == 0
 
 
 PAGE = (pathlib.Path(__file__).parent.parent / "docs/labelled_data.md").read_text(encoding="utf-8")
@@ -793,7 +811,7 @@ def test_answers_of_real_questions_come_back_from_their_tokens(tmp_path, zh_voca
     monkeypatch.setattr(finetuning_data, "run_jobs", one_by_one)
     path = str(SHARED / "data/qa" / name)
     settings = Settings(
-        task="answer_span", input_file=path, vocab_file=zh_vocabulary, max_seq_length=256, on_bad_example="drop"
+        task="answer_span", input_file=path, vocab_file=zh_vocabulary, max_seq_length=256, on_bad_row="skip"
     )
     manifest = finetuning_data.create(settings, str(tmp_path / "records"))
     questions, found, inside = list(read_squad(path)), set(), 0

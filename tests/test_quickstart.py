@@ -97,7 +97,7 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     entry = {"step": 1, "masked_lm": 5.0, "masked_lm_accuracy": 0.1}
     log = [json.dumps(entry | {"kind": kind}) for kind in ("train", "evaluation")]
     (run / "log.jsonl").write_text("\n".join(log) + "\n")
-    (run / "baseline.json").write_text('{"unigram_baseline": 0.05}')
+    (run / "baseline.json").write_text('{"unigram_baseline": 0.05, "neighbour_baseline": 0.3}')
     packages = {"tensorflow": "2.21.0", "jieba": None}
     environment = {"python": "3.11", "platform": "Linux", "processors": 2, "devices": ["CPU:0"], "packages": packages}
     (run / "environment.json").write_text(json.dumps(environment))

@@ -122,6 +122,22 @@ def test_a_manifest_reads_back_as_it_was(folder):
     assert sorted(p.name for p in again.iterdir()) == [MANIFEST]
 
 
+def test_a_manifest_that_was_changed_is_refused(folder):
+    path = folder / MANIFEST
+    path.write_text(path.read_text().replace('"language": "zh"', '"language": "en"'))
+    with pytest.raises(DataError, match="manifest.json: .*changed after it was written.*delete the line `sha256`"):
+        Manifest.read(str(folder))
+    path.write_text("".join(line for line in path.open() if not line.startswith('  "sha256"')))
+    assert Manifest.read(str(folder)).settings.language == "en"
+
+
+def test_a_manifest_may_be_laid_out_anew(folder):
+    path, before = folder / MANIFEST, Manifest.read(str(folder))
+    value = dict(sorted(json.loads(path.read_text()).items()))
+    path.write_text(json.dumps(value, indent=None))
+    assert Manifest.read(str(folder)) == before
+
+
 def test_whole_shards_are_accepted(folder):
     read = []
     verify(str(folder), Manifest.read(str(folder)))

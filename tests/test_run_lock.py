@@ -12,7 +12,7 @@ from conftest import ROOT, make_records
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import is_temporary, temporary_name
-from data_pipelines.lock import LOCK, locked
+from data_pipelines.lock import LOCK, check_free, locked
 from xmodels.runs import folder as run_folder
 
 HOLDER = """
@@ -40,6 +40,8 @@ def test_the_second_process_is_refused_and_told_who_the_first_one_is(holder, tmp
     with pytest.raises(UsageError, match=rf"another run works in it \(process {holder.pid} on .*, since 20"):
         with locked(str(tmp_path / "run")):
             pass
+    with pytest.raises(UsageError, match=rf"another run works in it \(process {holder.pid} on "):
+        check_free(str(tmp_path / "run"))
     assert (tmp_path / "run" / LOCK).read_bytes() == before
 
 
@@ -47,6 +49,8 @@ def test_a_lock_ends_with_its_process_however_that_ends(holder, tmp_path):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     assert (tmp_path / "run" / LOCK).exists()
+    check_free(str(tmp_path / "run"))
+    check_free(str(tmp_path / "absent"))
     with locked(str(tmp_path / "run")):
         assert json.loads((tmp_path / "run" / LOCK).read_text())["process"] == os.getpid()
         with pytest.raises(UsageError, match="another run"), locked(str(tmp_path / "run")):

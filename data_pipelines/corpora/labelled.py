@@ -8,6 +8,7 @@ from typing import Any
 
 from data_pipelines import strict_json
 from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.tables import BadRow
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
@@ -27,6 +28,12 @@ class RawExample:
     value: dict[str, Any]
     id: str | None = None
     problem: str | None = None
+
+
+def broken(bad_rows: list[BadRow] | None) -> Iterator[RawExample]:
+    """Rows that a table could not give, as examples with a problem."""
+    for row in bad_rows or []:
+        yield RawExample(row.place, {}, problem=f"broken row: {row.found}")
 
 
 def kind_of(path: str) -> str:

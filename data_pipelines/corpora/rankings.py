@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import BadRow, Columns, read_table
 from data_pipelines.errors import DataError
 
 
@@ -20,18 +20,20 @@ class RankedList:
     id: str | None = None
 
 
-def read_rankings(path: str, columns: Columns) -> Iterator[RankedList]:
+def read_rankings(path: str, columns: Columns, bad_rows: list[BadRow] | None = None) -> Iterator[RankedList]:
     """All lists of a file. In a table, rows in a row with equal queries make a list.
 
     JSON lines hold `query`, and either `candidates` with `labels`, or `positives` (relevance 1) and `negatives` (0).
+
+    Args:
+        bad_rows: of a table, as in `read_table`.
 
     Raises:
         DataError: not laid out so; names the line.
     """
     if kind_of(path) not in (".jsonl", ".json"):
-        for query, group in itertools.groupby(
-            read_table(path, columns, may_be_empty=True), key=lambda row: row.texts[0]
-        ):
+        table = read_table(path, columns, may_be_empty=True, bad_rows=bad_rows)
+        for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
             rows = list(group)
             if len(rows[0].texts) < 2:
                 raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")

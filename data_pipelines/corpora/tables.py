@@ -30,6 +30,17 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used: file and line, and what was found there."""
+
+    place: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.found}"
+
+
+@dataclasses.dataclass(frozen=True)
 class Columns:
     """Which columns to read: names, or positions counted from 0 (then the file has no header line)."""
 
@@ -47,14 +58,14 @@ def read_table(
     path: str,
     columns: Columns,
     with_labels: bool = True,
-    bad_rows: list[str] | None = None,
+    bad_rows: list[BadRow] | None = None,
     may_be_empty: bool = False,
 ) -> list[Row]:
     """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
 
     Args:
         with_labels: whether there is a label to each row.
-        bad_rows: rows that cannot be used are left out, and described here. By default they are errors.
+        bad_rows: rows that cannot be used are left out, and appended here. By default they are errors.
         may_be_empty: whether a row with a label can be used if that, or a text, is empty.
 
     Raises:
@@ -87,16 +98,17 @@ class _Table:
     path: str
     columns: Columns
     with_labels: bool
-    bad_rows: list[str] | None
+    bad_rows: list[BadRow] | None
     may_be_empty: bool
 
     def refuse(self, place: str, found: str) -> None:
         """Notes a row that cannot be used, or raises a DataError."""
         if self.bad_rows is None:
             raise DataError(
-                f"{place}: {found}. Mend the row or take it out; `finetune --on_bad_row=skip` leaves such rows out."
+                f"{place}: {found}. Mend the row or take it out; `finetune` and `create_finetuning_data` leave such rows out "
+                "with --on_bad_row=skip."
             )
-        self.bad_rows.append(f"{place}: {found}")
+        self.bad_rows.append(BadRow(place, found))
 
     def accepts(self, row: Row) -> bool:
         """Whether nothing is empty in a row that has a label, unless it may be."""

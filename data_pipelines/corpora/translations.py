@@ -3,22 +3,25 @@
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import BadRow, Columns, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 
 
-def read_translations(path: str, columns: Columns, target: str | None = None) -> Iterator[tuple[str, str, str]]:
+def read_translations(
+    path: str, columns: Columns, target: str | None = None, bad_rows: list[BadRow] | None = None
+) -> Iterator[tuple[str, str, str]]:
     """(source, translation, place) of each line.
 
     Args:
         target: a second file, line by line the translation of the first. None: both are columns of the table `path`.
+        bad_rows: of a table, as in `read_table`.
 
     Raises:
         DataError: the files differ in their number of lines, or the table has no second column.
     """
     if target is None:
-        for row in read_table(path, columns, with_labels=False):
+        for row in read_table(path, columns, with_labels=False, bad_rows=bad_rows):
             if len(row.texts) < 2:
                 raise DataError(
                     f"{path}: has no column of translations. Name it with --text_pair_column, or a second file with "

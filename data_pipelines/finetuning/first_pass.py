@@ -78,11 +78,11 @@ def _count_repeats(task: Task, value: dict[str, Any], seen: dict[int, tuple], co
 def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], inputs: str) -> Found:
     """What the first pass knows at its end, or the error that ends the run."""
     num_bad = counts["read"] - counts["accepted"]
-    if num_bad and task.settings.on_bad_example == "fail":
+    if num_bad and task.settings.on_bad_row == "fail":
         raise DataError(
             f"{bad[0]}. {num_bad} of {counts['read']} examples cannot be used"
             + (f"; also {'; '.join(bad[1:])}" if bad[1:] else "")
-            + ". Or leave them out with --on_bad_example=drop."
+            + ". Or leave them out with --on_bad_row=skip."
         )
     if not counts["accepted"]:
         raise DataError(f"{inputs}: holds no examples" + (f" that can be used: {bad[0]}." if bad else "."))

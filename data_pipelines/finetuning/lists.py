@@ -8,7 +8,7 @@ import random
 import numpy as np
 
 from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
-from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.rankings import RankedList, read_rankings
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
@@ -105,10 +105,12 @@ class Rank(Lists):
     name = "rank"
 
     def examples(self, path):
-        for ranked in read_rankings(path, self.settings.columns()):
+        bad_rows = self.bad_rows()
+        for ranked in read_rankings(path, self.settings.columns(), bad_rows):
             problem = self._problem(ranked)
             value = {"query": ranked.query, "candidates": ranked.candidates, "labels": ranked.labels}
             yield RawExample(ranked.place, value, ranked.id, problem)
+        yield from broken(bad_rows)
 
     def _problem(self, ranked: RankedList) -> str | None:
         if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):

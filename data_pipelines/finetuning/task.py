@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from data_pipelines.corpora.labelled import RawExample
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.features import Feature
 from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
@@ -54,6 +54,10 @@ class Task:
     def examples(self, path: str) -> Iterator[RawExample]:
         """All examples of a file, also those with a problem."""
         raise NotImplementedError
+
+    def bad_rows(self) -> list[BadRow] | None:
+        """Where a reader of tables puts rows that it cannot read; None where such a row is an error."""
+        return [] if self.settings.on_bad_row == "skip" else None
 
     def labels_of(self, value: dict[str, Any]) -> Iterable[str]:
         """The labels of one example, to be counted; empty for tasks without."""

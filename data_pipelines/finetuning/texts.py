@@ -2,7 +2,7 @@
 
 import math
 
-from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.tables import Row, read_table
 from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
@@ -25,7 +25,9 @@ class Classify(Task):
         return self.num_texts
 
     def examples(self, path):
-        for row in read_table(path, self.settings.columns(), may_be_empty=True):
+        bad_rows = self.bad_rows()
+        rows = read_table(path, self.settings.columns(), may_be_empty=True, bad_rows=bad_rows)
+        for row in rows:
             if len(row.texts) != self.texts_a_row(row):
                 raise DataError(
                     f"{path}, line {row.line}: {len(row.texts)} text(s) in a row, the files before have "
@@ -35,6 +37,7 @@ class Classify(Task):
             problem = "empty text: write it, or take the row out" if empty else self.label_problem(row.label)
             value = {"texts": list(row.texts), "label": row.label}
             yield RawExample(f"{path}, line {row.line}", value, problem=problem)
+        yield from broken(bad_rows)
 
     def label_problem(self, label: str) -> str | None:
         return self.refuses(label) if label else "empty label: write it, or take the row out"

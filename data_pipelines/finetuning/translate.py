@@ -1,6 +1,6 @@
 """Text and its translation, or any text and what is to be written from it (Vaswani et al., 2017, section 5.1)."""
 
-from data_pipelines.corpora.labelled import RawExample
+from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Task, count_tokens
@@ -14,11 +14,12 @@ class Translate(Task):
     long_text = "drop"
 
     def examples(self, path):
-        target = self.settings.target_file
-        for source, translation, place in read_translations(path, self.settings.columns(), target):
+        target, bad_rows = self.settings.target_file, self.bad_rows()
+        for source, translation, place in read_translations(path, self.settings.columns(), target, bad_rows):
             empty = not source.strip() or not translation.strip()
             problem = "empty text: one side says nothing" if empty else None
             yield RawExample(place, {"source": source, "target": translation}, problem=problem)
+        yield from broken(bad_rows)
 
     def features(self, size):
         return {

@@ -27,7 +27,7 @@ class RecordOptions:
     tag_scheme: str = option("bio", "bio: spans; IOB1, BIOES and BILOU become BIO. none: tags as they stand, such as parts of speech.", choices=("bio", "none"))  # fmt: skip
     labels: str | None = option(None, "Comma-separated names of the labels in the order of their ids. Default: those in the data, sorted.", section="Labels")  # fmt: skip
     labels_from: str | None = option(None, "A folder of records whose labels these must share: the training records, for dev and test.")  # fmt: skip
-    on_bad_example: str = option("fail", "What to do with examples that cannot be used: unknown labels, answers that do not stand in the text, duplicate ids, empty texts. drop counts and names them.", choices=("fail", "drop"))  # fmt: skip
+    on_bad_row: str = option("fail", "Rows, questions and lists that cannot be used (unknown or empty labels, quotes that nothing closes, missing columns, answers that do not stand in the text, duplicate ids, empty texts): stop and name them, or leave them out, count them and name the first.", choices=("fail", "skip"))  # fmt: skip
     vocab_file: str = option(REQUIRED, "Vocabulary: a file, or a folder with one.", section="Tokens")
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", choices=("auto", *TOKENIZERS))
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip

@@ -1,6 +1,7 @@
 """The manifest of a folder of records: what it holds and how it was made. It is plain JSON, and checked when it is read."""
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -117,7 +118,10 @@ class Manifest:
             "num_examples": self.num_examples,
             "shards": [dataclasses.asdict(shard) for shard in self.shards],
         }
-        write_json(os.path.join(folder, MANIFEST), value)
+        # The checksum has a line of its own that is not the last: who means a change deletes it.
+        write_json(
+            os.path.join(folder, MANIFEST), {"format_version": FORMAT_VERSION, "sha256": _digest(value), **value}
+        )
 
     @classmethod
     def read(cls, folder: str) -> "Manifest":
@@ -158,7 +162,17 @@ class Manifest:
             RecordSettings.of(found.settings, path), found.statistics,
         )  # fmt: skip
         _check_counts(manifest, found.num_examples, place)
+        if found.sha256 not in (None, _digest({name: value[name] for name in value if name != "sha256"})):
+            raise DataError(
+                f"{path}: expected the values that its `sha256` belongs to, found others: it was changed after it was written. "
+                "Make the records again; or, to keep the change, delete the line `sha256`."
+            )
         return manifest
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    """The SHA-256 of JSON, however it is laid out."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +191,7 @@ class _Entries:
     statistics: dict[str, int]
     shards: list[Shard]
     num_examples: Count | None = None
+    sha256: Sha256 | None = None
 
 
 def _check_counts(manifest: Manifest, num_examples: int | None, place: schema.Place) -> None:

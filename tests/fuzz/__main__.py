@@ -50,10 +50,12 @@ def main() -> int:
         if options.replay:
             return fuzzer.replay([Path(path) for path in options.replay])
         failed = fuzzer.replay(sorted(FINDS.glob("*.json")))
+        began = time.monotonic()
         fuzzer.work(chosen, 60 * options.minutes, options.rounds)
+        elapsed = time.monotonic() - began
     print(fuzzer.table.text())
     if options.report:
-        Path(options.report).write_text(fuzzer.table.page(seed), encoding="utf-8")
+        Path(options.report).write_text(fuzzer.table.page(seed, elapsed), encoding="utf-8")
     return int(failed or fuzzer.found > 0)
 
 

@@ -32,13 +32,13 @@ class Table:
             for title, rows in (("verb", self.verbs), ("what is changed", self.kinds))
         )
 
-    def page(self, seed: int) -> str:
-        """The page of `benchmarks/results`."""
+    def page(self, seed: int, elapsed: float) -> str:
+        """The page of `benchmarks/results`, of a run of so many seconds."""
         cases = sum(row.cases for row in self.verbs.values())
         bad = sum(row.bad for row in self.verbs.values())
         minutes = sum(self.spent.values()) / 60
         return (
-            f"# Fuzzing\n\n{cases:,} cases of {len(self.spent)} commands in {minutes:.0f} minutes, seed {seed}; {bad} with a fault. "
+            f"# Fuzzing\n\n{cases:,} cases of {len(self.spent)} commands in {elapsed / 60:.0f} minutes, {minutes:.0f} of them inside of cases, seed {seed}; {bad} with a fault. "
             f"One process, Python {platform.python_version()}. Made by `make fuzz REPORT=benchmarks/results/fuzz.md`.\n\n"
             "Memory is what a case takes beside what its process begins with. BUILD_NOTES.md says what counts as a fault.\n\n"
             + self.text()

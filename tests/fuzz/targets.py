@@ -93,7 +93,7 @@ DATA = [
     _target("corpus resumed", "create_pretraining_data --resume --output_dir=records --max_seq_length=32 --num_shards=2 --max_predictions_per_seq=5 "
             "--do_whole_word_mask --vocab_file=vocab.txt --input_file=corpus.txt", "records/*", "corpus.txt vocab.txt", writes=("records",)),
     *[_target(f"labelled {file}", f"{LABELLED}{task} --input_file={file} {flags}", file, "vocab.txt") for task, file, flags in (
-        ("classify", "train.tsv", ""), ("classify", "train.csv", "--on_bad_example=drop"), ("classify", "train.jsonl", ""),
+        ("classify", "train.tsv", ""), ("classify", "train.csv", "--on_bad_row=skip"), ("classify", "train.jsonl", ""),
         ("classify", "pairs.tsv", "--text_pair_column=text_b"), ("regress", "scores.csv", "--text_column=0 --text_pair_column=1 --label_column=2"),
         ("tag", "entities.conll", ""), ("tag", "words.conllu", "--tag_scheme=none"), ("answer_span", "squad.json", "--max_query_length=16 --doc_stride=12"),
         ("choose", "choices.jsonl", ""), ("choose", "c3.json", ""), ("choose", "idioms.jsonl", ""), ("choose", "exam.csv", ""),

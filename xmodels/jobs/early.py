@@ -7,6 +7,7 @@ import os
 
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError
+from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
 from xmodels import systems
@@ -19,7 +20,7 @@ LARGEST_TABLE = 1 << 23  # bytes; a larger one is read once only, by the job
 def pretraining(options) -> None:
     """Raises what is wrong with the system, the folders of records, the run folder or the checkpoint to start from."""
     systems.check_known(options.system)
-    preflight.check_writable(options.model_dir)
+    _check_run_folder(options)
     for folder in (options.data_dir, options.eval_data_dir):
         if folder:
             Manifest.read(folder)
@@ -29,7 +30,7 @@ def pretraining(options) -> None:
 
 def finetuning(options) -> None:
     """Raises what is wrong with the checkpoint, the run folder, records, or tables of texts with labels."""
-    preflight.check_writable(options.model_dir)
+    _check_run_folder(options)
     if not options.init_checkpoint.startswith("new:"):
         check_checkpoint(options.init_checkpoint)
     if options.data_dir:
@@ -56,6 +57,12 @@ def check_checkpoint(name: str) -> None:
     kind, path = names.split(name)
     if not kind:
         names.check_folder(path)
+
+
+def _check_run_folder(options) -> None:
+    preflight.check_writable(options.model_dir)
+    if not options.dry_run and "TF_CONFIG" not in os.environ:  # of several machines the first one holds the lock
+        check_free(options.model_dir)
 
 
 def _is_large(path: str) -> bool:

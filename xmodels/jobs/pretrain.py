@@ -7,11 +7,9 @@ import os
 from collections.abc import Callable
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.files import write_json
 from data_pipelines.ops.compose import compose
 from data_pipelines.options.declaration import structural
 from data_pipelines.records.checks import check_contents
@@ -21,11 +19,14 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs import average, devices, dry_run, pretraining_network, pretraining_records, step_options
+from xmodels.jobs.neighbours import shares_right
 from xmodels.jobs.options.pretrain import Options
 from xmodels.jobs.system_settings import own_options
+from xmodels.objectives.base import Objective
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
+from xmodels.runs.baselines import Baselines
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import write_report
 from xmodels.runs.samples import COUNT, sampler
@@ -103,13 +104,14 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     if results is not None:
         run_folder.print_finished(options.model_dir, "--num_train_steps")
         return results
-    watcher, baseline = Watch(), None
+    watcher, baselines = Watch(), None
     folder = workers.folder(options.model_dir)
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
-        baseline = _write_baseline(made, evaluated)
+        baselines = _write_baselines(made, evaluated, claimed_before=state.step > 0)
         samples = sampler(learner, evaluated.first_examples, tokenizer)
         watcher = watch(learner, made.batches.zeros(), folder, options.log_norms_steps, options.profile_steps, samples)
+        watcher.warns = _plateau(baselines, made.recipe.num_steps)
     loop = Loop(
         learner, folder, made.recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
@@ -121,7 +123,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     )  # fmt: skip
     with _naming_damage(options, made.source):
         state = loop.run(state)
-    return _finish(made, loop, state, evaluate, baseline) if workers.is_chief else {}
+    return _finish(made, loop, state, evaluate, baselines) if workers.is_chief else {}
 
 
 def _prepare(options: Options, system, strategy) -> Prepared:
@@ -160,18 +162,41 @@ def _show_dry_run(made: Prepared) -> None:
     dry_run.show(options, filled, made.learner, made.batches, made.tokenizer, recipe.num_steps)
 
 
-def _write_baseline(made: Prepared, evaluated: "_Evaluated") -> float:
-    """Writes and prints how often the commonest hidden token is right."""
-    with _naming_damage(made.options, made.source):
-        baseline = unigram_baseline(evaluated.kept)
-    write_json(os.path.join(made.options.model_dir, "baseline.json"), {"unigram_baseline": baseline})
-    print_status(
-        f"Always naming the commonest hidden token would be right {baseline:.1%} of the time (unigram baseline)."
-    )
-    return baseline
+def _write_baselines(made: Prepared, evaluated: "_Evaluated", claimed_before: bool) -> Baselines | None:
+    """Writes and prints what counting can name, of objectives that name tokens; of a run that is resumed, as it stands."""
+    folder, known = made.options.model_dir, [part for part in made.learner.objective.parts if part.context]
+    if not known:
+        return None
+    baselines = Baselines.read(folder) if claimed_before else None
+    if baselines is None:
+        with _naming_damage(made.options, made.source):
+            baselines = count_baselines(made.batches, evaluated.kept, known[0])
+        baselines.write(folder)
+    print_status(baselines.sentence())
+    return baselines
 
 
-def _finish(made: Prepared, loop: Loop, state, evaluate: Callable[[], dict[str, float]], baseline: float) -> dict:
+def count_baselines(batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective) -> Baselines:
+    """What counting can name of the tokens of `scored` that the objective asks for, learnt from the records of `batches`."""
+    training = dataclasses.replace(batches, grouping=None).once()
+    as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
+    unigram, neighbours = shares_right(training.as_numpy_iterator(), as_arrays, objective.context)
+    return Baselines(unigram, neighbours, objective.accuracy)
+
+
+def _plateau(baselines: Baselines | None, num_steps: int) -> Callable[[int, dict[str, float]], str | None]:
+    """What a line of the log is to be followed by: once, the warning that nothing has been learnt."""
+
+    def warning(step: int, means: dict[str, float]) -> str | None:
+        accuracy = means.get(baselines.measure) if baselines else None
+        return None if accuracy is None else baselines.warning(accuracy, step, num_steps)
+
+    return warning
+
+
+def _finish(
+    made: Prepared, loop: Loop, state, evaluate: Callable[[], dict[str, float]], baselines: Baselines | None
+) -> dict:
     """Hands the network over and writes card, results and report. Returns the last evaluation's means."""
     options, learner = made.options, made.learner
     handed_over = average.hand_over_weights(options.model_dir, learner, options.average_checkpoints)
@@ -187,11 +212,17 @@ def _finish(made: Prepared, loop: Loop, state, evaluate: Callable[[], dict[str, 
         facts["damaged shards"] = pretraining_records.lost_text(source)
         print_status(f"Damaged shards: {facts['damaged shards']}.")
     title = f"{options.system} ({made.size})"
-    run_folder.write_model_card(options.model_dir, title, facts, {**means, "unigram_baseline": baseline})
+    run_folder.write_model_card(options.model_dir, title, facts, {**means, **_lines(baselines)})
     run_folder.write_results(options.model_dir, made.recipe.num_steps, state.step, means)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Network, heads and vocabulary: {path}")
     return means
+
+
+def _lines(baselines: Baselines | None) -> dict[str, float]:
+    """The baselines among the scores of a model card."""
+    named = dataclasses.asdict(baselines) if baselines else {}
+    return {name: value for name, value in named.items() if isinstance(value, float)}
 
 
 def _facts(made: Prepared, state, handed_over: str) -> dict:
@@ -304,14 +335,6 @@ def _settings(recipe: Recipe, records: Records) -> dict:
         "max_predictions_per_seq": records.num_predictions,
         "clip_norm": recipe.clip_norm,
     }
-
-
-def unigram_baseline(batches: list[dict[str, tf.Tensor]]) -> float:
-    """How often the commonest hidden token of the batches is the hidden token: what a model without context can reach."""
-    if "labels" not in batches[0]:
-        return 0.0
-    labels = np.concatenate([b["labels"].numpy()[b["label_weights"].numpy() > 0] for b in batches])
-    return float(np.bincount(labels).max() / len(labels)) if len(labels) else 0.0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.models.folder import read_model
 from xmodels.runs import page
+from xmodels.runs.baselines import Baselines
 from xmodels.runs.charts import COLOURS, Chart, Curve, draw, grid
 from xmodels.training.watching.progress import read_log
 
@@ -29,15 +30,15 @@ def write_report(folder: str, questions, answers, language: str, commands: list[
     entries = read_log(os.path.join(folder, "pretrained", "log.jsonl"))
     train = [e for e in entries if e["kind"] == "train"]
     evaluations = [e for e in entries if e["kind"] == "evaluation"]
-    baseline = _baseline(os.path.join(folder, "pretrained", "baseline.json"))
+    baselines = Baselines.read(os.path.join(folder, "pretrained"))
     scores = [_json(os.path.join(folder, f"{name}-scores.json")) for name in ("classifier", "classifier-random")]
-    charts = curves(train, evaluations, baseline)
+    charts = curves(train, evaluations, baselines)
     draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
     last = evaluations[-1]
     gain = scores[0]["accuracy"] - scores[1]["accuracy"]
     facts = {
         "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always naming the commonest token: "
-        f"{baseline:.1%}",
+        f"{baselines.unigram_baseline:.1%}; the commonest beside its true neighbours: {baselines.neighbour_baseline:.1%}",
         "Classifier, pretrained": f"{scores[0]['accuracy']:.1%} right on held-out text (macro F1 {scores[0]['macro_f1']:.3f})",
         "Classifier, random start": f"{scores[1]['accuracy']:.1%} right (macro F1 {scores[1]['macro_f1']:.3f})",
         "Gain of pretraining": f"{gain * 100:+.1f} points of accuracy",
@@ -65,10 +66,6 @@ def _json(path: str) -> dict:
         return json.load(file)
 
 
-def _baseline(path: str) -> float:
-    return _json(path)["unigram_baseline"]
-
-
 def confusions(scores: dict) -> str:
     """An HTML table of held-out rows: one row a true label, one column an answered one, and the F1 of each label."""
     labels, matrix = list(scores["f1"]), scores["confusion"]
@@ -93,7 +90,7 @@ def versions(environment: dict) -> dict[str, str]:
     return facts | {name: version for name, version in environment["packages"].items() if version}
 
 
-def curves(train, evaluations, baseline: float) -> list[Chart]:
+def curves(train, evaluations, baselines: Baselines) -> list[Chart]:
     """Loss and accuracy over the steps."""
     charts = []
     for name, title in (("masked_lm", "masked LM loss, nats"), ("masked_lm_accuracy", "masked LM accuracy")):
@@ -101,8 +98,7 @@ def curves(train, evaluations, baseline: float) -> list[Chart]:
             Curve(label, [e["step"] for e in entries], [e[name] for e in entries], colour, dots=label == "held-out")
             for label, entries, colour in (("training", train, COLOURS[0]), ("held-out", evaluations, COLOURS[1]))
         ]
-        level = baseline if name.endswith("accuracy") else None
-        charts.append(Chart(title, lines, level, "unigram baseline"))
+        charts.append(Chart(title, lines, baselines.levels if name == baselines.measure else {}))
     return charts
 
 

@@ -18,6 +18,7 @@ class AdaptiveLM(Objective):
 
     reads = {"token_ids": Feature((None,))}
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
+    context, accuracy = "before", "adaptive_lm_accuracy"
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)

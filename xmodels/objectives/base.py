@@ -22,6 +22,9 @@ class Objective(keras.layers.Layer):
     needs: ClassVar[Features] = {}
     classes: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {}
     sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
+    # What a token may be told by, of those beside it: "both" neighbours, or the two "before". None: it names no tokens.
+    context: ClassVar[str | None] = None
+    accuracy: ClassVar[str | None] = None  # the metric that counts the tokens that it names rightly
     sums_examples: ClassVar[bool] = False  # is the loss of a step the sum over its examples, and not their mean?
 
     def __init__(self, **kwargs):

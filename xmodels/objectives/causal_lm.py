@@ -16,6 +16,7 @@ class CausalLM(Objective):
 
     reads = {"token_ids": Feature((None,))}
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
+    context, accuracy = "before", "causal_lm_accuracy"
 
     def score(self, outputs, batch, backbone):
         logits = self.logits(outputs["sequence_output"], backbone)  # (B, L, V)

@@ -21,6 +21,7 @@ class MaskedLM(Objective):
         "labels": Feature((None,)),
         "label_weights": Feature((None,), "float32"),
     }
+    context, accuracy = "both", "masked_lm_accuracy"
 
     def __init__(self, config, corrupt=None, **kwargs):
         super().__init__(**kwargs)

@@ -26,6 +26,7 @@ class PermutationLM(Objective):
         "content_mask": Feature((None, None), "bool"),
     }
 
+    context, accuracy = "both", "permutation_lm_accuracy"
     classes = {"is_reversed": ("reads", ("forwards", "backwards"))}
 
     def __init__(self, config, permute=None, **kwargs):

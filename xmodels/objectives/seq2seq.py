@@ -20,6 +20,7 @@ class Seq2Seq(Objective):
 
     reads = {"token_ids": Feature((None,))}
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
+    context, accuracy = "before", "seq2seq_accuracy"
 
     def __init__(self, label_smoothing: float = 0.1, **kwargs):
         super().__init__(**kwargs)

@@ -4,11 +4,12 @@ import dataclasses
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 COLOURS = ("#1450c8", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4fb5", "#1b9aaa", "#8a5a44", "#d65db1", "#6a7b12", "#555555")
+DASHES, MARKS = ("--", ":"), ("┅", "┈")
 MOST_POINTS = 400  # of a curve; of longer ones the means of neighbours are drawn
 SMOOTHED_FROM, WINDOW = 40, 20  # points; the part of a curve, one in so many, over which means are taken
 
@@ -37,15 +38,14 @@ class Chart:
     """Curves with one pair of axes.
 
     Attributes:
-        level: a value that is drawn as a dashed line all along, under the name `level_label`.
+        levels: values that are drawn as broken lines all along, by name.
         logarithmic: of the values; those that are not positive are gaps.
         from_zero: whether the axis of the values begins at 0.
     """
 
     title: str
     curves: Sequence[Curve]
-    level: float | None = None
-    level_label: str = ""
+    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
     logarithmic: bool = False
     from_zero: bool = False
 
@@ -57,8 +57,7 @@ def grid(charts: Sequence[Chart]) -> str:
 
 def _figure(chart: Chart) -> str:
     keys = {(curve.label, curve.colour, "●" if curve.dots else "━"): None for curve in chart.curves if curve.label}
-    if chart.level is not None and chart.level_label:
-        keys[chart.level_label, "#777", "┅"] = None
+    keys |= {(label, "#777", mark): None for label, mark in zip(chart.levels, MARKS, strict=False)}
     legend = " ".join(
         f"<span><b style='color:{colour}'>{mark}</b> {html.escape(label)}</span>" for label, colour, mark in keys
     )
@@ -99,8 +98,8 @@ def _draw(axis, chart: Chart) -> None:
             axis.plot(steps, smoothed(values), color=curve.colour, label=curve.label, linewidth=1.4)
         else:
             axis.plot(steps, values, color=curve.colour, label=curve.label, linewidth=1.4)
-    if chart.level is not None:
-        axis.axhline(chart.level, linestyle="--", color="#777", linewidth=1, label=chart.level_label)
+    for (label, level), dashes in zip(chart.levels.items(), DASHES, strict=False):
+        axis.axhline(level, linestyle=dashes, color="#777", linewidth=1, label=label)
     if chart.logarithmic:
         axis.set_yscale("log")
         low, high = axis.get_ylim()

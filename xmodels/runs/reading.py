@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from data_pipelines import strict_json
 from data_pipelines.errors import UsageError
 from data_pipelines.schema import Place, convert
+from xmodels.runs.baselines import Baselines
 from xmodels.runs.charts import COLOURS, Curve
 from xmodels.training.watching.progress import duration, read_log
 
@@ -26,7 +27,7 @@ class Run:
     config: dict
     environment: dict
     results: dict
-    baseline: float | None
+    baselines: Baselines | None
     log: list[dict]
 
     def of_kind(self, kind: str) -> list[dict]:
@@ -64,17 +65,14 @@ def read_run(folder: str, name: str, colour: str) -> Run:
         raise UsageError(
             f"--model_dir={folder}: holds no run (no config.json). Name a folder that pretrain or finetune made."
         )
-    config, environment, results, baseline = (
-        _json(os.path.join(folder, f"{part}.json")) for part in ("config", "environment", "results", "baseline")
+    config, environment, results = (
+        _json(os.path.join(folder, f"{part}.json")) for part in ("config", "environment", "results")
     )
     parts = (config, "config", "flags"), (config, "config", "settings"), (results, "results", "results")
     for values, file, key in parts:
         convert(values.get(key, {}), dict, Place(os.path.join(folder, f"{file}.json"), key))
     log = read_log(os.path.join(folder, "log.jsonl"))
-    level = convert(
-        baseline.get("unigram_baseline"), float | None, Place(os.path.join(folder, "baseline.json"), "unigram_baseline")
-    )
-    return Run(name, folder, colour, config, environment, results, level, log)
+    return Run(name, folder, colour, config, environment, results, Baselines.read(folder), log)
 
 
 def _json(path: str) -> dict:

@@ -108,8 +108,8 @@ def _summary(run: Run) -> dict[str, str]:
     for name, value in run.results.get("results", {}).items():
         if name not in _measures([run], "evaluation"):
             found[name] = f"{value:.4f}" if isinstance(value, float) else str(value)
-    if run.baseline is not None:
-        found["always naming the commonest hidden token"] = f"{run.baseline:.4f} right"
+    if run.baselines is not None:
+        found |= {f"without a network, {name}": f"{share:.4f} right" for name, share in run.baselines.levels.items()}
     return found
 
 
@@ -138,8 +138,9 @@ def _scores(runs: Sequence[Run]) -> list[Chart]:
                 run.curve("train", name, f"{lead}training"),
                 run.curve("evaluation", name, f"{lead}evaluation", held_out),
             ]
-        level = runs[0].baseline if name == "masked_lm_accuracy" else None
-        charts.append(Chart(name, [c for c in curves if c], level, "commonest token"))
+        lines = runs[0].baselines
+        levels = lines.levels if lines and name == lines.measure else {}
+        charts.append(Chart(name, [c for c in curves if c], levels))
     return charts
 
 

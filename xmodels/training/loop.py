@@ -217,6 +217,7 @@ class Loop:
         }
         print_status(line(state.step, self.num_steps, means, self.learner.loss_names, rates, next(iter(counted))))
         self.log.write("train", state.step, {**means, **{k: float(v) for k, v in rates.items()}})
+        self.watch.logged(state.step, means)
 
     def _check(self, state: State, totals: np.ndarray) -> None:
         """Logs warnings about the last steps; raises a NonFiniteError where too many were skipped."""

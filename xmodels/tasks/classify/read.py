@@ -2,7 +2,7 @@
 
 import os
 
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from data_pipelines.records.manifest import Manifest
 from xmodels.tasks.base.read import Data, Survey
@@ -30,8 +30,8 @@ class Reader(TextReader):
         print_left_out(path, bad_rows)
         return rows
 
-    def bad_rows(self) -> list[str] | None:
-        """Where descriptions of rows that cannot be used go; None where such a row is an error."""
+    def bad_rows(self) -> list[BadRow] | None:
+        """Where rows that cannot be used go; None where such a row is an error."""
         return [] if self.options.on_bad_row == "skip" else None
 
     def source_of(self, path: str, tokenizer, *labels: list[str]):
@@ -89,8 +89,10 @@ class Reader(TextReader):
         return Data(source, evaluation_sets, labels, num_texts, f"{len(labels)} labels")
 
 
-def print_left_out(path: str, bad_rows: list[str] | None) -> None:
+def print_left_out(path: str, bad_rows: list[BadRow] | None) -> None:
     """Prints how many rows cannot be used, and the first of them."""
     if bad_rows:
-        shown = "; ".join(bad_rows[:SHOWN]) + (f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else "")
+        shown = "; ".join(map(str, bad_rows[:SHOWN])) + (
+            f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else ""
+        )
         print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")

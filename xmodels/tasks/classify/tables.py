@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import BadRow, Columns, read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.row_checks import label_ids, label_names
 from data_pipelines.records.manifest import Manifest
@@ -25,7 +25,7 @@ def labelled_source(
     labels: list[str] | None = None,
     frame: Frame = BERT,
     orders: Orders | None = None,
-    bad_rows: list[str] | None = None,
+    bad_rows: list[BadRow] | None = None,
 ) -> tuple[ArraySource, list[str], int]:
     """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
 

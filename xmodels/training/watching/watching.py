@@ -43,6 +43,7 @@ class Watch:
         log_norms_steps: steps between two looks at the norms of layers; 0 for never.
         profile: first and last step of a profile.
         sample: predicts some examples and gives them in the form of `runs.samples`.
+        warns: gives, of a step and the means that were logged, what is to be said of them once, or None.
     """
 
     flops_per_token: Callable[[], float] | None = None
@@ -50,6 +51,7 @@ class Watch:
     log_norms_steps: int = 0
     profile: tuple[int, int] | None = None
     sample: Callable[[], list[dict]] | None = None
+    warns: Callable[[int, dict[str, float]], str | None] | None = None
 
     @contextlib.contextmanager
     def watching(self, learner, log: RunLog, folder: str):
@@ -104,6 +106,13 @@ class Watch:
             self.flops = self.flops or self.flops_per_token()
             rates["model_flops_utilisation"] = tokens_per_second * self.flops / self.peak
         return rates
+
+    def logged(self, step: int, means: dict[str, float]) -> None:
+        """Called after a line of the log."""
+        if self.warns and (text := self.warns(step, means)):
+            self.warns = None
+            print_status(text)
+            self.log.note("warning", step, {"text": text})
 
     def evaluated(self, step: int) -> None:
         """Called after an evaluation."""

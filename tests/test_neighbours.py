@@ -1,0 +1,117 @@
+"""What counting can name without a network, and what a run says that is not better."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from data_pipelines.errors import DataError
+from xmodels.jobs.neighbours import BEFORE, BOTH, Cases, Counts, asked, shares_right, told
+from xmodels.runs.baselines import Baselines
+
+
+def masked(rows, hidden, shown=9):
+    """A batch that hides one position of each row, as the token `shown`."""
+    clean = np.array(rows, np.int32)
+    positions = np.array(hidden, np.int32)[:, None]
+    token_ids = clean.copy()
+    np.put_along_axis(token_ids, positions, shown, axis=1)
+    labels = np.take_along_axis(clean, positions, axis=1)
+    weights = np.ones_like(labels, np.float32)
+    return {
+        "token_ids": token_ids, "padding_mask": clean > 0, "mask_positions": positions, "labels": labels,
+        "label_weights": weights,
+    }  # fmt: skip
+
+
+def causal(rows):
+    ids = np.array(rows, np.int32)
+    labels = np.pad(ids[:, 1:], [(0, 0), (0, 1)])
+    return {
+        "token_ids": ids,
+        "padding_mask": ids > 0,
+        "labels": labels,
+        "label_weights": (labels > 0).astype("float32"),
+    }
+
+
+def triples(cases):
+    return sorted(zip(cases.first.tolist(), cases.second.tolist(), cases.token.tolist(), strict=True))
+
+
+def test_hidden_tokens_are_put_back_before_they_are_counted_and_padding_is_not_counted():
+    batch = masked([[1, 5, 6, 2, 0], [1, 7, 5, 6, 2]], [2, 1])
+    assert triples(told(batch, BOTH)) == sorted([(1, 6, 5), (5, 2, 6), (6, 0, 2), (1, 5, 7), (7, 6, 5), (5, 2, 6)])
+    assert triples(asked(batch, BOTH)) == sorted([(5, 2, 6), (1, 5, 7)])
+
+
+def test_what_is_asked_stands_between_its_true_neighbours():
+    batch = masked([[1, 5, 6, 2]], [2])
+    assert triples(asked(batch, BOTH)) == [(5, 2, 6)]
+    both = {name: np.concatenate([batch[name], masked([[1, 5, 6, 2]], [1])[name]], axis=1) for name in ("labels",)}
+    both |= {"mask_positions": np.array([[2, 1]]), "label_weights": np.ones((1, 2), np.float32)}
+    both |= {"token_ids": np.array([[1, 9, 9, 2]]), "padding_mask": batch["padding_mask"]}
+    assert triples(asked(both, BOTH)) == sorted([(5, 2, 6), (1, 6, 5)])
+    assert triples(asked(causal([[4, 5, 6, 0]]), BEFORE)) == [(0, 4, 5), (4, 5, 6)]
+
+
+def test_a_decoder_is_told_by_what_it_has_read_of_the_target():
+    batch = causal([[4, 5, 6, 0]])
+    batch["target_ids"], batch["token_ids"] = batch["token_ids"], np.full((1, 4), 8)
+    assert triples(asked(batch, BEFORE)) == [(0, 4, 5), (4, 5, 6)]
+
+
+@pytest.mark.parametrize("context", [BOTH, BEFORE])
+def test_answers_are_those_of_plain_counting(context):
+    rng = np.random.default_rng(0)
+    draw = lambda n, width: Cases(*(rng.integers(1, width, n) for _ in range(3)))  # noqa: E731
+    counted, questions = draw(400, 8), draw(300, 11)  # some of the questions were never counted
+    tables = [collections.defaultdict(collections.Counter) for _ in range(3)]
+    for a, b, token in triples(counted):
+        for table, key in zip(tables, ((a, b), a, b), strict=True):
+            table[key][token] += 1
+
+    def best(counter):
+        token, count = min(counter.items(), key=lambda entry: (-entry[1], entry[0]))
+        return token, count / counter.total()
+
+    expected = []
+    for a, b in zip(questions.first, questions.second, strict=True):
+        singles = [(tables[1], a), (tables[2], b)] if context == BOTH else [(tables[2], b)]
+        if (a, b) in tables[0]:
+            expected.append(best(tables[0][a, b])[0])
+            continue
+        found = [best(table[key]) for table, key in singles if key in table]
+        commonest = np.bincount(counted.token).argmax()
+        expected.append(max(found, key=lambda entry: entry[1])[0] if found else commonest)
+    assert Counts(counted, context).answers(questions).tolist() == expected
+
+
+def test_shares_of_a_text_whose_neighbours_tell_all():
+    rows = [[1, *np.roll([3, 4, 5, 6], n), 2] for n in range(4)]
+    unigram, neighbours = shares_right([masked(rows, [1, 2, 3, 4])] * 3, [masked(rows, [2, 2, 3, 3])], BOTH)
+    assert unigram == 0.5 and neighbours == 1.0
+    turns = causal([np.tile(np.roll([3, 4, 5, 6], n), 2) for n in range(4)])
+    assert shares_right([turns], [turns], BEFORE)[1] == 1.0
+    empty = masked(rows, [1, 1, 1, 1])
+    empty["label_weights"][:] = 0
+    assert shares_right([empty], [empty], BOTH) == (0.0, 0.0)
+
+
+def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():
+    lines = Baselines(0.05, 0.3)
+    assert lines.warning(0.05, 99, 1000) is None
+    assert "--learning_rate" in lines.warning(0.05, 100, 1000)
+    assert lines.warning(0.06, 100, 1000) is None
+    assert lines.warning(0.0, 50, 100) is None  # a trial
+
+
+def test_baselines_come_back_from_their_folder(tmp_path):
+    assert Baselines.read(str(tmp_path)) is None
+    Baselines(0.05, 0.3, "causal_lm_accuracy").write(str(tmp_path))
+    assert Baselines.read(str(tmp_path)) == Baselines(0.05, 0.3, "causal_lm_accuracy")
+    (tmp_path / "baseline.json").write_text('{"unigram_baseline": 0.05}')  # of an older run
+    assert Baselines.read(str(tmp_path)).levels == {"commonest token": 0.05}
+    (tmp_path / "baseline.json").write_text('{"unigram_baseline": "much"}')
+    with pytest.raises(DataError, match="baseline.json: .*unigram_baseline"):
+        Baselines.read(str(tmp_path))

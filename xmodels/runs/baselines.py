@@ -1,0 +1,69 @@
+"""The lines beside the accuracy of a run that need no network: what counting can name."""
+
+import dataclasses
+import os
+
+from data_pipelines import schema, strict_json
+from data_pipelines.files import write_json
+
+FILE = "baseline.json"
+UNIGRAM, NEIGHBOURS = "commonest token", "commonest beside the neighbours"
+FEWEST = 100  # steps; after fewer, nobody expects anything
+MARGIN = 1.1  # times the unigram line; what a network must have reached after a tenth of a run
+
+
+@dataclasses.dataclass(frozen=True)
+class Baselines:
+    """Shares of tokens that counting names rightly.
+
+    Attributes:
+        unigram_baseline: always naming the commonest token.
+        neighbour_baseline: naming the commonest one between its two neighbours, of causal language models behind the two tokens
+            before; None in folders of older runs.
+        measure: the accuracy that they stand beside.
+    """
+
+    unigram_baseline: float
+    neighbour_baseline: float | None = None
+    measure: str = "masked_lm_accuracy"
+
+    def write(self, folder: str) -> None:
+        write_json(os.path.join(folder, FILE), dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, folder: str) -> "Baselines | None":
+        """Those of a run; None where it has none, or a kill has cut the file.
+
+        Raises:
+            DataError: a value is of another type.
+        """
+        path = os.path.join(folder, FILE)
+        try:
+            value = strict_json.read(path)
+        except (FileNotFoundError, ValueError):
+            return None
+        return schema.convert(value, cls, schema.Place(path)) if value else None
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The lines by name, as a chart draws them."""
+        named = {UNIGRAM: self.unigram_baseline, NEIGHBOURS: self.neighbour_baseline}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def sentence(self) -> str:
+        """What a run says first."""
+        said = f"Without a network: always naming the commonest token is right {self.unigram_baseline:.1%} of the time"
+        if self.neighbour_baseline is not None:
+            said += f", naming the commonest one beside its true neighbours {self.neighbour_baseline:.1%}"
+        return f"{said} ({self.measure})."
+
+    def warning(self, accuracy: float, step: int, num_steps: int) -> str | None:
+        """What to say of a run that has learnt nothing after a tenth of its steps, and not of a trial."""
+        if step < max(FEWEST, num_steps / 10) or accuracy > MARGIN * self.unigram_baseline:
+            return None
+        return (
+            f"Warning: after {step:,} of {num_steps:,} steps the network is right {accuracy:.1%} of the time, and always naming "
+            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text. Small networks need a "
+            "higher --learning_rate (1e-3 to 2e-3 below `base`), shorter rows (--max_seq_length=32 of create_pretraining_data), "
+            "or more steps; --num_warmup_steps may take up the whole run."
+        )
