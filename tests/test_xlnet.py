@@ -567,3 +567,10 @@ def test_transformers_agrees_under_other_options(attention_type, same_length, cl
     states = outputs["query_output" if attention_type == "bi" else "sequence_output"]
     assert_close(head.logits({"query_output": states}, backbone), found.logits.numpy(), "logits", atol=1e-5)
     assert_close(np.array(outputs["memory"]).transpose(1, 2, 0, 3), np.stack([x.numpy() for x in found.mems]), "memory")
+
+
+def test_targets_of_a_network_that_looks_back_do_not_see_what_follows():
+    """Whatever the masks allow."""
+    backbone = network(attention_type="uni")
+    found = reach(backbone, features_of([1, 2, 3, 4, 5, 6], [-1, 0, -1, 1, -1, -1], [1, 3]))
+    np.testing.assert_array_equal(found > 0, np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]], bool))
