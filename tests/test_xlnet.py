@@ -17,7 +17,7 @@ from data_pipelines.ops.permutation import permute
 from data_pipelines.text.frames import XLNET
 from data_pipelines.text.framing import pack_ids
 from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
-from xmodels.conversion import convert, tensors
+from xmodels.conversion import convert, formats, tensors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
@@ -522,3 +522,55 @@ def test_what_the_op_draws_lets_no_target_see_itself(is_reversed):
         assert real.sum() >= 3 and not found[np.arange(6), targets][real].any()
         assert (found & sees)[real].sum() == sees[real].sum()  # and all that it may see counts
         assert not found[real & (targets < reuse), reuse:].any()
+
+
+@pytest.mark.extra("torch", "transformers")
+@pytest.mark.parametrize("attention_type", ["uni", "bi"])
+@pytest.mark.parametrize(("same_length", "clamp", "reverse", "reuse"), [(False, 3, True, 4), (True, -1, False, None)])
+def test_transformers_agrees_under_other_options(attention_type, same_length, clamp, reverse, reuse):
+    import torch
+    import transformers
+
+    names = {"attn_type": attention_type, "same_length": same_length, "clamp_len": clamp, "bi_data": reverse}
+    sizes = {"vocab_size": V, "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 20, "dropout": 0.0}
+    stored = names | sizes | {"reuse_len": reuse, "mem_len": 7, "ff_activation": "gelu", "model_type": "xlnet"}
+    theirs = transformers.XLNetLMHeadModel(transformers.XLNetConfig(**stored)).eval()
+    rng = np.random.default_rng(0)
+    with torch.no_grad():
+        for weight in theirs.parameters():
+            weight.copy_(torch.from_numpy(rng.normal(0, 0.3, tuple(weight.shape))))
+    weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items() if name != "lm_loss.weight"}
+    config = formats.config_from(HUGGING_FACE, stored, XLNetConfig, "config.json")
+    backbone, head = XLNet(config).initialize(), PermutationLM(config)
+    values, _ = tensors.values_from(weights, HUGGING_FACE.variables, TABLE, config, "theirs")
+    folder.assign("backbone", backbone, values, "theirs")
+    folder.assign(head.prefix, head, values, "theirs")
+    ids, memory = rng.integers(0, V, (4, 9)), rng.normal(size=(2, 5, 4, 16)).astype("float32")
+    segments, targets = np.array([[0] * 4 + [1] * 4 + [2]] * 4), np.array([[2, 5, 8]] * 4, "int32")
+    given = {"input_ids": ids, "token_type_ids": segments}
+    features = {
+        "token_ids": ids, "segment_ids": segments, "padding_mask": np.ones(ids.shape, bool),
+        "memory": memory.transpose(2, 0, 1, 3), "memory_filled": np.full(4, 5, "int32"),
+    }  # fmt: skip
+    if reverse:
+        features["is_reversed"] = np.array([0, 0, 1, 1])
+    if attention_type == "bi":  # with "uni" it cannot add its masks
+        blind = rng.random((4, 9, 9)) < 0.4
+        blind[:, targets[0], targets[0]] = True
+        given |= {"perm_mask": blind.astype("float32"), "target_mapping": np.eye(9, dtype="float32")[targets]}
+        features |= {"content_mask": ~blind | np.eye(9, dtype=bool), "mask_positions": targets}
+        features["query_mask"] = np.take_along_axis(~blind, targets[..., None], axis=1)
+    with torch.no_grad():
+        past = [torch.from_numpy(x) for x in memory]
+        found = theirs(**{name: torch.from_numpy(x) for name, x in given.items()}, mems=past, use_mems=True)
+    outputs = backbone(features)
+    states = outputs["query_output" if attention_type == "bi" else "sequence_output"]
+    assert_close(head.logits({"query_output": states}, backbone), found.logits.numpy(), "logits", atol=1e-5)
+    assert_close(np.array(outputs["memory"]).transpose(1, 2, 0, 3), np.stack([x.numpy() for x in found.mems]), "memory")
+
+
+def test_targets_of_a_network_that_looks_back_do_not_see_what_follows():
+    """Whatever the masks allow."""
+    backbone = network(attention_type="uni")
+    found = reach(backbone, features_of([1, 2, 3, 4, 5, 6], [-1, 0, -1, 1, -1, -1], [1, 3]))
+    np.testing.assert_array_equal(found > 0, np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]], bool))

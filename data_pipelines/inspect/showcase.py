@@ -111,7 +111,8 @@ def show_order(example: Example, tokens: list[str], colours: bool = False) -> st
     shown = [tokens[int(i)] for i in example["token_ids"][: int(example["padding_mask"].sum())]]
     for place, rank in number.items():
         shown[place] = paint(f"[{shown[place]}:{rank}]", GREEN, colours)
-    return f"{' '.join(shown)}\n  {len(number)} targets; none sees itself or one of a higher number"
+    facts = "; reads backwards" if example.get("is_reversed", 0) else ""
+    return f"{' '.join(shown)}\n  {len(number)} targets; none sees itself or one of a higher number{facts}"
 
 
 def paint(text: str, colour: str, colours: bool) -> str:

@@ -257,10 +257,8 @@ class XLNet(Backbone):
                 mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0
             )
             if self.config.attention_type == "uni":
-                before = ops.broadcast_to(self._before(length, slots), shared["seen"].shape)[:, 0]
-                places = ops.expand_dims(features["mask_positions"], -1)
-                before = ops.expand_dims(ops.take_along_axis(before, places, axis=1), 1)
-                shared["target_seen"] = ops.logical_and(shared["target_seen"], before)
+                before = ops.take(self._before(length, slots)[0, 0], features["mask_positions"], axis=0)  # (B, P, K)
+                shared["target_seen"] = ops.logical_and(shared["target_seen"], ops.expand_dims(before, 1))
         return shared
 
     def _seen(self, features, slots: int):

@@ -27,6 +27,9 @@ class PermutationLM(Objective):
     }
     context, accuracy = "both", "permutation_lm_accuracy"
 
+    context, accuracy = "both", "permutation_lm_accuracy"
+    classes = {"is_reversed": ("reads", ("forwards", "backwards"))}
+
     def __init__(self, config, permute=None, **kwargs):
         super().__init__(**kwargs)
         self.permute = permute
