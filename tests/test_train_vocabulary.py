@@ -233,6 +233,9 @@ def test_sentinels_stand_behind_the_pieces_with_the_special_tokens_of_t5(english
     tokens = open_tokenizer(str(tmp_path / "vocabulary")).vocabulary.tokens
     assert tokens[:3] == ["<pad>", "</s>", "<unk>"]
     assert tokens[-3:] == ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"]
-    for wrong in ({"output_file": str(tmp_path / "spiece.model")}, {"tokenizer": "bpe", "output_file": str(tmp_path / "b")}):
+    for wrong in (
+        {"output_file": str(tmp_path / "spiece.model")},
+        {"tokenizer": "bpe", "output_file": str(tmp_path / "b")},
+    ):
         with pytest.raises(UsageError, match="num_sentinels=3"):
             train_vocabulary(Options(**{**flags, **wrong}))
