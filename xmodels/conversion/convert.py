@@ -1,4 +1,4 @@
-"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `fairseq:FOLDER`,
+"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `keras_hub:FOLDER`, `fairseq:FOLDER`,
 `paddle:FOLDER`, or a model folder of ours."""
 
 import contextlib
@@ -14,6 +14,7 @@ from xmodels.conversion import (
     fairseq,
     formats,
     hugging_face,
+    keras_hub,
     names,
     paddle,
     tensorflow1,
@@ -30,14 +31,15 @@ RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
-READERS = {"hf": hugging_face, "fairseq": fairseq, "paddle": paddle}  # those that read pickles where they are allowed
+READERS = {"hf": hugging_face, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
 
 
 def load(source: str, allow_pickle: bool = False) -> Checkpoint:
     """Reads a checkpoint.
 
     Args:
-        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, or a model folder or run folder of ours.
+        source: `hf:FOLDER`, `tf1:PREFIX_OR_FOLDER`, `keras_hub:FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, or a model folder or
+            run folder of ours.
         allow_pickle: read a `model.pt` or `.pdparams`, or a `pytorch_model.bin` if there is nothing better. A pickle can run code.
 
     Raises:
@@ -56,8 +58,8 @@ def save(loaded: Checkpoint, target: str) -> None:
     """Writes a checkpoint into a new folder, which appears when it is whole.
 
     Args:
-        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `paddle:FOLDER`, `word2vec:FILE`, or a plain path for a
-            model folder of ours.
+        target: `hf:FOLDER`, `tf1:FOLDER`, `tf1:FOLDER/bert_model.ckpt`, `keras_hub:FOLDER`, `paddle:FOLDER`,
+            `word2vec:FILE`, or a plain path for a model folder of ours.
 
     Raises:
         UsageError: the target exists.
@@ -72,7 +74,7 @@ def save(loaded: Checkpoint, target: str) -> None:
             f"{target}: fairseq's format is read, not written. Write hf:FOLDER, tf1:FOLDER or a folder of ours."
         )
     if kind:
-        tasks = sorted(label for label in heads_without_place(loaded) if task_class(label) is not None)
+        tasks = sorted(label for label in heads_without_place(loaded, target) if task_class(label) is not None)
         if tasks:
             raise CheckpointError(
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(tasks)}. "
@@ -84,7 +86,9 @@ def save(loaded: Checkpoint, target: str) -> None:
         if kind == "tf1":
             tensorflow1.write(unfinished, loaded, prefix)
         else:
-            {"hf": hugging_face.write, "paddle": paddle.write, "": _write_ours}[kind](unfinished, loaded)
+            {"hf": hugging_face.write, "keras_hub": keras_hub.write, "paddle": paddle.write, "": _write_ours}[kind](
+                unfinished, loaded
+            )
 
 
 def _check_vocabulary(loaded: Checkpoint) -> None:
@@ -100,12 +104,15 @@ def _check_vocabulary(loaded: Checkpoint) -> None:
         )
 
 
-def heads_without_place(loaded: Checkpoint) -> set[str]:
-    """The labels of the heads of a checkpoint that other formats do not have."""
+def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
+    """The labels of the heads of a checkpoint that the format of a target does not have."""
     if not formats.has_table(loaded.model):
         return set()
-    labels = {name.split(".")[1] for name in loaded.values if name.startswith("objective.")}
-    return labels - {head.label for head in formats.table_of(loaded.model).heads}
+    labels, table = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}, formats.table_of(loaded.model)
+    if names.split(target)[0] == "keras_hub":
+        variables = table.keras_hub.variables if table.keras_hub else {}
+        return labels - {name.split(".")[1] for name in variables if name.startswith("objective.")}
+    return labels - {head.label for head in table.heads}
 
 
 def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
@@ -114,7 +121,12 @@ def fields_without_place(loaded: Checkpoint, target: str) -> list[str]:
     if not kind or not formats.has_table(loaded.model):
         return []
     table = formats.table_of(loaded.model)
-    form = {"hf": table.hugging_face, "tf1": table.tensorflow1, "paddle": table.paddle}.get(kind)
+    form = {
+        "hf": table.hugging_face,
+        "tf1": table.tensorflow1,
+        "paddle": table.paddle,
+        "keras_hub": table.keras_hub,
+    }.get(kind)
     return sorted(name for name in (form.left_out if form else ()) if getattr(loaded.config, name) is not None)
 
 
@@ -194,6 +206,8 @@ def model_of(name: str) -> str:
         return "roberta"
     if kind == "paddle":
         return formats.paddle_model()
+    if kind == "keras_hub":
+        return keras_hub.model_of(path)
     return tensorflow1.model_of(path)
 
 

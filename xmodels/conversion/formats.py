@@ -120,6 +120,28 @@ class Paddle(Format):
     reversed_classes: frozenset[str] = frozenset()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KerasHub(Format):
+    """The names in presets of KerasHub. Layers are counted as `layers/transformer_encoder_{block}`, from 0.
+
+    Attributes:
+        class_name: of the network.
+        tokenizer_class: of its tokenizer; `word_pieces`, `byte_bpe` and `sentence_pieces` say of which kind.
+        classifier: the class of a classifier, whose head has the names below `task/`; None where ours is another.
+        positions: names of tables that lack the rows before the first position.
+        folded: our name of a table of one row that is added everywhere -> that of the table that holds it as well there.
+    """
+
+    class_name: str
+    tokenizer_class: str
+    word_pieces: bool = False
+    byte_bpe: bool = False
+    sentence_pieces: bool = False
+    classifier: str | None = None
+    positions: tuple[str, ...] = ()
+    folded: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 @dataclasses.dataclass(frozen=True)
 class Head:
     """What a checkpoint may hold beside the network.
@@ -163,6 +185,7 @@ class Table:
     hugging_face: HuggingFace
     tensorflow1: TensorFlow1 | None = None
     paddle: Paddle | None = None
+    keras_hub: KerasHub | None = None
     optional: Mapping[str, str] = dataclasses.field(default_factory=dict)
     lacks: Callable[[Any], tuple[str, ...]] = lambda config: ()
 
@@ -241,6 +264,12 @@ def table_for(stored: Mapping[str, Any]) -> tuple[Table, str]:
 def tensorflow1_forms() -> dict[str, TensorFlow1]:
     """The networks of which there are TensorFlow 1 checkpoints, and their names there."""
     forms = {model: table_of(model).tensorflow1 for model in models_with_tables()}
+    return {model: form for model, form in forms.items() if form}
+
+
+def keras_hub_forms() -> dict[str, KerasHub]:
+    """The networks of which there are presets of KerasHub, and their names there."""
+    forms = {model: table_of(model).keras_hub for model in models_with_tables()}
     return {model: form for model, form in forms.items() if form}
 
 

@@ -1,4 +1,4 @@
-"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `fairseq:FOLDER`, `paddle:FOLDER`, or a plain path for ours.
+"""Names of checkpoints: `hf:FOLDER`, `tf1:PREFIX`, `keras_hub:FOLDER`, `fairseq:FOLDER`, `paddle:FOLDER`, or a plain path for ours.
 
 Imports nothing heavy.
 """
@@ -8,7 +8,7 @@ import re
 
 from data_pipelines.errors import CheckpointError, UsageError
 
-FORMATS = ("hf", "tf1", "fairseq", "paddle")  # beside ours; fairseq's is read only
+FORMATS = ("hf", "tf1", "keras_hub", "fairseq", "paddle")  # beside ours; fairseq's is read only
 
 
 def split(name: str) -> tuple[str, str]:
@@ -31,5 +31,6 @@ def check_folder(path: str) -> None:
     """Raises a CheckpointError unless a plain path is a folder."""
     if not os.path.isdir(path):
         raise CheckpointError(
-            f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER, tf1:PREFIX, fairseq:FOLDER or paddle:FOLDER."
+            f"{path}: no such checkpoint. Name a run or model folder, hf:FOLDER, tf1:PREFIX, keras_hub:FOLDER, fairseq:FOLDER or "
+            "paddle:FOLDER."
         )

@@ -21,7 +21,7 @@ def convert_checkpoint(options: Options) -> None:
     )
     for warning in loaded.warnings:
         print(f"Note: {warning}")
-    if ":" in target and (left := sorted(convert.heads_without_place(loaded))):
+    if ":" in target and (left := sorted(convert.heads_without_place(loaded, target))):
         print(f"Note: {target} has no place for the heads {', '.join(left)} of the pretraining; they are left out.")
     if fields := convert.fields_without_place(loaded, target):
         print(

@@ -3,7 +3,8 @@
 Axes as in `tables/bert.py`; E is the width of the tables.
 """
 
-from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, numbered
+from xmodels.conversion import keras_hub_names as names
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
 from xmodels.conversion.tables import bert
 from xmodels.models.albert import AlbertConfig
 from xmodels.objectives.sentence_order import SentenceOrder
@@ -165,6 +166,29 @@ TENSORFLOW1 = TensorFlow1(
     sentence_pieces={"do_lower_case": True, "keep_accents": True, "clean": True, "part_digits": True},
 )
 
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V E"),
+        "backbone.embedding.segment.embeddings": ("layers/embedding/vars/0", "S E"),
+        "backbone.embedding.position.embeddings": ("layers/position_embedding/vars/0", "L E"),
+        **names.norm("backbone.embedding.norm", "layers/layer_normalization", "E"),
+        **names.dense("backbone.embedding_projection", "layers/dense", "E D", "D"),
+        **names.dense("backbone.pooler", "layers/dense_1", "D O", "O"),
+        **names.blocks(OURS.rstrip("."), names.ENCODER + "{group}_{inner}", names.block()),
+        **names.dense("objective.classify.head", "task/layers/dense", "D C", "C"),
+    },
+    settings={name: name for name in (*bert.NUMBERS, "embedding_dim", "num_groups")}
+    | {"num_inner_repetitions": "num_inner_layers"},
+    implied=lambda stored: {
+        **bert.KERAS_HUB.implied(stored), "force_projection": stored.get("embedding_dim") == stored.get("hidden_dim")
+    },
+    unsaid=bert.KERAS_HUB.unsaid,
+    class_name="AlbertBackbone",
+    tokenizer_class="AlbertTokenizer",
+    sentence_pieces=True,
+    classifier="AlbertTextClassifier",
+)  # fmt: skip
+
 TABLE = Table(
     config=AlbertConfig,
     axes=AXES,
@@ -175,4 +199,5 @@ TABLE = Table(
     lacks=lambda config: () if config.has_projection else ("backbone.embedding_projection.",),
     hugging_face=HUGGING_FACE,
     tensorflow1=TENSORFLOW1,
+    keras_hub=KERAS_HUB,
 )

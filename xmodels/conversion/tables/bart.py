@@ -5,7 +5,8 @@ Axes as in `tables/bert.py`; the decoder has G heads of the width J and E number
 
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.vocabulary import EOS
-from xmodels.conversion.formats import Head, HuggingFace, Table, numbered
+from xmodels.conversion import keras_hub_names as names
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
 from xmodels.interfaces.reading import BART_READING
 from xmodels.models.bart import BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
@@ -157,6 +158,33 @@ HUGGING_FACE = HuggingFace(
     decoder_start=EOS,
 )
 
+SOURCE_POSITIONS, TARGET_POSITIONS = "layers/position_embedding/vars/0", "layers/position_embedding_1/vars/0"
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
+        "backbone.embedding.source_position.embeddings": (SOURCE_POSITIONS, "L D"),
+        "backbone.embedding.target_position.embeddings": (TARGET_POSITIONS, "L D"),
+        **names.norm("backbone.embedding.source_norm", "layers/layer_normalization"),
+        **names.norm("backbone.embedding.target_norm", "layers/layer_normalization_1"),
+        **names.blocks("backbone.encoder_blocks.{encoder_block}", names.ENCODER + "{encoder_block}", names.block()),
+        **names.blocks(
+            "backbone.decoder_blocks.{decoder_block}", names.DECODER + "{decoder_block}", names.block("E", "G", "J", crossed=True)
+        ),
+    },
+    settings={
+        name: name
+        for name in (
+            "vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "dropout", "max_sequence_length",
+        )
+    },
+    implied=lambda stored: {"attention_dropout": stored.get("dropout", 0.1), "first_position": 2},
+    unsaid=("attention_dropout", "intermediate_dropout", "initializer_stddev", "first_position"),
+    class_name="BartBackbone",
+    tokenizer_class="BartTokenizer",
+    byte_bpe=True,
+    positions=(SOURCE_POSITIONS, TARGET_POSITIONS),
+)  # fmt: skip
+
 TABLE = Table(
     config=BartConfig,
     axes={ours: axes for ours, (axes, _, _) in (EMBEDDING | CLASSIFIER).items()}
@@ -168,5 +196,6 @@ TABLE = Table(
     },
     heads=(*HEADS, CLASSIFY),
     hugging_face=HUGGING_FACE,
+    keras_hub=KERAS_HUB,
     optional={"output_bias": "backbone.output_bias"},  # files of the bare network lack it
 )

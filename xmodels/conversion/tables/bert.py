@@ -5,7 +5,8 @@ Hugging Face's files and `D HK` in Google's. D hidden_dim, O the same as output 
 K head_dim, F intermediate_dim, V vocabulary, L positions, S segments, N next sentence (2), C classes.
 """
 
-from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, numbered
+from xmodels.conversion import keras_hub_names as names
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
 from xmodels.models.bert import BertConfig
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
@@ -215,6 +216,30 @@ TENSORFLOW1 = TensorFlow1(
     config_file="bert_config.json",
     checkpoint="bert_model.ckpt",
 )
+NUMBERS = (
+    "vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "dropout", "max_sequence_length", "num_segments",
+)  # fmt: skip
+
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
+        "backbone.embedding.segment.embeddings": ("layers/embedding/vars/0", "S D"),
+        "backbone.embedding.position.embeddings": ("layers/position_embedding/vars/0", "L D"),
+        **names.norm("backbone.embedding.norm", "layers/layer_normalization"),
+        **names.dense("backbone.pooler", "layers/dense", "D O", "O"),
+        **names.blocks("backbone.blocks.{block}", names.ENCODER + "{block}", names.block()),
+        **names.dense("objective.classify.head", "task/layers/dense", "D C", "C"),
+    },
+    settings={name: name for name in NUMBERS},
+    implied=lambda stored: {
+        "activation": "gelu_tanh", "layer_norm_epsilon": 1e-12, "attention_dropout": stored.get("dropout", 0.1)
+    },
+    unsaid=("attention_dropout", "initializer_stddev"),
+    class_name="BertBackbone",
+    tokenizer_class="BertTokenizer",
+    word_pieces=True,
+    classifier="BertTextClassifier",
+)  # fmt: skip
 
 TABLE = Table(
     config=BertConfig,
@@ -225,4 +250,5 @@ TABLE = Table(
     optional={"pooler": "backbone.pooler."},
     hugging_face=HUGGING_FACE,
     tensorflow1=TENSORFLOW1,
+    keras_hub=KERAS_HUB,
 )

@@ -30,4 +30,5 @@ TABLE = dataclasses.replace(
     config=GptConfig,
     axes={name: axes for name, axes in gpt2.AXES.items() if not name.startswith("backbone.norm.")},
     hugging_face=HUGGING_FACE,
+    keras_hub=None,
 )

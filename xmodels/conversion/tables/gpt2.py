@@ -4,7 +4,8 @@ Axes as in `tables/bert.py`. Its `Conv1D` kernels are [in, out], and that of the
 by side: `[0/3]` is the first third of the last axis.
 """
 
-from xmodels.conversion.formats import Head, HuggingFace, Table, numbered
+from xmodels.conversion import keras_hub_names as names
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
 from xmodels.models.gpt2 import Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 
@@ -118,6 +119,28 @@ HUGGING_FACE = HuggingFace(
     continues=True,
 )
 
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
+        "backbone.embedding.position.embeddings": ("layers/position_embedding/vars/0", "L D"),
+        **names.norm("backbone.norm", "layers/layer_normalization"),
+        **names.blocks("backbone.blocks.{block}", names.DECODER + "{block}", names.block()),
+    },
+    settings={
+        name: name
+        for name in (
+            "vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "dropout", "max_sequence_length",
+        )
+    },
+    implied=lambda stored: {
+        "activation": "gelu_tanh", "layer_norm_epsilon": 1e-5, "attention_dropout": stored.get("dropout", 0.1)
+    },
+    unsaid=("attention_dropout", "initializer_stddev"),
+    class_name="GPT2Backbone",
+    tokenizer_class="GPT2Tokenizer",
+    byte_bpe=True,
+)  # fmt: skip
+
 TABLE = Table(
     config=Gpt2Config,
     axes=AXES,
@@ -125,4 +148,5 @@ TABLE = Table(
     counts=lambda config: {"block": config.num_layers},
     heads=HEADS,
     hugging_face=HUGGING_FACE,
+    keras_hub=KERAS_HUB,
 )

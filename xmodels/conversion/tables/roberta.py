@@ -4,7 +4,8 @@ Axes as in `tables/bert.py`.
 """
 
 from data_pipelines.text.frames import ROBERTA
-from xmodels.conversion.formats import Head, HuggingFace, Table
+from xmodels.conversion import keras_hub_names as names
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table
 from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import RobertaConfig
@@ -86,6 +87,30 @@ HUGGING_FACE = HuggingFace(
     },
 )
 
+POSITIONS = "layers/token_and_position_embedding/position_embedding/vars/0"  # from that of the first token on
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/token_and_position_embedding/token_embedding/vars/0", "V D"),
+        "backbone.embedding.position.embeddings": (POSITIONS, "L D"),
+        **names.norm("backbone.embedding.norm", "layers/layer_normalization"),
+        **names.blocks("backbone.blocks.{block}", names.ENCODER + "{block}", names.block()),
+        **names.dense("objective.classify.dense", "task/layers/dense", "D O", "O"),
+        **names.dense("objective.classify.head", "task/layers/dense_1", "D C", "C"),
+    },
+    settings={name: name for name in bert.NUMBERS if name != "num_segments"},
+    implied=lambda stored: {
+        **bert.KERAS_HUB.implied(stored), "activation": "gelu", "layer_norm_epsilon": 1e-5, "num_segments": 1,
+        "first_position": 2,
+    },
+    unsaid=(*bert.KERAS_HUB.unsaid, "first_position"),
+    class_name="RobertaBackbone",
+    tokenizer_class="RobertaTokenizer",
+    byte_bpe=True,
+    classifier="RobertaTextClassifier",
+    positions=(POSITIONS,),
+    folded={"backbone.embedding.segment.embeddings": "backbone.embedding.position.embeddings"},
+)  # fmt: skip
+
 TABLE = Table(
     config=RobertaConfig,
     axes=AXES,
@@ -93,4 +118,5 @@ TABLE = Table(
     counts=lambda config: {"block": config.num_layers},
     heads=HEADS,
     hugging_face=HUGGING_FACE,
+    keras_hub=KERAS_HUB,
 )

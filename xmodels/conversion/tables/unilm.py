@@ -21,4 +21,5 @@ TABLE = dataclasses.replace(
         implied=lambda stored: {} if "layer_norm_eps" in stored else {"layer_norm_epsilon": 1e-5},
     ),
     tensorflow1=None,
+    keras_hub=None,
 )

@@ -1,0 +1,225 @@
+"""Presets of KerasHub: a folder with config.json, model.weights.h5, and the files of a tokenizer.
+
+Reading looks into the files and imports nothing of KerasHub, so nothing that a folder names is built or run. Writing has KerasHub
+write a preset of that shape, and puts the weights in.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+
+import h5py
+import numpy as np
+
+from data_pipelines.errors import CheckpointError
+from xmodels.conversion import formats, tensors
+from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.models.folder import CONFIG, read_json
+
+WEIGHTS, TASK_WEIGHTS, TASK, TOKENIZER = "model.weights.h5", "task.weights.h5", "task.json", "tokenizer.json"
+ASSETS = os.path.join("assets", "tokenizer")
+WORD_PIECES, PIECES, MERGES, SENTENCE_PIECES = "vocabulary.txt", "vocabulary.json", "merges.txt", "vocabulary.spm"
+BLOCK = re.compile(r"(layers/transformer_(?:en|de)coder)(?:_(\d+))?/")
+CLASSIFIER = "layers/dense"  # of a task; ours, with the network before it, is below `task/`
+
+
+def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
+    """Reads a preset.
+
+    Raises:
+        CheckpointError: a file is missing or damaged, the network is not one that is known, or a tensor is not accounted for.
+    """
+    source = os.path.join(path, CONFIG)
+    stored = read_json(source)
+    model, form = form_for(stored, source)
+    table = formats.table_of(model)
+    numbers = stored.get("config")
+    if not isinstance(numbers, dict):
+        raise CheckpointError(f"{source}: expected the numbers of a {form.class_name} under `config`.")
+    config = formats.config_from(form, numbers, table.config, source)
+    file = os.path.join(path, WEIGHTS)
+    found = {_numbered(name, config): value for name, value in _weights(file).items()}
+    found |= _head(path, form)
+    for name in form.positions:
+        if name in found and found[name].ndim == 2:
+            found[name] = np.concatenate([np.zeros((config.first_position, found[name].shape[1]), "f4"), found[name]])
+    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=_tokenizer(path))
+    alone = {ours: np.zeros((1, config.hidden_dim), "float32") for ours in form.folded}
+    return dataclasses.replace(loaded, values={**loaded.values, **alone})
+
+
+def form_for(stored: Mapping, source: str) -> tuple[str, formats.KerasHub]:
+    """Our network of a configuration of KerasHub, and its names there."""
+    forms = formats.keras_hub_forms()
+    for model, form in forms.items():
+        if stored.get("class_name") == form.class_name:
+            return model, form
+    known = ", ".join(form.class_name for form in forms.values())
+    raise CheckpointError(f"{source}: a network of the class {stored.get('class_name')!r}. Known: {known}.")
+
+
+def model_of(path: str) -> str:
+    """Our network of a preset."""
+    source = os.path.join(path, CONFIG)
+    return form_for(read_json(source), source)[0]
+
+
+def write(path: str, loaded: formats.Checkpoint) -> None:
+    """Fills the existing folder `path`.
+
+    Raises:
+        CheckpointError: there is no such format of this network, or it cannot express the checkpoint.
+    """
+    form, table = formats.table_of(loaded.model).keras_hub, formats.table_of(loaded.model)
+    if form is None:
+        raise CheckpointError(
+            f"keras_hub:{path}: nothing reads a {loaded.model} there. Known: {', '.join(formats.keras_hub_forms())}."
+        )
+    numbers = formats.config_to(form, loaded.config, f"keras_hub:{path}", loaded.form)
+    named = {
+        ours: row for ours, row in form.variables.items() if ours.startswith("backbone.") or "classify" in loaded.heads
+    }
+    both = {whole: loaded.values[whole] + loaded.values[ours] for ours, whole in form.folded.items()}
+    held = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
+    for name in form.positions:
+        held[name] = held[name][loaded.config.first_position :]
+    import keras_hub  # ten seconds, and all of its models
+
+    backbone = getattr(keras_hub.models, form.class_name)(**numbers)
+    tokenizer = _their_tokenizer(form, loaded.tokenizer)
+    whole = tokenizer or backbone
+    if "classify" in loaded.heads and form.classifier:
+        classes = tensors.num_classes(loaded.values, table)
+        preprocessor = tokenizer and getattr(keras_hub.models, f"{form.classifier}Preprocessor")(
+            tokenizer, sequence_length=loaded.config.max_sequence_length
+        )
+        whole = getattr(keras_hub.models, form.classifier)(
+            backbone=backbone, num_classes=classes, preprocessor=preprocessor
+        )
+        whole.save_to_preset(path)
+    else:
+        backbone.save_to_preset(path)
+        if tokenizer:
+            whole.save_to_preset(path)
+    _fill(os.path.join(path, WEIGHTS), {n: v for n, v in held.items() if not n.startswith("task/")}, loaded.config)
+    if os.path.isfile(os.path.join(path, TASK_WEIGHTS)):
+        head = {n.removeprefix("task/"): v for n, v in held.items() if n.startswith("task/")}
+        _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
+
+
+def _weights(path: str) -> dict[str, np.ndarray]:
+    """The arrays of a file of weights of Keras."""
+    if not os.path.isfile(path):
+        more = " (weights in several files are not read)" if os.path.isfile(path.replace(".h5", ".json")) else ""
+        raise CheckpointError(f"{path}: no such file{more}.")
+    found = {}
+    try:
+        with h5py.File(path) as file:
+            for name in _datasets(file):
+                if not name.startswith(("optimizer/", "seed_generator/")) and "/seed_generator" not in name:
+                    found[name] = np.asarray(file[name])
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path}: not a readable file of weights ({error}).") from None
+    return found
+
+
+def _datasets(group: h5py.Group, lead: str = "") -> list[str]:
+    """The names of all arrays that stand in the file itself; links into other files are not followed."""
+    names = []
+    for name in group:
+        link = group.get(name, getlink=True)
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"{lead}{name} leads elsewhere")
+        entry = group[name]
+        names += _datasets(entry, f"{lead}{name}/") if isinstance(entry, h5py.Group) else [f"{lead}{name}"]
+    return names
+
+
+def _numbered(name: str, config) -> str:
+    """Their name with the numbers of a layer as the tables have them: of groups that repeat layers two."""
+    inner = getattr(config, "num_inner_layers", None)
+
+    def number(match):
+        index = int(match[2] or 0)
+        return f"{match[1]}_{index}/" if inner is None else f"{match[1]}_{index // inner}_{index % inner}/"
+
+    return BLOCK.sub(number, name)
+
+
+def _fill(path: str, values: Mapping[str, np.ndarray], config) -> None:
+    """Puts values in the place of those that stand in a file of weights."""
+    with h5py.File(path, "r+") as file:
+        places = {_numbered(name, config): name for name in _datasets(file) if not name.startswith("optimizer/")}
+        missing = sorted(set(places) ^ set(values))
+        if missing:
+            raise CheckpointError(f"keras_hub: this version names its weights otherwise: {', '.join(missing[:5])}.")
+        for name, value in values.items():
+            file[places[name]][...] = value
+
+
+def _head(path: str, form: formats.KerasHub) -> dict[str, np.ndarray]:
+    """The weights of a classifier, if the preset is one; other tasks are not read."""
+    if not os.path.isfile(os.path.join(path, TASK)):
+        return {}
+    kind = read_json(os.path.join(path, TASK)).get("class_name")
+    if kind != form.classifier or not os.path.isfile(os.path.join(path, TASK_WEIGHTS)):
+        return {}
+    return {f"task/{name}": value for name, value in _weights(os.path.join(path, TASK_WEIGHTS)).items()}
+
+
+def _tokenizer(folder: str) -> TokenizerFiles | None:
+    """The vocabulary of a preset, with what its tokenizer.json says."""
+    assets, path = os.path.join(folder, ASSETS), os.path.join(folder, TOKENIZER)
+    stored = read_json(path).get("config") if os.path.isfile(path) else {}
+    stored = stored if isinstance(stored, dict) else {}
+
+    def held(name):
+        with open(os.path.join(assets, name), "rb") as file:
+            return file.read()
+
+    there = set(os.listdir(assets)) if os.path.isdir(assets) else set()
+    if WORD_PIECES in there:
+        settings = {"tokenizer": "wordpiece"}
+        if isinstance(stored.get("lowercase"), bool):
+            settings["do_lower_case"] = stored["lowercase"]
+        return TokenizerFiles({"vocab.txt": held(WORD_PIECES)}, settings, folder)
+    if {PIECES, MERGES} <= there:
+        settings = {"tokenizer": "byte_bpe", "do_lower_case": False}
+        settings["add_prefix_space"] = stored.get("add_prefix_space") is True
+        return TokenizerFiles({"vocab.json": held(PIECES), "merges.txt": held(MERGES)}, settings, folder)
+    if SENTENCE_PIECES in there:
+        return TokenizerFiles({"spiece.model": held(SENTENCE_PIECES)}, {"tokenizer": "sentencepiece"}, folder)
+    return None
+
+
+def _their_tokenizer(form: formats.KerasHub, files: TokenizerFiles | None):
+    """KerasHub's tokenizer of a vocabulary; None without one.
+
+    Raises:
+        CheckpointError: it has none of that kind, or lacks tokens that it needs.
+    """
+    import keras_hub
+
+    if files is None or files.unsure:
+        return None
+    made = getattr(keras_hub.models, form.tokenizer_class)
+    try:
+        if files.kind == "wordpiece" and form.word_pieces:
+            with tempfile.TemporaryDirectory() as folder:
+                files.write(folder)
+                return made(vocabulary=os.path.join(folder, "vocab.txt"), lowercase=bool(files.do_lower_case))
+        if files.kind == "byte_bpe" and form.byte_bpe and not files.do_lower_case:
+            merges = files.files["merges.txt"].decode().splitlines()
+            merges = [line for line in merges if line and not line.startswith("#version")]
+            return made(vocabulary=json.loads(files.files["vocab.json"]), merges=merges)
+        if files.kind == "sentencepiece" and form.sentence_pieces and not files.do_lower_case:
+            return made(proto=files.files["spiece.model"])
+    except ValueError as error:
+        raise CheckpointError(f"{files.source}: KerasHub's {form.tokenizer_class} refuses it: {error}") from None
+    raise CheckpointError(
+        f"{files.source}: KerasHub's {form.tokenizer_class} cannot cut as this tokenizer ({files.kind}) does. Move its files away: "
+        "then the network is converted without."
+    )
