@@ -108,7 +108,10 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
     """The labels of the heads of a checkpoint that the format of a target does not have."""
     if not formats.has_table(loaded.model):
         return set()
-    labels, table = {n.split(".")[1] for n in loaded.values if n.startswith("objective.")}, formats.table_of(loaded.model)
+    labels, table = (
+        {n.split(".")[1] for n in loaded.values if n.startswith("objective.")},
+        formats.table_of(loaded.model),
+    )
     if names.split(target)[0] == "keras_hub":
         variables = table.keras_hub.variables if table.keras_hub else {}
         return labels - {name.split(".")[1] for name in variables if name.startswith("objective.")}

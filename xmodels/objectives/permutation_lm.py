@@ -27,7 +27,6 @@ class PermutationLM(Objective):
     }
     context, accuracy = "both", "permutation_lm_accuracy"
 
-    context, accuracy = "both", "permutation_lm_accuracy"
     classes = {"is_reversed": ("reads", ("forwards", "backwards"))}
 
     def __init__(self, config, permute=None, **kwargs):
