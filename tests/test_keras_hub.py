@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.kinds import open_tokenizer
 from xmodels.conversion import convert
 from xmodels.models import folder
 
@@ -162,6 +163,17 @@ def test_word_pieces_go_both_ways(tmp_path):
     convert.save(loaded, f"keras_hub:{tmp_path}/back")
     again = MODELS.BertTokenizer.from_preset(str(tmp_path / "back"))
     assert [again(text).tolist() for text in TEXTS] == [their(text).tolist() for text in TEXTS]
+
+
+def test_what_its_word_pieces_do_otherwise(tmp_path):
+    """As docs/keras_hub.md says."""
+    (tmp_path / "v.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "café", "a", "b", "ab"]), "utf-8"
+    )
+    their = MODELS.BertTokenizer(vocabulary=str(tmp_path / "v.txt"), lowercase=True)
+    our = open_tokenizer(str(tmp_path / "v.txt"), "wordpiece", True)
+    for text, theirs_, ours_ in (("Café", [6], [5]), ("a\u00adb", [7, 8], [9]), ("ａ", [7], [1])):
+        assert (their(text).tolist(), our.encode(text).ids) == (theirs_, ours_)
 
 
 @pytest.mark.parametrize("name", ["roberta", "gpt2", "bart"])
