@@ -40,6 +40,9 @@ def readers() -> None:
     shutil.copyfile("checkpoint/config.json", "config.json")
     command("convert_checkpoint", **{"from": "checkpoint", "to": "hf:hf"})
     command("convert_checkpoint", **{"from": "checkpoint", "to": "tf1:tf1"})
+    command("convert_checkpoint", **{"from": "checkpoint", "to": "keras_hub:preset"})
+    ernie_of(here / "checkpoint", here / "ernie")
+    command("convert_checkpoint", **{"from": "ernie", "to": "paddle:paddle"})
     tables = {"train_file": "train.tsv", "eval_file": "dev.tsv", "max_seq_length": 32, "train_batch_size": 12}
     start = {"init_checkpoint": "checkpoint", "num_train_epochs": 1}
     command("finetune", model_dir="classifier", **tables | start)
@@ -75,6 +78,14 @@ def writers() -> None:
         config = {"model": system, "config": NETWORK | {"vocabulary_size": size}}
         Path(f"{system}.json").write_text(json.dumps(config))
         command("pretrain", system=system, data_dir=records, model_dir=run, model_config_file=f"{system}.json", **RUN)
+
+
+def ernie_of(checkpoint: Path, folder: Path) -> None:
+    """The folder of a BERT as one of ERNIE, whose weights have the same names."""
+    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns("SHA256SUMS"))
+    stored = json.loads((folder / "config.json").read_text())
+    numbers = stored["config"] | {"activation": "relu", "layer_norm_epsilon": 1e-5}
+    (folder / "config.json").write_text(json.dumps(stored | {"model": "ernie", "system": "ernie", "config": numbers}))
 
 
 def command(verb: str, **flags) -> None:

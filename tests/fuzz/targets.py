@@ -124,6 +124,8 @@ NETWORKS = [
             "entities.conll", "checkpoint"),
     _target("finetune choices", "finetune --dry_run --max_seq_length=32 --task=choose --init_checkpoint=checkpoint --train_file=choices.jsonl --model_dir=out/run",
             "choices.jsonl", "checkpoint"),
+    _target("finetune texts", "finetune --dry_run --task=translate --init_checkpoint=translator --train_file=parallel.tsv --text_column=0 "
+            "--text_pair_column=1 --max_seq_length=32 --model_dir=out/run", "parallel.tsv", "translator"),
     _target("finetune records", "finetune --dry_run --max_seq_length=32 --init_checkpoint=checkpoint --data_dir=labelled --model_dir=out/run", "labelled/*", "checkpoint"),
     _target("doctor", "doctor --system=bert_wwm --data_dir=records --model_config_file=config.json --model_dir=out/run --num_train_steps=1",
             "records/* config.json"),
@@ -146,6 +148,8 @@ NETWORKS = [
     _target("convert ours", "convert_checkpoint --from=checkpoint --to=hf:out/hf", "checkpoint/*", answers=("out/hf/model.safetensors",)),
     _target("convert hf", "convert_checkpoint --from=hf:hf --to=out/model", "hf/*"),
     _target("convert tf1", "convert_checkpoint --from=tf1:tf1 --to=out/model", "tf1/*"),
+    _target("convert keras_hub", "convert_checkpoint --from=keras_hub:preset --to=out/model", "preset/* preset/assets/tokenizer/*"),
+    _target("convert paddle", "convert_checkpoint --from=paddle:paddle --to=out/model", "paddle/*"),
     _target("report", "report --model_dir=classifier --output_file=out/report.html", "classifier/* classifier/tensorboard/*", writes=("classifier",)),
     _target("export", "export_model --model_dir=classifier --export_dir=out/serving --serving_ops=core", "classifier/backbone/*", "classifier",
             writes=("classifier",)),
