@@ -112,6 +112,8 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(L, "float32", "0 where an example has fewer choices"),
         Feature(L, "int32", "the same in records"),
     ),
+    "encoder_mask": (Feature(L, "bool", "True where the encoder may look, if not at all real tokens"),),
+    "cross_mask": (Feature(L, "bool", "True where the decoder may look at the source, if not at all real tokens"),),
     "query_mask": (Feature(NL, "bool", "True where a predicted place may look, without its own token"),),
     "content_mask": (Feature(NL, "bool", "True where a token may look, its own place included"),),
     "next_sentence_labels": _label("1 where the second segment is a random one"),

@@ -462,7 +462,7 @@ def test_a_row_that_cannot_be_used_is_named_or_left_out_alone(tmp_path, name, co
     bad_rows = []
     rows = read_table(path, Columns(), bad_rows=bad_rows)
     assert [(row.texts, row.label) for row in rows] == [(("a",), "1"), (("c",), "3"), (("d",), "4")]
-    assert len(bad_rows) == 1 and f"line {line}: {says}" in bad_rows[0]
+    assert len(bad_rows) == 1 and f"line {line}: {says}" in str(bad_rows[0])
 
 
 def test_a_text_without_label_may_be_empty(tmp_path):

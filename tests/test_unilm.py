@@ -402,6 +402,7 @@ RUN = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_from_text_to_a_writer_and_to_a_classifier(records, parallel_records, tmp_path, capsys):
     assert invoke("pretrain", data_dir=records, model_dir=tmp_path / "first", **RUN) == 0
     assert "language model" in (tmp_path / "first/report.html").read_text("utf-8")

@@ -97,6 +97,7 @@ def test_tags_stand_at_their_words_behind_the_padding(start, tmp_path):
     assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops="core") == 0
 
 
+@pytest.mark.long
 def test_choices_are_learnt_and_served(start, tmp_path):
     asked = [
         {"context": f"{a} met {b}", "question": "too", "choices": [a, "rome"][:: 1 - 2 * (i % 2)], "answer": i % 2}
