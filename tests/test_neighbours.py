@@ -62,21 +62,38 @@ def test_a_decoder_is_told_by_what_it_has_read_of_the_target():
 
 
 @pytest.mark.parametrize("context", [BOTH, BEFORE])
-def test_answers_are_those_of_plain_counting(context):
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_answers_are_those_of_plain_counting(context, leave_out):
     rng = np.random.default_rng(0)
     draw = lambda n, width: Cases(*(rng.integers(1, width, n) for _ in range(3)))  # noqa: E731
-    counted, questions = draw(400, 8), draw(300, 11)  # some of the questions were never counted
-    tables = [collections.defaultdict(collections.Counter) for _ in range(3)]
+    counted = draw(400, 8)
+    questions = counted if leave_out else draw(300, 11)  # some of these were never counted
+    whole = [collections.defaultdict(collections.Counter) for _ in range(3)]
     for a, b, token in triples(counted):
-        for table, key in zip(tables, ((a, b), a, b), strict=True):
+        for table, key in zip(whole, ((a, b), a, b), strict=True):
             table[key][token] += 1
+
+    def tables_for(a, b, token):
+        """All tables, without the one occurrence that is asked about."""
+        tables = [
+            {key: table[key].copy() for key in (key,) if key in table}
+            for table, key in zip(whole, ((a, b), a, b), strict=True)
+        ]
+        for table in tables if leave_out else ():
+            for key, counter in list(table.items()):
+                counter[token] -= 1
+                table[key] = +counter
+                if not table[key]:
+                    del table[key]
+        return tables
 
     def best(counter):
         token, count = min(counter.items(), key=lambda entry: (-entry[1], entry[0]))
         return token, count / counter.total()
 
     expected = []
-    for a, b in zip(questions.first, questions.second, strict=True):
+    for a, b, token in zip(questions.first, questions.second, questions.token, strict=True):
+        tables = tables_for(a, b, token)
         singles = [(tables[1], a), (tables[2], b)] if context == BOTH else [(tables[2], b)]
         if (a, b) in tables[0]:
             expected.append(best(tables[0][a, b])[0])
@@ -84,7 +101,7 @@ def test_answers_are_those_of_plain_counting(context):
         found = [best(table[key]) for table, key in singles if key in table]
         commonest = np.bincount(counted.token).argmax()
         expected.append(max(found, key=lambda entry: entry[1])[0] if found else commonest)
-    assert Counts(counted, context).answers(questions).tolist() == expected
+    assert Counts(counted, context).answers(questions, leave_out).tolist() == expected
 
 
 def test_shares_of_a_text_whose_neighbours_tell_all():
@@ -96,6 +113,13 @@ def test_shares_of_a_text_whose_neighbours_tell_all():
     empty = masked(rows, [1, 1, 1, 1])
     empty["label_weights"][:] = 0
     assert shares_right([empty], [empty], BOTH) == (0.0, 0.0)
+
+
+def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
+    """Random tokens: what was counted knows them by heart, and without the one that is asked about, by chance."""
+    rows = np.random.default_rng(0).integers(1, 2000, (40, 30))
+    assert shares_right([causal(rows)], [causal(rows)], BEFORE)[1] > 0.98
+    assert shares_right([causal(rows)], [causal(rows)], BEFORE, held_out=False)[1] < 0.02
 
 
 def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():

@@ -77,40 +77,74 @@ class Counts:
         self.width = 1 + max((int(part.max()) for part in dataclasses.astuple(cases) if len(part)), default=0)
         self.commonest = int(np.bincount(cases.token).argmax())
         singles = (lambda c: c.first, lambda c: c.second) if context == BOTH else (lambda c: c.second,)
-        self.levels = [(keys, _commonest(keys(cases), cases.token)) for keys in (self._pair, *singles)]
+        self.levels = [(keys, _Level.of(keys(cases), cases.token)) for keys in (self._pair, *singles)]
 
     def _pair(self, cases: Cases) -> np.ndarray:
         return cases.first * self.width + cases.second
 
-    def answers(self, cases: Cases) -> np.ndarray:
-        """The token for each context, int64 (N,)."""
+    def answers(self, cases: Cases, leave_out: bool = False) -> np.ndarray:
+        """The token for each context, int64 (N,).
+
+        Args:
+            leave_out: whether the cases are among those that were counted: then each is answered from all the others.
+        """
         # Where both neighbours are known together, they decide; of single ones, the one that is surer of its token.
         answers, sureness = np.full(len(cases.token), self.commonest), np.full(len(cases.token), -1.0)
         known = np.maximum(cases.first, cases.second) < self.width
-        for number, (keys, (contexts, tokens, shares)) in enumerate(self.levels):
-            wanted = keys(cases)
-            places = np.minimum(np.searchsorted(contexts, wanted), len(contexts) - 1)
-            found = (contexts[places] == wanted) & (shares[places] > sureness) & (known | (number > 0))
-            answers[found] = tokens[places][found]
-            sureness[found] = np.inf if number == 0 else shares[places][found]
+        for number, (keys, level) in enumerate(self.levels):
+            tokens, shares = level.look_up(keys(cases), cases.token if leave_out else None)
+            found = (shares > sureness) & (known | (number > 0))
+            answers[found] = tokens[found]
+            sureness[found] = np.inf if number == 0 else shares[found]
         return answers
 
 
-def _commonest(contexts: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each context once, ascending; its commonest token, of equally common ones the first; and the share of that."""
-    order = np.lexsort((tokens, contexts))
-    contexts, tokens = contexts[order], tokens[order]
-    starts = np.flatnonzero(np.r_[True, (contexts[1:] != contexts[:-1]) | (tokens[1:] != tokens[:-1])])
-    counts = np.diff(np.r_[starts, len(tokens)])
-    contexts, tokens = contexts[starts], tokens[starts]
-    order = np.lexsort((-counts, contexts))
-    once, first, sizes = np.unique(contexts[order], return_index=True, return_counts=True)
-    totals = np.add.reduceat(counts[order], first) if len(sizes) else counts
-    return once, tokens[order][first], counts[order][first] / totals
+@dataclasses.dataclass(frozen=True)
+class _Level:
+    """Each context once, ascending; how often it was counted; and its two commonest tokens, of equally common ones the smaller
+    first, with how often each was counted: all (N,)."""
+
+    contexts: np.ndarray
+    totals: np.ndarray
+    tokens: tuple[np.ndarray, np.ndarray]
+    counts: tuple[np.ndarray, np.ndarray]
+
+    @classmethod
+    def of(cls, contexts: np.ndarray, tokens: np.ndarray) -> "_Level":
+        order = np.lexsort((tokens, contexts))
+        contexts, tokens = contexts[order], tokens[order]
+        starts = np.flatnonzero(np.r_[True, (contexts[1:] != contexts[:-1]) | (tokens[1:] != tokens[:-1])])
+        counts = np.diff(np.r_[starts, len(tokens)])
+        contexts, tokens = contexts[starts], tokens[starts]
+        order = np.lexsort((-counts, contexts))
+        tokens, counts = tokens[order], counts[order]
+        once, first, sizes = np.unique(contexts[order], return_index=True, return_counts=True)
+        second, several = np.minimum(first + 1, len(tokens) - 1), sizes > 1
+        runners_up = np.where(several, tokens[second], -1), np.where(several, counts[second], 0)
+        totals = np.add.reduceat(counts, first)
+        return cls(once, totals, (tokens[first], runners_up[0]), (counts[first], runners_up[1]))
+
+    def look_up(self, wanted: np.ndarray, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The commonest token of each context, and its share; the share is -1 where the context was not counted.
+
+        Args:
+            own: the token of each, whose one occurrence does not count; None where all do.
+        """
+        places = np.minimum(np.searchsorted(self.contexts, wanted), len(self.contexts) - 1)
+        (best, other), (count, behind) = ([each[places] for each in pair] for pair in (self.tokens, self.counts))
+        total = np.where(self.contexts[places] == wanted, self.totals[places], 0)
+        if own is not None:
+            total, count = total - 1, count - (best == own)
+            turned = (behind > count) | ((behind == count) & (other < best) & (other >= 0))
+            best, count = np.where(turned, other, best), np.where(turned, behind, count)
+        return best, np.where(total > 0, count / np.maximum(total, 1), -1.0)
 
 
 def shares_right(
-    training: Iterable[Mapping[str, np.ndarray]], scored: Iterable[Mapping[str, np.ndarray]], context: str
+    training: Iterable[Mapping[str, np.ndarray]],
+    scored: Iterable[Mapping[str, np.ndarray]],
+    context: str,
+    held_out: bool = True,
 ) -> tuple[float, float]:
     """How often the commonest token, and the commonest one beside the neighbours, is the one that is asked for.
 
@@ -118,13 +152,16 @@ def shares_right(
         training: batches that are counted, until they hold `MOST_TOKENS` tokens.
         scored: batches with the questions. The commonest token is that among their own answers.
         context: "both" or "before".
+        held_out: whether `scored` is not among what is counted. Else each token is named from all others.
     """
     questions = Cases.join(asked(batch, context) for batch in scored)
     if not len(questions.token):
         return 0.0, 0.0
     unigram = np.bincount(questions.token).max() / len(questions.token)
     counted = Cases.join(_until_enough(told(batch, context) for batch in training))
-    right = Counts(counted, context).answers(questions) == questions.token if len(counted.token) else np.zeros(1)
+    if not len(counted.token):
+        return float(unigram), 0.0
+    right = Counts(counted, context).answers(questions, leave_out=not held_out) == questions.token
     return float(unigram), float(right.mean())
 
 

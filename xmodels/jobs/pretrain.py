@@ -171,17 +171,23 @@ def _write_baselines(made: Prepared, evaluated: "_Evaluated", claimed_before: bo
     baselines = Baselines.read(folder) if claimed_before else None
     if baselines is None:
         with _naming_damage(made.options, made.source):
-            baselines = count_baselines(made.batches, evaluated.kept, known[0])
+            baselines = count_baselines(made.batches, evaluated.kept, known[0], bool(made.options.eval_data_dir))
         baselines.write(folder)
     print_status(baselines.sentence())
     return baselines
 
 
-def count_baselines(batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective) -> Baselines:
-    """What counting can name of the tokens of `scored` that the objective asks for, learnt from the records of `batches`."""
+def count_baselines(
+    batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective, held_out: bool
+) -> Baselines:
+    """What counting can name of the tokens of `scored` that the objective asks for, learnt from the records of `batches`.
+
+    Args:
+        held_out: whether `scored` are other records.
+    """
     training = dataclasses.replace(batches, grouping=None).once()
     as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
-    unigram, neighbours = shares_right(training.as_numpy_iterator(), as_arrays, objective.context)
+    unigram, neighbours = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
     return Baselines(unigram, neighbours, objective.accuracy)
 
 
