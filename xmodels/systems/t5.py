@@ -24,6 +24,7 @@ WRITING = Writing(
     # Section 3.1.2: AdaFactor at a constant rate.
     numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adafactor", "lr_schedule": "constant"},
 )
+FIRST_SENTINEL = "<extra_id_0>"
 FRAMED = 2  # special tokens for which records leave room
 
 
@@ -58,6 +59,7 @@ def recipe(
     length = records.sequence_length - FRAMED
     numbers = length, density, options.mean_span_length
     sentinels = sentinels_of(vocabulary, num_spans(*numbers)[1])
+    own = FIRST_SENTINEL in vocabulary.ids
     corrupt = corrupt_spans(sentinels, end_of(vocabulary), *numbers, pad_id=vocabulary[PAD])
     return Recipe(
         backbone=lambda: T5(config),
@@ -71,4 +73,8 @@ def recipe(
         schedule="t5_inverse_sqrt",
         clip_norm=0.0,
         packings=("full_sentences", "doc_sentences", "segment_pair", "sentence_pair"),
+        note=""
+        if own
+        else f"The vocabulary has no {FIRST_SENTINEL}, so its last {len(sentinels)} tokens stand for hidden spans, though they may "
+        "stand in text; `train_vocabulary --num_sentinels=100` makes some.",
     )
