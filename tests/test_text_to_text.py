@@ -44,7 +44,7 @@ def start_of(system, path, vocabulary, spare=0):
     return path
 
 
-@pytest.fixture(scope="module", params=["t5", "bart"])
+@pytest.fixture(scope="module", params=["t5", pytest.param("bart", marks=pytest.mark.long)])
 def tuned(request, tmp_path_factory, zh_vocabulary):
     base = tmp_path_factory.mktemp(request.param)
     (base / "train.tsv").write_text("text\ttext_pair\n" + "".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")

@@ -168,7 +168,9 @@ def test_content_stream_alone_equals_hugging_face_s(name):
     assert_outputs({f"previous/mems/{n}": layer for n, layer in enumerate(memory)}, case.outputs)
 
 
-@pytest.mark.parametrize(("size", "parameters"), [("base", 116_718_336), ("large", 360_268_800)])
+@pytest.mark.parametrize(
+    ("size", "parameters"), [("base", 116_718_336), pytest.param("large", 360_268_800, marks=pytest.mark.long)]
+)
 def test_sizes_have_the_published_number_of_parameters(size, parameters):
     with tf.Graph().as_default():
         backbone = XLNet(XLNetConfig(vocabulary_size=32_000, **SIZES[size])).initialize()

@@ -55,7 +55,9 @@ def tables(path):
     return path
 
 
-@pytest.mark.parametrize(("task", "table"), [("classify", "texts"), ("similarity", "pairs")])
+@pytest.mark.parametrize(
+    ("task", "table"), [("classify", "texts"), pytest.param("similarity", "pairs", marks=pytest.mark.long)]
+)
 def test_texts_and_pairs_are_learnt_and_served(start, tmp_path, task, table):
     run, flags = tmp_path / "run", QUICK | ({"length_buckets": "8,12"} if task == "classify" else {})
     data = tables(tmp_path) / f"{table}.tsv"
@@ -78,6 +80,7 @@ def test_texts_and_pairs_are_learnt_and_served(start, tmp_path, task, table):
         assert found["probabilities"].numpy()[0].max() == pytest.approx(max(alone[0].probabilities.values()), abs=1e-4)
 
 
+@pytest.mark.long
 def test_tags_stand_at_their_words_behind_the_padding(start, tmp_path):
     rows = [(TOKENIZER.encode(text).ids, *[np.array(x) for x in spans]) for text, spans in (
         ("Carlos met Ann", ([0, 0, 1, 2], [1, 0, 1, 1])), ("Bob in Rome , too !", ([0, 1, 2, 3, 4, 5], [1] * 6)),
