@@ -62,21 +62,32 @@ def mask_fragment(
         place = tf.range(length)[None, :]
         of_place = tf.minimum((tf.maximum(tf.range(length), 1) - 1) // span, count - 1)  # the window of each place
         begins, ends = (tf.gather(values, of_place, axis=1) for values in (first, first + size))
-        step = tf.range(width)
-        used = _in_a_row(step < size[:, :, None])  # (B, K)
-        target = tf.where(used, _in_a_row(first[:, :, None] + step), 1)
-        before = tf.gather(token_ids, target - 1, batch_dims=1)
-        if first_input == MASKED:
-            before = tf.where(tf.tile(step, [count]) == 0, mask, before)
-        features["target_position_ids"] = tf.where(used, target - 1, 0)
-        features["target_ids"] = tf.where(used, before, pad)
-        features["labels"] = tf.where(used, tf.gather(token_ids, target, batch_dims=1), pad)
-        features["label_weights"] = tf.cast(used, tf.float32)
+        features |= _target(token_ids, first, size, width, pad, mask if first_input == MASKED else None)
         hidden = (place >= begins) & (place < ends)
         features["token_ids"] = replace(token_ids, hidden, mask, drawable, fold(seed, 1), rates=rates)
         return {**features, "padding_mask": padding_mask}
 
     return op
+
+
+def _target(token_ids, first, size, width: int, pad: int, opening: int | None) -> dict[str, tf.Tensor]:
+    """What the decoder reads and writes of fragments that begin at `first` and have `size` tokens, at most `width`, (B, W).
+
+    Args:
+        opening: the token that it reads before each; None for that which stands there.
+    """
+    step = tf.range(width)
+    used = _in_a_row(step < size[:, :, None])  # (B, K)
+    place = tf.where(used, _in_a_row(first[:, :, None] + step), 1)
+    before = tf.gather(token_ids, place - 1, batch_dims=1)
+    if opening is not None:
+        before = tf.where(tf.tile(step, [size.shape[1]]) == 0, opening, before)
+    return {
+        "target_position_ids": tf.where(used, place - 1, 0),
+        "target_ids": tf.where(used, before, pad),
+        "labels": tf.where(used, tf.gather(token_ids, place, batch_dims=1), pad),
+        "label_weights": tf.cast(used, tf.float32),
+    }
 
 
 def _in_the_text(n, rate: float, seed) -> tuple[tf.Tensor, tf.Tensor]:

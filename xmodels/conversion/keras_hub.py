@@ -86,28 +86,31 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     held = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
     for name in form.positions:
         held[name] = held[name][loaded.config.first_position :]
+    _write_empty(path, form, numbers, loaded, tensors.num_classes(loaded.values, table))
+    head = {name.removeprefix("task/"): value for name, value in held.items() if name.startswith("task/")}
+    _fill(os.path.join(path, WEIGHTS), {n: v for n, v in held.items() if not n.startswith("task/")}, loaded.config)
+    if head:
+        _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
+
+
+def _write_empty(
+    path: str, form: formats.KerasHub, numbers: dict, loaded: formats.Checkpoint, num_classes: int
+) -> None:
+    """Has KerasHub write a preset of this shape, with weights of its own; a classifier where there are classes."""
     import keras_hub  # ten seconds, and all of its models
 
     backbone = getattr(keras_hub.models, form.class_name)(**numbers)
     tokenizer = _their_tokenizer(form, loaded.tokenizer)
-    whole = tokenizer or backbone
-    if "classify" in loaded.heads and form.classifier:
-        classes = tensors.num_classes(loaded.values, table)
-        preprocessor = tokenizer and getattr(keras_hub.models, f"{form.classifier}Preprocessor")(
-            tokenizer, sequence_length=loaded.config.max_sequence_length
-        )
-        whole = getattr(keras_hub.models, form.classifier)(
-            backbone=backbone, num_classes=classes, preprocessor=preprocessor
-        )
-        whole.save_to_preset(path)
-    else:
-        backbone.save_to_preset(path)
-        if tokenizer:
-            whole.save_to_preset(path)
-    _fill(os.path.join(path, WEIGHTS), {n: v for n, v in held.items() if not n.startswith("task/")}, loaded.config)
-    if os.path.isfile(os.path.join(path, TASK_WEIGHTS)):
-        head = {n.removeprefix("task/"): v for n, v in held.items() if n.startswith("task/")}
-        _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
+    if not (num_classes and form.classifier):
+        for part in (backbone, tokenizer):
+            if part:
+                part.save_to_preset(path)
+        return
+    preprocessor = tokenizer and getattr(keras_hub.models, f"{form.classifier}Preprocessor")(
+        tokenizer, sequence_length=loaded.config.max_sequence_length
+    )
+    classifier = getattr(keras_hub.models, form.classifier)
+    classifier(backbone=backbone, num_classes=num_classes, preprocessor=preprocessor).save_to_preset(path)
 
 
 def _weights(path: str) -> dict[str, np.ndarray]:

@@ -111,8 +111,9 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
         baselines = _write_baselines(made, evaluated, claimed_before=state.step > 0)
         samples = sampler(learner, evaluated.first_examples, tokenizer)
-        watcher = watch(learner, made.batches.zeros(), folder, options.log_norms_steps, options.profile_steps, samples)
-        watcher.warns = _plateau(baselines, made.recipe.num_steps)
+        warns = _plateau(baselines, made.recipe.num_steps)
+        flags = options.log_norms_steps, options.profile_steps
+        watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, warns)
     loop = Loop(
         learner, folder, made.recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,

@@ -123,6 +123,7 @@ class Watch:
 def watch(
     learner, batch: dict, folder: str, log_norms_steps: int = 0, profile: str | None = None,
     sample: Callable[[], list[dict]] | None = None,
+    warns: Callable[[int, dict[str, float]], str | None] | None = None,
 ) -> Watch:  # fmt: skip
     """The watch of a run: learns or reads the peak of the devices, and counts what a batch of this shape costs.
 
@@ -133,5 +134,5 @@ def watch(
     return Watch(
         lambda: flops.of_learner(learner, batch),
         peak["flops_per_second"] if peak else 0.0,
-        log_norms_steps, profile_steps(profile), sample,
+        log_norms_steps, profile_steps(profile), sample, warns,
     )  # fmt: skip
