@@ -24,8 +24,8 @@ def read_translations(
         for row in read_table(path, columns, with_labels=False, bad_rows=bad_rows):
             if len(row.texts) < 2:
                 raise DataError(
-                    f"{path}: has no column of translations. Name it with --text_pair_column, or a second file with "
-                    "--target_file."
+                    f"{path}: has no column of translations. Name it with --text_pair_column. (`create_finetuning_data` also takes a "
+                    "second file of lines, --target_file.)"
                 )
             yield *row.texts, f"{path}, line {row.line}"
         return

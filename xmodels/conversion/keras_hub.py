@@ -76,9 +76,9 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     form, table = formats.table_of(loaded.model).keras_hub, formats.table_of(loaded.model)
     if form is None:
         raise CheckpointError(
-            f"keras_hub:{path}: nothing reads a {loaded.model} there. Known: {', '.join(formats.keras_hub_forms())}."
+            f"keras_hub: presets of a {loaded.model} are not written. Known: {', '.join(formats.keras_hub_forms())}."
         )
-    numbers = formats.config_to(form, loaded.config, f"keras_hub:{path}", loaded.form)
+    numbers = formats.config_to(form, loaded.config, f"keras_hub: {CONFIG}", loaded.form)
     named = {
         ours: row for ours, row in form.variables.items() if ours.startswith("backbone.") or "classify" in loaded.heads
     }

@@ -53,7 +53,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     table = formats.table_of(loaded.model)
     form = table.paddle
     if form is None:
-        raise CheckpointError(f"paddle:{path}: nothing reads a {loaded.model} in this format. It is there for ernie.")
+        raise CheckpointError(f"paddle: nothing reads a {loaded.model} in this format. It is there for ernie.")
     settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(_reversed(loaded.values, form), form.variables, table, loaded.config)
     write_weights(written, os.path.join(path, WEIGHTS))
