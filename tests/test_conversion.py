@@ -91,15 +91,20 @@ HUGE = {
     "hidden_dim": (10_000_000, "`vocabulary_size` times `embedding_dim` must be at most"),
     "intermediate_dim": (int("9" * 4000), "`intermediate_dim` must be a whole number"),
 }
+OTHERS = {  # that may be, but are not those of the weights
+    "num_layers": (900, "`num_layers` 900, but the weights in weights.safetensors are of 1"),
+    "intermediate_dim": (9_000_000, "`intermediate_dim` 9,000,000, but the weights in weights.safetensors are of 32"),
+    "num_heads": (16, "`num_heads` 16, but the weights in weights.safetensors are of 2"),
+}
 
 
-@pytest.mark.parametrize("name", HUGE)
-def test_sizes_that_no_file_can_have_are_refused_before_anything_is_built(tmp_path, name, monkeypatch):
+@pytest.mark.parametrize(("name", "wrong"), [*HUGE.items(), *OTHERS.items()])
+def test_sizes_that_no_file_can_have_are_refused_before_anything_is_built(tmp_path, name, wrong, monkeypatch):
     config = BertConfig(1000, 16, num_layers=1, num_heads=2, intermediate_dim=32, max_sequence_length=64)
     folder.write_model(str(tmp_path), Bert(config).initialize())
     (tmp_path / "SHA256SUMS").unlink()  # as in folders of older versions
     stored = json.loads((tmp_path / "config.json").read_text())
-    value, says = HUGE[name]
+    value, says = wrong
     stored["config"][name] = value
     (tmp_path / "config.json").write_text(json.dumps(stored))
     monkeypatch.setattr(Bert, "__init__", None)

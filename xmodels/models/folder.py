@@ -89,6 +89,40 @@ def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: st
                 f"{path}/{CONFIG}: `max_sequence_length` {config.max_sequence_length:,}, but the table of positions in {WEIGHTS} has "
                 f"{len(value):,} rows. One of the two files is not of this network."
             )
+    for name, promised, held in _sizes(config, values):
+        if promised > held:
+            raise CheckpointError(
+                f"{path}/{CONFIG}: `{name}` {promised:,}, but the weights in {WEIGHTS} are of {held:,}. One of the two files is not "
+                "of this network."
+            )
+
+
+def _sizes(config: ModelConfig, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
+    """(field, what the configuration promises, what the weights have) of layers and widths, where their names tell them.
+
+    Networks that repeat layers, or have none of these parts, name their weights otherwise.
+    """
+    found = []
+    for stack, field in (
+        ("blocks", "num_layers"),
+        ("encoder_blocks", "num_layers"),
+        ("decoder_blocks", "num_decoder_layers"),
+    ):
+        lead = f"backbone.{stack}."
+        numbers = {name.removeprefix(lead).partition(".")[0] for name in values if name.startswith(lead)}
+        if numbers:
+            name = field if getattr(config, field, None) else "num_layers"
+            found.append((name, getattr(config, name), len(numbers)))
+    kernels = (
+        ("hidden_dim", "mixer.query", 0),
+        ("num_heads", "mixer.query", 1),
+        ("intermediate_dim", "feedforward.expand", 1),
+    )
+    for field, layer, axis in kernels:
+        shapes = [v.shape for name, v in values.items() if name.endswith(f"{layer}.kernel") and v.ndim > 1]
+        if shapes:
+            found.append((field, getattr(config, field), max(shape[axis] for shape in shapes)))
+    return found
 
 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
@@ -239,6 +273,7 @@ def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:
     config, network = read_config(path)
     source = os.path.join(path, WEIGHTS)
     values = read_weights(source)
+    check_tables(config, values, path)
     backbone = network(config).initialize()
     assign("backbone", backbone, values, source)
     return backbone, {name: value for name, value in values.items() if name.startswith("objective.")}
