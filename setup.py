@@ -38,6 +38,7 @@ setup(
         "rensa>=0.5",
         "rjieba>=0.2",
         "sacrebleu>=2.4",
+        "scikit-learn>=1.5",  # CVE-2024-5206: words of the training text in what is saved
         "seqeval>=1.2.2",
         "tensorboard>=2.20",
         "tqdm>=4.66.3",  # CVE-2024-34062

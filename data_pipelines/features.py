@@ -118,6 +118,21 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "content_mask": (Feature(NL, "bool", "True where a token may look, its own place included"),),
     "next_sentence_labels": _label("1 where the second segment is a random one"),
     "sentence_order_labels": _label("1 where the two segments are swapped"),
+    "distance_labels": _label(
+        "0 where the second segment follows, 1 where it is from elsewhere in the document, 2 from another; "
+        "records hold that of the third segment"
+    ),
+    "reordering_labels": _label(
+        "which permutation the parts of a paragraph stand in, of all those of up to so many parts"
+    ),
+    "capital_labels": (
+        Feature(L, "int32", "1 where the word was written with a capital, 2 where that does not count"),
+    ),
+    "repeated_labels": (
+        Feature(
+            L, "int32", "1 where the token stands in another part of its document too, 2 where that does not count"
+        ),
+    ),
     "follows_labels": _label("1 where the second segment of a stream follows the first"),
     "is_reversed": _label("1 where an example reads backwards"),
     "dialogue_labels": _label("1 where all turns are of the same dialogue"),
@@ -163,6 +178,12 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature((), "int32", "the likeliest class"),
         Feature(L, "int32", "the likeliest tag of each token"),
     ),
+    "scores": (
+        Feature((), "float32", "the number of a text or a pair"),
+        Feature(L, "float32", "how well each candidate answers the query"),
+    ),
+    "start_logits": (Feature(L, "float32", "how well the answer begins at each token, before a softmax"),),
+    "end_logits": (Feature(L, "float32", "how well the answer ends at each token, before a softmax"),),
     "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),
     "answer_ids": (Feature((), "int32", "the likeliest answer"),),
     "probabilities": (Feature(L, "float32", "of each class or choice; of the likeliest tag of each token"),),

@@ -28,7 +28,8 @@ DOORS = {
                       "xmodels.systems", "xmodels.conversion.formats", "xmodels.runs.loaded", "xmodels.training.watching.progress",
                       "data_pipelines"},
     "xmodels.training": {"xmodels.objectives.base", "xmodels.models.backbone", "xmodels.models.folder",
-                         "xmodels.layers.dropout", "xmodels.layers.rematerialization", "data_pipelines"},
+                         "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",
+                         "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
                            "data_pipelines.schema", "data_pipelines.text"},
     "xmodels.export": {"xmodels.runs.loaded", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
@@ -70,7 +71,7 @@ INNER_DOORS = {
     },
     "corpora": {"errors", "quiet", "strict_json", "text"},
     "text": {"errors", "strict_json", "corpora"},
-    "ops": {"errors", "features", "text"},
+    "ops": {"errors", "features", "packings", "text"},
     "records": {"errors", "features", "files", "lock", "ops", "packings", "schema", "strict_json"},
     "batches": {"errors", "features", "ops", "records", "corpora", "text", "pretraining.stages"},
     "pretraining": {

@@ -54,7 +54,7 @@ def test_the_doctor_counts_weights_of_clusters_as_they_are(division):
 def test_a_config_file_reaches_what_evaluation_needs_and_is_checked(tmp_path):
     path = tmp_path / "xl.json"
     options = types.SimpleNamespace(
-        model_config_file=str(path), size="tiny", system="transformer_xl", set=None, mixer=None
+        model_config_file=str(path), size="tiny", system="transformer_xl", set=None, mixer=None, recipe="published"
     )
     system = systems.load("transformer_xl")
     for values in (PLAIN, {"model": "transformer_xl", "config": PLAIN}):

@@ -125,7 +125,7 @@ def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):
         def row(self, asked, prediction):
             return [prediction, 0.5]
 
-    write(str(tmp_path / "out.tsv"), Predictor(), [("a",), None], ["=cmd|' /C calc'!A0", None])
+    write(str(tmp_path / "out.tsv"), Predictor(), [(("a",), "=cmd|' /C calc'!A0"), (None, None)])
     with open(tmp_path / "out.tsv", newline="", encoding="utf-8") as file:
         assert list(csv.reader(file, delimiter="\t")) == [
             ["label", "'=1+1"], ["'=cmd|' /C calc'!A0", "0.5"], ["", ""]

@@ -86,6 +86,8 @@ def test_what_a_resumed_run_must_keep():
         "wwm_replace_unit",
         "pack_rows",
         "pack_row_length",
+        "length_schedule",
+        "recipe",
     }
     of_rows = {
         "task",
@@ -98,9 +100,17 @@ def test_what_a_resumed_run_must_keep():
         "ponder_weight",
         "prefix",
         "max_target_length",
+        "doc_stride",
+        "max_query_length",
+        "list_size",
+        "rank_loss",
     }
     assert set(structural(pretrain.Options)) == common | of_records
-    assert set(structural(finetune.Options)) == common | of_rows | {"auxiliary_lm_weight", "gradual_unfreezing"}
+    assert set(structural(finetune.Options)) == common | of_rows | {
+        "auxiliary_lm_weight",
+        "gradual_unfreezing",
+        "pooling",
+    }
 
 
 def test_python_has_the_verbs_and_names_the_nearest():

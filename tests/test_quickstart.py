@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import pathlib
 
 import pytest
@@ -75,17 +76,21 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
     monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
     tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), 0.0)
-    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    scores = {"evaluation accuracy": 0.5, "test accuracy": 0.4}
+    monkeypatch.setattr(quickstart, "classifier_results", lambda folder: scores | {"evaluation accuracy": len(folder)})
     for name in ("step", "interrupt"):
         monkeypatch.setattr(tour, name, lambda title, *command: titles.append(title) or shown.append(command))
+    monkeypatch.setattr(tour, "together", lambda title, commands: titles.append(title) or shown.extend(commands))
     monkeypatch.setattr(tour, "ask", lambda: None)
     monkeypatch.setattr(tour, "finish", lambda: None)
     tour.run(None)
     assert [command[0] for command in shown] == [
-        "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain", "finetune",
-        "finetune", "evaluate", "evaluate", "export_model",
+        "train_vocabulary", "create_pretraining_data", "create_pretraining_data", "pretrain", "pretrain",
+        *["finetune"] * 10, "evaluate", "export_model",
     ]  # fmt: skip
-    assert len(set(titles)) == len(titles)
+    folders = {arm: sorted(map(os.path.basename, each)) for arm, each in tour.chosen.items()}
+    assert folders["random"] == ["random-1e-4-1", "random-1e-4-2", "random-1e-4-3"]  # the first of equally good rates
+    assert sum("--random_init" in command for command in shown) == 5
     for verb, *arguments in shown:
         command = importlib.import_module(f"launch.{verb}").COMMAND
         command.parse(arguments)  # exits on an unknown flag
@@ -102,12 +107,19 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     environment = {"python": "3.11", "platform": "Linux", "processors": 2, "devices": ["CPU:0"], "packages": packages}
     (run / "environment.json").write_text(json.dumps(environment))
     scores = {"accuracy": 0.75, "macro_f1": 0.7, "f1": {"<a>": 0.8, "b": 0.6}, "confusion": [[31, 2], [3, 4]]}
-    for name in ("classifier", "classifier-random"):
-        (tmp_path / f"{name}-scores.json").write_text(json.dumps(scores))
+    (tmp_path / "classifier-scores.json").write_text(json.dumps(scores))
+    (tmp_path / "text").mkdir()
+    for name in ("train", "test"):
+        rows = [("<a>", "red apple pie"), ("b", "blue sky above")] * 6
+        text = "".join(f"{label}\t{text}\n" for label, text in [("label", "text"), *rows])
+        (tmp_path / f"text/{name}.tsv").write_text(text)
+    tests = {"pretrained": [0.7, 0.8, 0.75], "random": [0.5, 0.5, 0.5]}
     monkeypatch.setattr(quickstart_report, "attention", lambda folder, text: "")
     commands = ["xmodels evaluate --test_file='a b.tsv'"]
-    facts = quickstart_report.write_report(str(tmp_path), ["Why?"], [("b", "0.9")], "en", commands)
-    assert facts["Gain of pretraining"] == "+0.0 points of accuracy"
+    facts = quickstart_report.write_report(str(tmp_path), [("Why?", ("b", "0.9"))], tests, "en", commands)
+    assert facts["Classifier, pretrained"] == "75.0 % ± 5.0 (3 seeds) right on held-out text"
+    assert facts["Without a network"] == "a bag of words 100.0% right, always the commonest label 50.0%"
+    assert facts["Gain of pretraining"] == "+25.0 points over a random start, -25.0 over the bag of words"
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<th>&lt;a&gt;</th>" in report and ">31</td>" in report and "<td>0.800</td>" in report
     assert "xmodels evaluate --test_file=&#x27;a b.tsv&#x27;" in report

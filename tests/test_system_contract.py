@@ -56,7 +56,7 @@ def test_a_network_that_names_no_system_has_that_of_its_own_name():
 )  # fmt: skip
 def test_a_wrong_setting_is_refused_in_one_line(text, message):
     system = systems.load("transformer")
-    options = types.SimpleNamespace(set=text, size="tiny", model_config_file=None, mixer=None)
+    options = types.SimpleNamespace(set=text, size="tiny", model_config_file=None, mixer=None, recipe="published")
     with pytest.raises(UsageError, match=message):
         own_options(text, system)
         chosen_config(options, system, range(200))

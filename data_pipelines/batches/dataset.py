@@ -41,6 +41,8 @@ class Batches:
             them as they come.
         num_steps: batches of the whole training, of which `progress` tells the transform the share that is read; None where
             nobody asks.
+        rows_per_example: how many rows the transform makes of each example.
+        begins_at: batches of the training that are read before the first of these, of other `Batches`.
         prepare: (epoch, index, item), each (N,), and the number of the batch -> what the network reads of these examples. Made
             of the others, and traced once for all batches that differ in size and grouping only.
     """
@@ -52,6 +54,8 @@ class Batches:
     keep: tuple[str, ...] | None = None
     grouping: Grouping | None = None
     num_steps: int | None = None
+    rows_per_example: int = 1
+    begins_at: int = 0
     prepare: "_Prepare | None" = dataclasses.field(default=None, repr=False, compare=False)
 
     def __post_init__(self):
@@ -89,6 +93,7 @@ class Batches:
                 consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor, first_batch=first_batch
             )
         source, per_batch = self.source, per_batch or self.batch_size
+        first_batch += self.begins_at
         if self.continues:
             return self._batched(self._rows(source, consumed), per_batch, first_batch)
         if self.grouping is None:
@@ -183,12 +188,15 @@ class Batches:
         return self.once(1).element_spec
 
     def _batched(self, stream, batch_size: int, first_batch: int = 0, fill: bool = False) -> tf.data.Dataset:
-        prepare = _zero_missing(self.prepare) if fill else self.prepare  # where indices may be -1
+        prepare = self.prepare
+        if fill:  # indices may be -1
+            prepare = _zero_missing(self.prepare, self.rows_per_example)
         stream = stream.batch(batch_size, drop_remainder=not fill)
         parts = self.batch_size // batch_size  # in which a batch is read
         stream = stream.enumerate().map(
             lambda number, examples: fixed(
-                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts), batch_size
+                prepare(*examples, NOT_OF_TRAINING if fill else first_batch + number // parts),
+                batch_size * self.rows_per_example,
             ),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
@@ -235,8 +243,8 @@ class _Prepare:
         return {"progress": progress, "batch_seed": tf.where(in_training, drawn, fold(seeds, 3))}
 
 
-def _zero_missing(prepare: Callable) -> Callable:
-    """`prepare`, with zeros, which have no weight, in the rows of which the index is -1."""
+def _zero_missing(prepare: Callable, rows_per_example: int) -> Callable:
+    """`prepare`, with zeros, which have no weight, in the rows of examples of which the index is -1."""
 
     def where(exists, value):
         exists = tf.reshape(exists, [-1] + [1] * (value.shape.rank - 1))
@@ -244,7 +252,8 @@ def _zero_missing(prepare: Callable) -> Callable:
 
     def op(epoch, index, item, number):
         features = prepare(epoch, index, item, number)
-        return {name: where(index >= 0, value) for name, value in features.items()}
+        exists = tf.repeat(index >= 0, rows_per_example)
+        return {name: where(exists, value) for name, value in features.items()}
 
     return op
 

@@ -3,10 +3,14 @@
 import tensorflow as tf
 
 from data_pipelines.ops.compose import Op
+from data_pipelines.packings import IGNORED
 from data_pipelines.text.frames import BERT, DIALOGUE, Frame
 from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 
 STARTS = ("word_start", "phrase_start", "entity_start", "sentence_start")  # 1 where a unit opens; records hold some
+
+# A number for each token that records may hold, 2 where it does not count: on special tokens, padding, and what records say.
+TOKEN_LABELS = ("capital_labels", "repeated_labels")
 
 
 def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT) -> Op:
@@ -15,8 +19,10 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT
 
     A `[SEP]` inside a segment, where full sentences cross the end of a document, is not maskable either.
 
-    Reads:  token_ids (B, N) all segments side by side, segment_lengths (B, S), and those of `STARTS` that are there.
-    Writes: token_ids, segment_ids, padding_mask, word_start and its kin, maskable (False on special tokens), all (B, L).
+    Reads:  token_ids (B, N) all segments side by side, segment_lengths (B, S), and those of `STARTS` and `TOKEN_LABELS` that
+        are there.
+    Writes: token_ids, segment_ids, padding_mask, word_start and its kin, labels of tokens, maskable (False on special tokens), all
+        (B, L).
 
     `sequence_length` must hold the longest example with its special tokens; `dataset` checks this against the manifest.
     """
@@ -57,6 +63,9 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT
             if name in features:
                 starts = tf.where(maskable & ~first, spread(features[name]), 1)
                 features[name] = tf.where(padding_mask, starts, 0)
+        for name in TOKEN_LABELS:
+            if name in features:
+                features[name] = tf.where(maskable, spread(features[name]), IGNORED)
         features["maskable"] = maskable & (token_ids != separator)
         return features
 

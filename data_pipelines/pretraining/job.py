@@ -88,13 +88,13 @@ def write_shard(
                 yield encode_examples(
                     static.columns(batch, statistics)
                     if static
-                    else dynamic_columns(batch, starts, settings.unit_lexicons)
+                    else dynamic_columns(batch, starts, settings.unit_lexicons, packing.token_labels)
                 )
 
     records = pipe(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), spaced),
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings), spaced, bool(packing.token_labels)),
         packing_stage(settings, vocabulary, rng),
         encode,
     )

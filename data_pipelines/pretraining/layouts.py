@@ -7,11 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 
 from data_pipelines.features import Feature
-from data_pipelines.packings import PACKINGS
+from data_pipelines.packings import IGNORED, PACKINGS
 from data_pipelines.pretraining.stages.draws import stream
 from data_pipelines.pretraining.stages.example import Examples
 from data_pipelines.pretraining.stages.static_masks import Hidden, budgets, mask_ngrams_statically, mask_statically
-from data_pipelines.pretraining.stages.tokenize import ids_of, starts_of, word_starts_of
+from data_pipelines.pretraining.stages.tokenize import (
+    CAPITAL,
+    LETTER,
+    REPEATABLE,
+    REPEATED,
+    ids_of,
+    starts_of,
+    word_starts_of,
+)
 from data_pipelines.records.encoding import Columns
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
 
@@ -21,7 +29,7 @@ def dynamic_features(packing: str, units: Iterable[str] = ()) -> dict[str, Featu
     return {
         "token_ids": Feature((None,)),
         "word_start": Feature((None,)),
-        **{name: Feature((None,)) for name in units},
+        **{name: Feature((None,)) for name in (*units, *PACKINGS[packing].token_labels)},
         "segment_lengths": Feature((max(2, PACKINGS[packing].num_segments),)),
         **{name: Feature(()) for name in PACKINGS[packing].labels},
     }
@@ -48,8 +56,10 @@ def count(examples: Examples, starts: np.ndarray, statistics: Counter) -> None:
     statistics["long_words"] += int(np.count_nonzero(starts[:-1] & ~starts[1:]))
 
 
-def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str] = ()) -> Columns:
-    """Clean ids and starts of words and other units; special tokens, masks and padding come in the graph."""
+def dynamic_columns(
+    examples: Examples, starts: np.ndarray, units: Iterable[str] = (), token_labels: Iterable[str] = ()
+) -> Columns:
+    """Clean ids, starts of words and other units, and labels of tokens; special tokens, masks and padding come in the graph."""
     lengths = examples.lengths()
     both = np.pad(lengths, [(0, 0), (0, max(0, 2 - lengths.shape[1]))])
     rows = lengths.sum(axis=1)
@@ -57,9 +67,19 @@ def dynamic_columns(examples: Examples, starts: np.ndarray, units: Iterable[str]
         "token_ids": (ids_of(examples.flat), rows),
         "word_start": (starts.view(np.uint8), rows),
         **{name: (open_words(examples, name).view(np.uint8), rows) for name in units},
+        **{name: (token_labels_of(examples, name), rows) for name in token_labels},
         "segment_lengths": both,
         **{name: values[:, None] for name, values in examples.labels.items()},
     }
+
+
+def token_labels_of(examples: Examples, name: str) -> np.ndarray:
+    """A label for each of `Examples.flat`, uint8 (T',): 1 where a sentence begins, the word is written with a capital, or the token is
+    repeated, else 0; 2 where that is not asked."""
+    if name == "sentence_start":
+        return open_words(examples, name).view(np.uint8)
+    label, asked = {"capital_labels": (CAPITAL, LETTER), "repeated_labels": (REPEATED, REPEATABLE)}[name]
+    return np.where(examples.flat & asked > 0, examples.flat & label > 0, IGNORED).astype(np.uint8)
 
 
 class StaticMasking:

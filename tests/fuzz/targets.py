@@ -124,6 +124,12 @@ NETWORKS = [
             "entities.conll", "checkpoint"),
     _target("finetune choices", "finetune --dry_run --max_seq_length=32 --task=choose --init_checkpoint=checkpoint --train_file=choices.jsonl --model_dir=out/run",
             "choices.jsonl", "checkpoint"),
+    _target("finetune answers", "finetune --dry_run --max_seq_length=48 --max_query_length=12 --doc_stride=8 --task=answer_span --init_checkpoint=checkpoint "
+            "--train_file=squad.json --eval_file=squad.json --model_dir=out/run", "squad.json", "checkpoint"),
+    _target("finetune numbers", "finetune --dry_run --max_seq_length=32 --task=regress --init_checkpoint=checkpoint --train_file=scores.csv --text_column=0 "
+            "--text_pair_column=1 --label_column=2 --model_dir=out/run", "scores.csv", "checkpoint"),
+    _target("finetune rankings", "finetune --dry_run --max_seq_length=32 --task=rank --init_checkpoint=checkpoint --train_file=queries.jsonl --list_size=3 "
+            "--model_dir=out/run", "queries.jsonl", "checkpoint"),
     _target("finetune texts", "finetune --dry_run --task=translate --init_checkpoint=translator --train_file=parallel.tsv --text_column=0 "
             "--text_pair_column=1 --max_seq_length=32 --model_dir=out/run", "parallel.tsv", "translator"),
     _target("finetune records", "finetune --dry_run --max_seq_length=32 --init_checkpoint=checkpoint --data_dir=labelled --model_dir=out/run", "labelled/*", "checkpoint"),

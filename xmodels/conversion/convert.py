@@ -29,6 +29,7 @@ from xmodels.tasks.base.find import task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
+ATTENTION = ".attention_pooling."  # in names of weights of tasks, which no other format has
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
 READERS = {"hf": hugging_face, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
@@ -80,6 +81,7 @@ def save(loaded: Checkpoint, target: str) -> None:
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(tasks)}. "
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
+        check_pooling(loaded, target)
     _check_vocabulary(loaded)
     path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
@@ -89,6 +91,16 @@ def save(loaded: Checkpoint, target: str) -> None:
             {"hf": hugging_face.write, "keras_hub": keras_hub.write, "paddle": paddle.write, "": _write_ours}[kind](
                 unfinished, loaded
             )
+
+
+def check_pooling(loaded: Checkpoint, target: str) -> None:
+    """Raises a CheckpointError where a task reads states otherwise than the heads of another format do."""
+    tasks = sorted(label for label in loaded.heads if task_class(label) is not None)
+    if loaded.pooling and tasks:
+        raise CheckpointError(
+            f"{target}: the heads of this format have no --pooling={loaded.pooling}, with which a {loaded.model} has learnt "
+            f"--task={', '.join(tasks)}. Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
+        )
 
 
 def _check_vocabulary(loaded: Checkpoint) -> None:
@@ -112,8 +124,9 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
         {n.split(".")[1] for n in loaded.values if n.startswith("objective.")},
         formats.table_of(loaded.model),
     )
-    if names.split(target)[0] == "keras_hub":
-        variables = table.keras_hub.variables if table.keras_hub else {}
+    forms = {"keras_hub": table.keras_hub, "tf1": table.tensorflow1, "paddle": table.paddle}
+    if (kind := names.split(target)[0]) in forms:
+        variables = forms[kind].variables if forms[kind] else {}
         return labels - {name.split(".")[1] for name in variables if name.startswith("objective.")}
     return labels - {head.label for head in table.heads}
 
@@ -168,6 +181,8 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     if formats.has_table(loaded.model):
         table = formats.table_of(loaded.model)
         for head in table.heads:
+            if loaded.pooling and task_class(head.label) is not None:
+                continue  # its head reads other states than the table says
             if head.label in loaded.heads or head.label not in table.groups:  # the latter have no weights
                 logits[f"{head.label}_logits"] = _logits(head, found, batch, backbone, loaded)
     return {name: keras.ops.convert_to_numpy(value) for name, value in (found | logits).items()}
@@ -236,10 +251,10 @@ def _read_ours(path: str) -> Checkpoint:
     if not formats.has_table(model):  # nobody else has a format for it; its weights are checked when they are assigned
         heads = frozenset(name.split(".")[1] for name in values if name.startswith("objective."))
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)
-        return Checkpoint(model, config, values, files, heads, labels, system=folder.read_system(path))
+        return Checkpoint(model, config, values, files, heads, labels, **_described(path))
     table = formats.table_of(model)
     known = {head.label for head in table.heads}
-    further = {name: value for name, value in values.items() if _head_of(name) not in (None, *known)}
+    further = {n: value for n, value in values.items() if _head_of(n) not in (None, *known) or ATTENTION in n}
     loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
         {name: (name, axes) for name, axes in table.axes.items()},
@@ -249,11 +264,16 @@ def _read_ours(path: str) -> Checkpoint:
         tokenizer=vocabularies.read_ours(path),
         labels=folder.read_labels(path),
     )
-    loaded = dataclasses.replace(loaded, system=folder.read_system(path))
+    loaded = dataclasses.replace(loaded, **_described(path))
     if not further:
         return loaded
     heads = loaded.heads | {name.split(".")[1] for name in further}
     return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
+
+
+def _described(path: str) -> dict[str, str | None]:
+    """What a model folder says of itself beside its network."""
+    return {"system": folder.read_system(path), "pooling": folder.read_pooling(path)}
 
 
 def _head_of(name: str) -> str | None:
@@ -266,7 +286,9 @@ def _head_of(name: str) -> str | None:
 def _write_ours(path: str, loaded: Checkpoint) -> None:
     tokenizer = loaded.tokenizer
     files, settings = (tokenizer.files, None if tokenizer.unsure else tokenizer.settings) if tokenizer else (None, None)
-    folder.write_values(path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system)
+    folder.write_values(
+        path, loaded.model, loaded.config, loaded.values, files, settings, loaded.labels, loaded.system, loaded.pooling
+    )
 
 
 @contextlib.contextmanager

@@ -216,6 +216,7 @@ class Checkpoint:
         special_ids: the ids that a config.json of Hugging Face gives to tokens, such as `eos_token_id`.
         generation: what its generation_config.json says; None where there is none.
         form: in which it was read; None for ours.
+        pooling: what the head of a task reads; None for what the paper of the system reads.
     """
 
     model: str
@@ -229,6 +230,7 @@ class Checkpoint:
     special_ids: Mapping[str, int] = dataclasses.field(default_factory=dict)
     generation: Mapping[str, Any] | None = None
     form: Format | None = None
+    pooling: str | None = None
 
 
 def models_with_tables() -> list[str]:

@@ -8,12 +8,16 @@ import keras
 from keras import ops
 
 from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
+from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
+from xmodels.layers import pooling
 from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.poolings import PUBLISHED
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
 BERT_NUMBERS = {
     "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
 }  # fmt: skip
+STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
 
 
 def pooled(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
@@ -38,6 +42,20 @@ def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
     return outputs["sequence_output"][:, -1]
 
 
+SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summaries that have the name of a pooling
+STATELESS = {
+    "first": pooling.first_state,
+    "last": pooling.last_state,
+    "mean": pooling.mean_state,
+    "max": pooling.max_state,
+}  # poolings without weights
+
+
+def as_published(config: Any) -> str:
+    """The default of a system: what its paper reads."""
+    return PUBLISHED
+
+
 def normal(stddev: float) -> keras.initializers.Initializer:
     """A normal distribution."""
     return keras.initializers.RandomNormal(stddev=stddev)
@@ -56,6 +74,10 @@ class Reading:
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
         numbers: flags of `finetune` and what holds where they are not given.
+        default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, one of `POOLINGS`; a run
+            keeps the one that it began with.
+        pooling: one of `POOLINGS`. Where it is not "published", tasks put it in the place of `summary`.
+        encodes: whether the states are those of the encoder, which is all that is called.
     """
 
     frame: Frame = BERT
@@ -65,10 +87,34 @@ class Reading:
     asks_first: bool = False
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
     numbers: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(BERT_NUMBERS))
+    default_pooling: Callable[[Any], str] = as_published
+    pooling: str = PUBLISHED
+    encodes: bool = False
+
+    def with_pooling(self, name: str | None) -> "Reading":
+        """The same with one of `POOLINGS`; with the name of what it reads already, or None, it stays as published."""
+        if name is None or SAME.get(self.summary) == name:
+            name = PUBLISHED
+        return dataclasses.replace(self, pooling=name)
+
+    def summarized_by(self, config) -> tuple["Reading", keras.layers.Layer | None]:
+        """The same with its pooling as `summary`, and the layer whose weights that has; None where it has none.
+
+        A task calls it when it makes its head, and owns the layer.
+        """
+        if self.pooling == PUBLISHED:
+            return self, None
+        layer = pooling.AttentionPooling(config.hidden_dim) if self.pooling == "attention" else None
+        pool = layer or STATELESS[self.pooling]
+
+        def summary(outputs, batch):
+            return pool(outputs["sequence_output"], batch["padding_mask"])
+
+        return dataclasses.replace(self, summary=summary), layer
 
     def initializer(self, config) -> keras.initializers.Initializer:
         """The initializer of the kernel of a head; make one for each."""
-        return self.make_initializer(config.initializer_stddev)
+        return self.make_initializer(getattr(config, "initializer_stddev", STDDEV))
 
     def dense(self, config) -> keras.layers.Layer | None:
         """What a head applies to the state that answers, between two dropouts; None where that is nothing."""
@@ -79,8 +125,15 @@ class Reading:
 
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
         """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""
-        call = backbone.summarize if self.summary is pooled else backbone
-        return call(batch, training=training)
+        if self.summary is pooled:
+            return backbone.summarize(batch, training=training)
+        return self.states(backbone, batch, training)
+
+    def states(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
+        """Calls the network for the states of all tokens, `sequence_output` (B, L, D)."""
+        if self.encodes:
+            return {"sequence_output": backbone.encode(batch, training=training)}
+        return backbone(batch, training=training)
 
 
 # Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2
@@ -111,3 +164,14 @@ XLNET_READING = Reading(
 # Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
 # answers. The head is RoBERTa's.
 BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token)
+
+
+def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Reading:
+    """How texts enter a network whose paper asks it about none: each with the token behind it that ends texts, where the network
+    has learnt to write one. It has no state that answers, so it needs a pooling.
+
+    Of encoder and decoder the encoder reads.
+    """
+    end = next((role for role in (EOS, SEP) if role in vocabulary.roles), None) if generates else None
+    frame = Frame.of(f"A {end} (B {end})" if end else "A (B)")
+    return Reading(frame=frame, summary=last_token, make_initializer=normal, encodes=network.encodes)

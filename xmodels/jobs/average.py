@@ -10,6 +10,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS
 from xmodels import systems
 from xmodels.jobs.options.average_checkpoints import Options
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.folder import TOKENIZER, assign, model_class, write_values
 from xmodels.runs import folder as run_folder
 from xmodels.training.states import checkpoints
@@ -64,7 +65,7 @@ def average_checkpoints(options: Options) -> str:
     values = _mean(states)
     tokenizer, partial = open_tokenizer(model_dir), temporary_name(os.path.normpath(output_dir))
     os.makedirs(partial)
-    described = tokenizer.files(), tokenizer.describe(), job.get("labels"), system
+    described = tokenizer.files(), tokenizer.describe(), job.get("labels"), system, _pooling(job)
     try:
         write_values(partial, job["model"], config, values, *described)
         os.replace(partial, output_dir)
@@ -73,6 +74,12 @@ def average_checkpoints(options: Options) -> str:
         raise
     print_status(f"{output_dir}: the mean of the states of {_steps(states)}; a model folder, for --init_checkpoint.")
     return output_dir
+
+
+def _pooling(job: dict) -> str | None:
+    """What the head of a fine-tuning reads, as its model folder says it."""
+    found = job.get("flags", {}).get("pooling")
+    return None if found in (None, PUBLISHED) else found
 
 
 def _states(model_dir: str) -> list[str]:

@@ -18,6 +18,8 @@ class Evaluation:
     Attributes:
         task_name: a folder of `xmodels/tasks`; its `score.py` says which score decides.
         batches: those of training; evaluation sets are read as they are, once and in order.
+        chosen: the settings that the evaluation set chose last.
+        answers: what the network answered to it then, and what is right.
     """
 
     task_name: str
@@ -25,6 +27,8 @@ class Evaluation:
     learner: Learner
     batches: Batches
     labels: list[str]
+    chosen: dict = dataclasses.field(default_factory=dict)
+    answers: tuple | None = None
 
     def __post_init__(self):
         self.score = part(self.task_name, "score")
@@ -35,8 +39,12 @@ class Evaluation:
     def decisive(self) -> str:
         return self.score.DECISIVE
 
-    def means(self, source) -> dict[str, float]:
-        """Losses and metrics of a set, the decisive score among them."""
+    def means(self, source, settings: dict | None = None) -> dict[str, float]:
+        """Losses and metrics of a set, the decisive score among them.
+
+        Args:
+            settings: what an evaluation set chose before; None where this set chooses.
+        """
         if id(source) not in self._sets:
             self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
         _, batches = self._sets[id(source)]
@@ -45,8 +53,20 @@ class Evaluation:
             return means
         with self.learner.averaged():
             outputs, examples = stacked(self._answered(batch) for batch in batches)
-        found = self.score.scores(*self.score.from_arrays(outputs, examples, self.labels))
+        if self.score.READS_SOURCE:
+            answers = self.score.from_source(outputs, source, self.task)
+        else:
+            answers = self.score.from_arrays(outputs, examples, self.labels)
+        if settings is None:
+            settings, self.answers = self.score.chosen(*answers), answers
+            self.chosen = settings
+        found = self.score.scores(*answers, **settings)
         return {**means, self.decisive: found[self.decisive]}
+
+    def draw(self, folder: str) -> None:
+        """Writes the task's pictures of the last answers, where it has some."""
+        if self.answers is not None:
+            self.score.draw(folder, *self.answers, self.chosen)
 
     def _outputs(self, batch):
         return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))

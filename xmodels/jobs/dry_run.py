@@ -42,7 +42,7 @@ def show(
     _table([(name, f"{value.dtype.name} {tuple(value.shape)}", "") for name, value in batch.items()])
     print_status("")
     first = {name: value[:COUNT] for name, value in batch.items()}
-    for example in examples(first, {}, tokenizer, classes_of(learner.objective, labels)):
+    for example in examples(first, {}, tokenizer, classes_of(learner.first_objective, labels)):
         print_status(f"  {as_text(example)}\n")
     print_status("Dry run: nothing was written.")
 
@@ -83,7 +83,7 @@ def parameters(learner) -> dict[str, int]:
 def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
     """FLOPs, time at the machine's peak, memory, and passes over the examples."""
     zeros = batches.zeros()
-    a_token = flops_per_token(learner.backbone, learner.objective, zeros)
+    a_token = flops_per_token(learner.backbone, learner.first_objective, zeros)
     tokens = zeros["padding_mask"].shape.num_elements()
     peak = peak_flops(learner.strategy, keras.config.dtype_policy().compute_dtype)
     memory = training_memory(learner, zeros)

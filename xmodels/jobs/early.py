@@ -47,9 +47,9 @@ def using(options) -> None:
     """Raises what is wrong with the folder of a finished run, or with files to read or write."""
     check_checkpoint(options.model_dir)
     check_output(getattr(options, "output_file", None), overwrite=getattr(options, "overwrite", True))
-    path = getattr(options, "input_file", None)
-    if path and not os.path.exists(path):  # which may be a pipe
-        raise DataError(f"{path}: no such file.")
+    for path in (getattr(options, name, None) for name in ("input_file", "train_file")):
+        if path and not os.path.exists(path):  # which may be a pipe
+            raise DataError(f"{path}: no such file.")
 
 
 def check_checkpoint(name: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 from typing import Any
 
 import keras
@@ -18,7 +19,9 @@ from xmodels.jobs.finetuning_start import opened, reader_of
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
+from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.read import Data, Reader
+from xmodels.tasks.base.run import choose_settings, read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
@@ -71,15 +74,21 @@ class Job:
         return max(1, int(self.per_epoch))
 
     def means(self, name: str) -> dict[str, float]:
-        """Losses and scores of an evaluation set."""
-        return self.evaluation.means(self.data.evaluation_sets[name])
+        """Losses and scores of an evaluation set; the set that chooses the epoch chooses settings of the task too."""
+        names, settings = self.evaluation.score.CHOSEN, None
+        if name != "evaluation":
+            stored = read_task(self.options.model_dir).settings if names else {}
+            settings = {each: stored[each] for each in names}
+        return self.evaluation.means(self.data.evaluation_sets[name], settings)
 
     def hand_over(self) -> None:
-        """Writes the network and its head, with the averaged weights where there are such."""
+        """Writes the network and its head, with the averaged weights where there are such, and what the last evaluation chose."""
         with self.learner.averaged():
             run_folder.write_backbone(
                 self.options.model_dir, self.learner.backbone, self.task, self.tokenizer, self.loaded.system
             )
+        choose_settings(self.options.model_dir, self.evaluation.chosen)
+        self.evaluation.draw(os.path.join(self.options.model_dir, PICTURES))
 
 
 def plan(given, strategy) -> Job:

@@ -35,6 +35,7 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
     facts = {
         "task": options.task,
         "labels": ", ".join(job.data.labels[:20]) or "none",
+        **({"pooling": options.pooling} if options.pooling else {}),
         "from": job.origin,
         "steps": f"{job.num_steps:,}",
         "kept": kept,

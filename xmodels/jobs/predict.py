@@ -1,10 +1,12 @@
 """Asks a fine-tuned run about texts."""
 
 import csv
+import itertools
 import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
@@ -18,6 +20,7 @@ from xmodels.tasks.base.answer import Predictor, Question
 from xmodels.tasks.base.score import predict as predict_all
 
 JSON_LINES = ".jsonl"
+CHUNK = 512  # inputs of a stream that are answered together
 
 
 def load_predictor(model_dir: str) -> Predictor:
@@ -39,7 +42,8 @@ def load_predictor(model_dir: str) -> Predictor:
 def predict(options: Options) -> list[dict | None]:
     """Answers one text or a file, and returns the answers as they stand in JSON lines.
 
-    A blank line of a .txt file gets an empty row, so that rows stay the lines of the file.
+    A blank line of a .txt file gets an empty row, so that rows stay the lines of the file. What a task reads line by line is
+    answered and written so, in memory that does not grow with the file; with an output file nothing is then returned.
     """
     text, input_file, output_file = options.text, options.input_file, options.output_file
     if (text is None) == (input_file is None):
@@ -49,12 +53,17 @@ def predict(options: Options) -> list[dict | None]:
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
     )
+    if not isinstance(inputs, list):
+        if output_file:
+            write(output_file, predictor, streamed(predictor, inputs, options.batch_size))
+            return []
+        inputs = list(inputs)
     found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], options.batch_size))
     predictions = [None if asked is None else next(found) for asked in inputs]
     if text is not None:
         print("\n".join(map(for_terminal_line, predictor.shown(inputs[0], predictions[0]))))
     elif output_file:
-        write(output_file, predictor, inputs, predictions)
+        write(output_file, predictor, zip(inputs, predictions, strict=True))
     else:
         for asked, prediction in zip(inputs, predictions, strict=True):
             print("" if asked is None else for_terminal_line(predictor.line(asked, prediction)))
@@ -62,11 +71,24 @@ def predict(options: Options) -> list[dict | None]:
     return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
 
 
-def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> None:
-    """Writes an answer a line, as JSON or as a table; the file is there whole or not at all."""
+def streamed(predictor: Predictor, inputs: Iterator, batch_size: int) -> Iterator[tuple]:
+    """Each input and its prediction; some are in memory at once."""
+    inputs = iter(inputs)
+    while chunk := list(itertools.islice(inputs, CHUNK)):
+        yield from zip(chunk, predictor.predict(chunk, batch_size), strict=True)
+
+
+def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:
+    """Writes an answer a line, as JSON or as a table; the file is there whole or not at all.
+
+    Args:
+        pairs: of inputs, None for a blank line, and predictions.
+    """
+    count = blanks = 0
     with whole_file(path, "w") as file:
         if path.endswith(JSON_LINES):
-            for asked, prediction in zip(inputs, predictions, strict=True):
+            for asked, prediction in pairs:
+                count, blanks = count + 1, blanks + (asked is None)
                 record = None if asked is None else predictor.record(asked, prediction)
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         else:
@@ -74,12 +96,12 @@ def write(path: str, predictor: Predictor, inputs: list, predictions: list) -> N
             writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
             header = [_cell(name) for name in predictor.header()]
             writer.writerow(header)
-            for asked, prediction in zip(inputs, predictions, strict=True):
+            for asked, prediction in pairs:
+                count, blanks = count + 1, blanks + (asked is None)
                 cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
                 writer.writerow([_cell(str(cell)) for cell in cells])
-    blanks = inputs.count(None)
     print(
-        f"{path}: {len(inputs) - blanks:,} {predictor.answers}"
+        f"{path}: {count - blanks:,} {predictor.answers}"
         + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
     )
 

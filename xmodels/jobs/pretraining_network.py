@@ -15,7 +15,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint, config_from, has_table, table_of
-from xmodels.jobs import system_settings
+from xmodels.jobs import length_schedule, system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.layers import mixers
@@ -24,6 +24,7 @@ from xmodels.models.folder import assign, name_of, read_json
 from xmodels.models.mixing import MixerConfig
 from xmodels.training.optimizers.optimization import NUMBERS
 from xmodels.training.recipe import SMALLEST_LAMB_BATCH, Recipe, Records
+from xmodels.training.small import Small, is_small
 from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
@@ -55,8 +56,29 @@ def check_mixer(options, system) -> None:
         raise UsageError(f"--mixer={options.mixer}: {error}") from None
 
 
+def small_numbers(options, system) -> Small | None:
+    """The numbers of small networks, where --recipe asks for them, or where a size narrower than the system's `base` begins with
+    random weights; None where the paper's hold.
+
+    Raises:
+        UsageError: --recipe=small, but the system has no such numbers.
+    """
+    known = vars(system).get("SMALL")
+    if options.recipe == "small" and known is None:
+        raise UsageError(
+            f"--recipe=small: --system={options.system} has the numbers of its paper only. Leave the flag out, or take one of "
+            f"{', '.join(name for name in systems.names() if hasattr(systems.load(name), 'SMALL'))}."
+        )
+    if options.recipe == "auto" and (options.init_checkpoint or options.model_config_file):
+        return None
+    if options.recipe == "auto" and not is_small(system.SIZES, options.size):
+        return None
+    return None if options.recipe == "published" else known
+
+
 def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
-    """The configuration that --model_config_file or --size names, with what --mixer and --set change of it.
+    """The configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it. What a file says
+    holds for every recipe.
 
     Raises:
         UsageError: its vocabulary has another size than that of the records, or --set does not suit it.
@@ -68,7 +90,9 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
         config = systems.configuration(system, vocabulary, options.size)
     if options.mixer:
         config = dataclasses.replace(config, mixer=options.mixer)
-    return system_settings.network_config(options.set, system, config)
+    config = system_settings.network_config(options.set, system, config)
+    small = None if options.model_config_file else small_numbers(options, system)
+    return system_settings.network_config(options.set, system, small.configured(config)) if small else config
 
 
 def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
@@ -95,13 +119,18 @@ def recipe_of(
 ) -> Recipe:
     """The system's recipe for these records, with the numbers of the flags."""
     own = system_settings.own_options(options.set, system)
-    recipe = systems.recipe(system, vocabulary, records, config, own).override(
+    recipe = systems.recipe(system, vocabulary, records, config, own)
+    if small := small_numbers(options, system):
+        recipe = small.recipe(recipe, records.sequence_length, config.hidden_dim)
+    recipe = recipe.override(
         batch_size=rows_per_batch(options, records, num_replicas),
         num_steps=options.num_train_steps,
         clip_norm=options.clip_norm,
         schedule=options.lr_schedule,
         **{name: getattr(options, name) for name in SAME_NAMES},
     )
+    schedule = length_schedule.chosen(options, recipe, records, system.MODEL.carries_memory)
+    recipe = dataclasses.replace(recipe, length_schedule=schedule)
     if options.optimizer:
         return recipe
     suited = recipe.suited_to_batch(options.learning_rate)

@@ -3,10 +3,12 @@
 `options` are the `Options` of `xmodels.jobs.pretrain`.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 
 import numpy as np
+import tensorflow as tf
 
 from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_share, slots
 from data_pipelines.batches.token_buckets import token_buckets
@@ -18,6 +20,7 @@ from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
 from data_pipelines.records.source import RecordSource
+from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.recipe import Recipe, Records
@@ -84,6 +87,7 @@ def record_sizes(options, source: RecordSource) -> Records:
     return Records(
         length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
         units=tuple(name for name in STARTS if name in source.features), packing=settings.packing,
+        capitals=settings.do_lower_case is not False and settings.language != "zh",
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip
 
@@ -218,6 +222,30 @@ def without_damage(options, source: RecordSource, position) -> tuple[RecordSourc
         )
     print_status(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
     return found, adapt(position, found)
+
+
+@contextlib.contextmanager
+def naming_damage(options, source: RecordSource):
+    """Turns TensorFlow's message about a record that cannot be read into one that names the shard."""
+    try:
+        yield
+    except tf.errors.DataLossError:
+        if options.data_dir:
+            verify(options.data_dir, source.manifest, deep=True)
+        raise
+
+
+def leaving_out(options, learner):
+    """What the loop calls when a record cannot be read; None where that ends the run."""
+    if options.on_corrupt_shard != "skip" or not options.data_dir:
+        return None
+
+    def leave_out(stream, position):
+        batches = learner.streams[stream].batches
+        source, position = without_damage(options, batches.source, position)
+        return dataclasses.replace(batches, source=source), position
+
+    return leave_out
 
 
 def adapt(position, source: RecordSource):

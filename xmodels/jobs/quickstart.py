@@ -1,8 +1,9 @@
-"""The whole street in a few minutes: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
+"""The whole street in a quarter of an hour: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
 
 Every step is a command that a user would type, and is shown before it runs.
 """
 
+import concurrent.futures
 import csv
 import dataclasses
 import glob
@@ -37,28 +38,17 @@ class Plan:
     sequence_length: int
     num_steps: int
     interrupted_at: int
-    network: dict
-    pretraining: tuple[str, ...]
     finetuning: tuple[str, ...]
+    rates: tuple[str, ...]
     questions: tuple[str, ...]
 
 
-# BERT tiny, but without dropout and with larger initial weights (about 1 / sqrt(hidden_size) instead of 0.02): on little
-# text and in few steps it gets further. Measured on the English run after 2,400 steps: held-out masked LM 16.6 % instead
-# of 14.7 %.
-SMALL_NETWORK = {
-    "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512,
-    "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu", "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0, "initializer_range": 0.06,
-}  # fmt: skip
-
+# The size `tiny` with the numbers of small networks (docs/small_networks.md), and without next sentence prediction: on so little
+# text that is soon learnt by heart.
 PLANS = {
-    # Without next sentence prediction: on so little text it is soon learnt by heart, and `[CLS]` with it (BUILD_NOTES.md,
-    # "What quickstart learns").
     "en": Plan(
-        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 800, SMALL_NETWORK,
-        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
-        ("--num_train_epochs=8", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2000, 1000,
+        ("--pooling=mean", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
             "The colour of the line that is drawn around each marker.",
@@ -66,13 +56,14 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "roberta_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--packing=full_sentences"),
-        128, 1600, 800, SMALL_NETWORK,
-        ("--train_batch_size=32", "--learning_rate=1e-3", "--num_warmup_steps=200", "--optimizer=bert_adamw"),
-        ("--num_train_epochs=20", "--train_batch_size=16", "--learning_rate=3e-4", "--max_seq_length=64"),
+        "zh", 2000, "roberta_wwm", ("--do_whole_word_mask", "--segmenter=jieba", "--packing=full_sentences"), 128, 1600, 800,
+        ("--pooling=mean", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
     ),
 }  # fmt: skip
+SEEDS = (1, 2, 3)  # of fine-tunings; the first one chooses the rate
+AT_ONCE = 2  # fine-tunings side by side
+ARMS = {"pretrained": (), "random": ("--random_init",)}  # where fine-tunings begin
 
 
 def quickstart(options: Options) -> None:
@@ -93,6 +84,7 @@ class QuickstartRun:
     started: float
     number: int = 0
     commands: list[str] = dataclasses.field(default_factory=list)
+    chosen: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # arm -> the folders of its seeds
 
     def run(self, samples_dir: str | None) -> None:
         plan, step, path = self.plan, self.step, self.path
@@ -112,36 +104,25 @@ class QuickstartRun:
             step(
                 title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
                 f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
-                f"--max_seq_length={plan.sequence_length}",
-                f"--max_predictions_per_seq={plan.sequence_length * 3 // 20 + 1}", "--num_workers=2",
+                f"--max_seq_length={plan.sequence_length}", "--num_workers=2",
             )  # fmt: skip
-        with open(path("vocab.txt"), encoding="utf-8") as file:
-            vocabulary_size = sum(1 for _ in file)
-        with open(path("bert_config.json"), "w", encoding="utf-8") as file:
-            json.dump(plan.network | {"vocab_size": vocabulary_size}, file, indent=2)
         pretrain = [
             "pretrain", f"--system={plan.system}", f"--data_dir={path('records-pretrain')}",
             f"--eval_data_dir={path('records-heldout')}",
-            f"--bert_config_file={path('bert_config.json')}", f"--model_dir={path('pretrained')}", *plan.pretraining,
+            "--size=tiny", f"--model_dir={path('pretrained')}",
             f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=200", "--log_steps=100",
             f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
         ]  # fmt: skip
         self.interrupt("Pretrain, and pull the plug on the way", *pretrain)
         step("The same command again: it resumes", *pretrain)
-        for name, extra in (("classifier", ()), ("classifier-random", ("--random_init",))):
-            step(
-                "Fine-tune a classifier" + (" from random weights, as the control" if extra else ""), "finetune",
-                f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
-                f"--eval_file={path('text/dev.tsv')}", f"--model_dir={path(name)}", *plan.finetuning, *extra,
-            )  # fmt: skip
-        for name, whose in (("classifier", "pretrained"), ("classifier-random", "random")):
-            step(
-                f"Score the classifier from {whose} weights on held-out text", "evaluate",
-                f"--model_dir={path(name)}", f"--test_file={path('text/test.tsv')}",
-                f"--output_file={path(f'{name}-scores.json')}",
-            )  # fmt: skip
+        for arm in ARMS:
+            self.finetune(arm)
         step(
-            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={path('classifier')}",
+            "Score the classifier on held-out text", "evaluate", f"--model_dir={self.best('pretrained')}",
+            f"--test_file={path('text/test.tsv')}", f"--output_file={path('classifier-scores.json')}",
+        )  # fmt: skip
+        step(
+            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={self.best('pretrained')}",
             f"--export_dir={path('serving')}", "--serving_ops=core",
         )  # fmt: skip
         self.ask()
@@ -166,6 +147,59 @@ class QuickstartRun:
         code = subprocess.run([sys.executable, "-m", "launch", *command], check=False).returncode
         if code:
             raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
+
+    def finetune(self, arm: str) -> None:
+        """Fine-tunes from one beginning: the development file chooses the rate with one seed, the others follow."""
+        first, *others = SEEDS
+        tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in self.plan.rates}
+        start = "pretrained weights" if arm == "pretrained" else "random weights, as the control"
+        self.together(
+            f"Fine-tune classifiers from {start}: which learning rate is best on the development file?",
+            [self.classifier(arm, rate, first) for rate in self.plan.rates],
+        )
+        best = max(tried, key=lambda folder: classifier_results(folder)["evaluation accuracy"])
+        self.chosen[arm] = [best, *(self.path(f"classifiers/{arm}-{tried[best]}-{seed}") for seed in others)]
+        self.together(
+            f"The same at the best one, {tried[best]}, with other seeds",
+            [self.classifier(arm, tried[best], seed) for seed in others],
+        )
+
+    def classifier(self, arm: str, rate: str, seed: int) -> list[str]:
+        """The command of one fine-tuning."""
+        path = self.path
+        return [
+            "finetune", f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
+            f"--eval_file={path('text/dev.tsv')}", f"--test_file={path('text/test.tsv')}",
+            f"--model_dir={path(f'classifiers/{arm}-{rate}-{seed}')}", *self.plan.finetuning, f"--learning_rate={rate}",
+            f"--seed={seed}", *ARMS[arm],
+        ]  # fmt: skip
+
+    def together(self, title: str, commands: list[list[str]]) -> None:
+        """Shows the first of commands that are alike and runs them side by side; of each only what it scored is told."""
+        self.commands += [f"{COMMAND} {shlex.join(command)}" for command in commands]
+        others = f"\n    … and {len(commands) - 1} more like it, {AT_ONCE} at a time" if len(commands) > 1 else ""
+        self.print_title(title, f"$ {self.commands[-len(commands)]}{others}")
+
+        def done(command):
+            run = [sys.executable, "-m", "launch", *command]
+            return subprocess.run(run, capture_output=True, text=True, check=False)
+
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for command, result in zip(commands, pool.map(done, commands), strict=True):
+                folder = next(part.partition("=")[2] for part in command if part.startswith("--model_dir="))
+                if result.returncode:
+                    raise ReportedError(
+                        f"`{COMMAND} {shlex.join(command)}` ended with {result.returncode}: {result.stderr[-2000:]}"
+                    )
+                scores = classifier_results(folder)
+                named = ", ".join(
+                    f"{name.split()[0]} file {scores[name]:.1%}" for name in ("evaluation accuracy", "test accuracy")
+                )
+                print(f"    {os.path.basename(folder)}: right on the {named}", flush=True)
+
+    def best(self, arm: str) -> str:
+        """Of the fine-tunings from one beginning the folder of that which is best on the development file."""
+        return max(self.chosen[arm], key=lambda folder: classifier_results(folder)["evaluation accuracy"])
 
     def interrupt(self, title: str, *command: str) -> None:
         """Starts a command and kills it with SIGKILL when it is halfway: nothing can be saved at that moment."""
@@ -209,7 +243,12 @@ class QuickstartRun:
         with quiet_start():
             from xmodels.jobs.quickstart_report import write_report
 
-            facts = write_report(self.folder, self.plan.questions, self.answers, self.plan.language, self.commands)
+            asked = list(zip(self.plan.questions, self.answers, strict=True))
+            tests = {
+                arm: [classifier_results(each)["test accuracy"] for each in folders]
+                for arm, folders in self.chosen.items()
+            }
+            facts = write_report(self.folder, asked, tests, self.plan.language, self.commands)
         print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
         print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
         print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
@@ -217,6 +256,12 @@ class QuickstartRun:
             f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt"
         )
         print(f"  {COMMAND} --help\n", flush=True)
+
+
+def classifier_results(folder: str) -> dict[str, float]:
+    """What a fine-tuning scored."""
+    with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
+        return json.load(file)["results"]
 
 
 def collect_english(folder: str, samples_dir: str | None) -> None:

@@ -155,6 +155,7 @@ class Backbone(keras.Model):
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
     sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
     any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
+    encodes: ClassVar[bool] = False  # does it have `encode`, which reads a text without writing another?
     carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
     may_read: ClassVar[Features] = {}  # with `pack_ids`, it reads rows of several examples, as `ops.packing` makes them
@@ -198,6 +199,11 @@ class Backbone(keras.Model):
     def summarize(self, features, training=None) -> dict:
         """What a call returns, perhaps without what only the states of single tokens need."""
         return self(features, training=training)
+
+    def hidden_states(self, features) -> list:
+        """The states of all tokens, layer by layer: tensors (B, L, D), of which the last one is what a call returns. Networks that
+        show no others have that one."""
+        return [self(features)["sequence_output"]]
 
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""

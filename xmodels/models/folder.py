@@ -19,6 +19,7 @@ from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
+from xmodels.layers.poolings import POOLINGS
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
@@ -113,14 +114,12 @@ def _sizes(config: ModelConfig, values: Mapping[str, np.ndarray]) -> list[tuple[
         if numbers:
             name = field if getattr(config, field, None) else "num_layers"
             found.append((name, getattr(config, name), len(numbers)))
-    kernels = (
-        ("hidden_dim", "mixer.query", 0),
-        ("num_heads", "mixer.query", 1),
-        ("intermediate_dim", "feedforward.expand", 1),
-    )
+    axes = {"hidden_dim": 0, "num_heads": 1, "decoder_num_heads": 1, "head_dim": 2}
+    kernels = [(field, "mixer.query", axis) for field, axis in axes.items()]
+    kernels += [(field, "feedforward.expand", 1) for field in ("intermediate_dim", "decoder_intermediate_dim")]
     for field, layer, axis in kernels:
-        shapes = [v.shape for name, v in values.items() if name.endswith(f"{layer}.kernel") and v.ndim > 1]
-        if shapes:
+        shapes = [v.shape for name, v in values.items() if name.endswith(f"{layer}.kernel") and v.ndim > axis]
+        if shapes and getattr(config, field, None):
             found.append((field, getattr(config, field), max(shape[axis] for shape in shapes)))
     return found
 
@@ -197,8 +196,8 @@ def write_model(
     values = values_of("backbone", backbone)
     if heads is not None:
         values |= values_of(heads.prefix, heads)
-    labels = getattr(heads, "label_names", None)
-    write_values(path, name_of(type(backbone)), backbone.config, values, vocabulary, tokenizer, labels, system)
+    labels, pooling = getattr(heads, "label_names", None), getattr(heads, "pooling", None)
+    write_values(path, name_of(type(backbone)), backbone.config, values, vocabulary, tokenizer, labels, system, pooling)
 
 
 def write_values(
@@ -210,11 +209,16 @@ def write_values(
     tokenizer: dict | None = None,
     labels: Sequence[str] | None = None,
     system: str | None = None,
+    pooling: str | None = None,
 ) -> None:
-    """Writes named weights into the folder `path`, which must exist, without building the network."""
+    """Writes named weights into the folder `path`, which must exist, without building the network.
+
+    Args:
+        pooling: what the head of a task reads, where that is not what the paper of the system reads.
+    """
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     write_weights(values, os.path.join(path, WEIGHTS), "xmodels")
-    named = {"system": system} if system else {}
+    named = {name: value for name, value in (("system", system), ("pooling", pooling)) if value}
     files = {CONFIG: json.dumps({**named, "model": model, "config": config.to_json()}, indent=2) + "\n"}
     if tokenizer is not None:
         files[TOKENIZER] = json.dumps(tokenizer, indent=2) + "\n"
@@ -257,13 +261,22 @@ def read_system(path: str) -> str | None:
     return _read_config(path)[1].get("system")
 
 
+def read_pooling(path: str) -> str | None:
+    """What the head of a task in a model folder reads, one of `layers.poolings`; None for what the paper of the system reads."""
+    return _read_config(path)[1].get("pooling")
+
+
 def _read_config(path: str) -> tuple[str, dict]:
     source = os.path.join(path, CONFIG)
     stored = read_json(source)
-    if set(stored) - {"system"} != {"model", "config"} or not isinstance(stored["config"], dict):
+    if set(stored) - {"system", "pooling"} != {"model", "config"} or not isinstance(stored["config"], dict):
         raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
     if not isinstance(stored.get("system", ""), str):
         raise CheckpointError(f"{source}: `system` must be the name of a system. Found: {stored['system']!r}.")
+    if stored.get("pooling") not in (None, *POOLINGS):
+        raise CheckpointError(
+            f"{source}: `pooling` must be one of {', '.join(POOLINGS)}. Found: {stored['pooling']!r}."
+        )
     return source, stored
 
 

@@ -115,6 +115,14 @@ class LstmLM(Backbone):
         outputs = {"sequence_output": x}
         return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
 
+    def hidden_states(self, features):
+        """What enters each layer, and what leaves the last: num_layers + 1 tensors (B, N, D)."""
+        states = [self.embedding(features["token_ids"])]
+        memory = self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
+        for i, layer in enumerate(self.recurrent_layers):
+            states.append(layer(states[-1], memory[:, i])[0])
+        return states
+
     def _run(self, token_ids, memory, training=False):
         x, states = self.dropout(self.embedding(token_ids), training=training), []  # (B, N, D)
         for i, layer in enumerate(self.recurrent_layers):

@@ -60,6 +60,7 @@ class Transformer(Backbone):
     """
 
     config_class = TransformerConfig
+    encodes = True
     reads = {**Backbone.reads, "target_ids": Feature((None,))}
     may_read = {"position_ids": Feature((None,)), "target_position_ids": Feature((None,))}
 
@@ -110,6 +111,15 @@ class Transformer(Backbone):
         for block in self.encoder_blocks:
             x = block(x, visible=visible, training=training)
         return self.finish(x, "encoder", training)
+
+    def hidden_states(self, features):
+        """Of the source: the output of the embedding, and of every block of the encoder, the last one as `encode` gives it:
+        tensors (B, S, D)."""
+        real = features["padding_mask"]
+        states, visible = [self.embedding(features["token_ids"], real, features.get("position_ids"))], Visible(real)
+        for block in self.encoder_blocks:
+            states.append(block(states[-1], visible=visible))
+        return [*states[:-1], self.finish(states[-1], "encoder")]
 
     def start(self, features, length: int):
         """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""

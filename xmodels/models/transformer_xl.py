@@ -188,7 +188,7 @@ class TransformerXL(Backbone):
     def _run(self, features, visible, training):
         token_ids = features["token_ids"]
         memory, filled = features.get("memory"), features.get("memory_filled")
-        length, slots = token_ids.shape[1], 0 if memory is None else memory.shape[2]
+        length, slots = ops.shape(token_ids)[1], 0 if memory is None else memory.shape[2]
         if memory is not None:
             memory = ops.cast(memory, self.compute_dtype)
         if visible is None:

@@ -78,6 +78,7 @@ class UniversalTransformer(Backbone):
     """
 
     config_class = UniversalTransformerConfig
+    encodes = True
     reads, may_read = Transformer.reads, Transformer.may_read
 
     def __init__(self, config: UniversalTransformerConfig, **kwargs):
@@ -126,6 +127,11 @@ class UniversalTransformer(Backbone):
         x = self.embedding(features["token_ids"], real, position_ids, training=training)  # (B, S, D)
         x, others = self.encoder_steps.run(x, self._places(x, position_ids), advance)
         return self.encoder_norm(x), others
+
+    def hidden_states(self, features):
+        """Of the source: the output of the embedding, and of the encoder, whose layers are steps of one block: (B, S, D) each."""
+        position_ids = features.get("position_ids")
+        return [self.embedding(features["token_ids"], features["padding_mask"], position_ids), self.encode(features)]
 
     def logits(self, states):
         """States of the decoder (..., D) -> float32 (..., V)"""

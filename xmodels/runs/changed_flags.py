@@ -21,6 +21,9 @@ EFFECTS = {  # of what else is changed it is enough to say that it holds from no
     "distribution_strategy": SHARES,
     "num_virtual_devices": SHARES,
     "jit_compile": ROUNDING,
+    "task_schedule": "stages were added behind those of the run",
+    "task_records": "their tasks join",
+    "task_data": "it was checked that records of tasks that the run has are the same",
 }
 
 

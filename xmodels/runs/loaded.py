@@ -32,6 +32,7 @@ class Identity:
         network: the class of the network.
         reading: how texts enter it; None where the system reads no texts for tasks.
         writing: how texts leave it; None where the system does not generate.
+        pooling: what the head of its task reads, which `reading` knows; None for what the paper of the system reads.
     """
 
     source: str
@@ -40,6 +41,7 @@ class Identity:
     network: type[Backbone]
     reading: Reading | None
     writing: Writing | None
+    pooling: str | None = dataclasses.field(default=None, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,19 +94,18 @@ def identify(source: str) -> Identity:
         CheckpointError: it is none of these, or damaged.
     """
     if names.is_foreign(source):
-        path, name, model = source, None, convert.model_of(source)
-    else:
-        path = model_folder(source)
-        config, network = folder.read_config(path)
-        name, model = folder.read_system(path), folder.name_of(network)
-    return _identity(source, path, name, model)
+        return _identity(source, source, None, convert.model_of(source))
+    path = model_folder(source)
+    config, network = folder.read_config(path)
+    return _identity(source, path, folder.read_system(path), folder.name_of(network), folder.read_pooling(path))
 
 
-def _identity(source: str, path: str, name: str | None, model: str) -> Identity:
+def _identity(source: str, path: str, name: str | None, model: str, pooling: str | None = None) -> Identity:
     system = systems.of_model(name, model, source)
     if system is None:
         return Identity(source, path, None, folder.model_class(model), None, None)
-    return Identity(source, path, systems.name_of(system), folder.model_class(model), system.READING, system.WRITING)
+    reading, name = system.READING and system.READING.with_pooling(pooling), systems.name_of(system)
+    return Identity(source, path, name, folder.model_class(model), reading, system.WRITING, pooling=pooling)
 
 
 def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config) -> Loaded:

@@ -1,6 +1,8 @@
 """Pieces of a page that stands alone: one HTML file without scripts, without anything from elsewhere."""
 
+import base64
 import html
+import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 STYLE = """
@@ -48,6 +50,12 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
 
 def _cell(value: object) -> str:
     return "" if value is None else html.escape(str(value))
+
+
+def picture(path: str) -> str:
+    """A PNG file as part of the page."""
+    data = base64.b64encode(pathlib.Path(path).read_bytes()).decode()
+    return f"<img alt='{html.escape(pathlib.Path(path).stem)}' src='data:image/png;base64,{data}'>"
 
 
 def examples(found: Iterable[dict]) -> str:

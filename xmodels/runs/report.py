@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
-from xmodels.runs import page
+from xmodels.runs import page, probe
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
-from xmodels.training.watching.progress import duration, print_status, short
+from xmodels.training.watching.progress import duration, measure_of, print_status, short
 
-REPORT = "report.html"
+REPORT, PICTURES = "report.html", "pictures"
 COURSE = {  # what a run does beside learning: names in log.jsonl and titles
     "learning_rate": "learning rate", "gradient_norm": "norm of the gradient", "tokens_per_second": "tokens a second",
     "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time that waits for data",
@@ -23,6 +23,7 @@ COURSE = {  # what a run does beside learning: names in log.jsonl and titles
 NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COURSE}
 FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
 MOST_WARNINGS = 20
+HIGHER = ("accuracy", "f1", "spearman", "ndcg_10")  # endings of measures of which more is better
 MOST_LAYERS = 40  # with more, their norms are not drawn
 
 
@@ -59,7 +60,9 @@ def as_html(runs: Sequence[Run]) -> str:
         ("", page.table(head, _rows([_summary(run) for run in runs]))),
         ("Learning", grid(_scores(runs))),
         ("Course of the run", grid(_course(runs))),
+        ("What the network knows", _probes(runs)),
         ("Predictions", "".join(map(_predictions, runs))),
+        ("Pictures", "".join(map(_pictures, runs))),
         ("Warnings", "".join(map(_warnings, runs))),
         ("Configuration", _compared(head, [settings(run) for run in runs])),
         ("Environment", _compared(head, [flat(run.environment) for run in runs])),
@@ -67,6 +70,13 @@ def as_html(runs: Sequence[Run]) -> str:
     body = "".join(f"<h2>{title}</h2>{part}" if title else part for title, part in sections if part)
     written = datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
     return page.document(" and ".join(names), f"{body}<p><small>Written {written} by xmodels report.</small></p>")
+
+
+def _probes(runs: Sequence[Run]) -> str:
+    found = [(run, probe.charts(run.folder)) for run in runs]
+    return "".join(
+        f"<h3>{html.escape(run.name)}</h3>" * (len(runs) > 1) + grid(charts) for run, charts in found if charts
+    )
 
 
 def _compared(head: list[str], columns: Sequence[dict]) -> str:
@@ -103,7 +113,7 @@ def _summary(run: Run) -> dict[str, str]:
         found["time"] = duration(seconds(run.log))
     for name in _distinct(_measures([run], "evaluation"), evaluations):
         values = [(e[name], e["step"]) for e in evaluations if isinstance(e.get(name), int | float)]
-        best = (max if name.endswith("accuracy") else min)(values)
+        best = (max if name.endswith(HIGHER) else min)(values)
         found[f"{name}, evaluated"] = f"{values[-1][0]:.4f}; best {best[0]:.4f} at step {best[1]:,}"
     for name, value in run.results.get("results", {}).items():
         if name not in _measures([run], "evaluation"):
@@ -117,7 +127,7 @@ def _measures(runs: Sequence[Run], *kinds: str) -> list[str]:
     """What was scored: losses before measures, as the log has them."""
     entries = [entry for run in runs for kind in kinds for entry in run.of_kind(kind)[-1:]]
     names = dict.fromkeys(name for entry in entries for name, v in entry.items() if isinstance(v, int | float))
-    return [name for name in names if name not in NO_SCORE]
+    return [name for name in names if measure_of(name) not in NO_SCORE]  # several streams lead them with their names
 
 
 def _distinct(names: list[str], entries: list[dict]) -> list[str]:
@@ -139,7 +149,7 @@ def _scores(runs: Sequence[Run]) -> list[Chart]:
                 run.curve("evaluation", name, f"{lead}evaluation", held_out),
             ]
         lines = runs[0].baselines
-        levels = lines.levels if lines and name == lines.measure else {}
+        levels = lines.levels if lines and measure_of(name) == lines.measure else {}
         charts.append(Chart(name, [c for c in curves if c], levels))
     return charts
 
@@ -169,6 +179,14 @@ def _norms(run: Run, several: bool) -> list[Chart]:
             title = f"{kind.replace('_', ' ')} of each layer" + (f", {run.name}" if several else "")
             charts.append(Chart(title, [c for c in curves if c], logarithmic=kind == "gradient_norm"))
     return charts
+
+
+def _pictures(run: Run) -> str:
+    """What the task has drawn of the answers of the weights that are handed over."""
+    folder = os.path.join(run.folder, PICTURES)
+    paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    found = "".join(page.picture(path) for path in paths if path.endswith(".png"))
+    return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
 
 
 def _warnings(run: Run) -> str:

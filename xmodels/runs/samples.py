@@ -1,6 +1,7 @@
 """Some examples of a run, as `training.samples` has them: with what the network predicts, or without."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
@@ -10,23 +11,29 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.training.watching.samples import pieces
 
 COUNT = 4  # examples at an evaluation
+# How a token with the label 1 is written.
+MARKED = {"capital_labels": str.capitalize, "repeated_labels": lambda token: f"{token}+"}
 SPARE = "[no token]"  # a row of the network that no token has
 
 
 def sampler(
-    learner, first: Callable[[], dict[str, tf.Tensor]], tokenizer: Tokenizer, labels: list[str] | None = None
-) -> Callable[[], list]:
+    learner, first: Callable[[], dict[str, tf.Tensor]], tokenizer: Tokenizer, labels: list[str] | None = None,
+    stream: str | None = None,
+) -> Callable[[], list]:  # fmt: skip
     """A function that predicts some examples, always the same ones.
 
     Args:
         first: gives a batch of these examples; called once, when they are predicted first.
         labels: names of the labels, where the examples have one each.
+        stream: the name of that of which the examples are; the first one by default.
     """
-    objective, backbone = learner.objective, learner.backbone
-    predict = tf.function(
-        lambda batch: objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone),
-        autograph=False,
-    )
+    objective = learner.streams[stream].objective if stream else learner.first_objective
+    backbone = learner.backbone
+
+    def predictions_of(batch):
+        return objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone)
+
+    predict = tf.function(functools.partial(predictions_of), autograph=False)  # a partial, as in `StreamPass`
     held: list[dict] = []
 
     def sample() -> list[dict]:
@@ -77,6 +84,8 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
         shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _guessed(slots))]
     elif "mask_positions" in values:
         shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
+    elif labels := [name for name in MARKED if name in values]:
+        shown = pieces(tokens, _marked(tokens, labels[0], values, predictions))
     else:  # the labels are the tokens that follow
         shown = pieces(tokens, {slot + 1: pair for slot, pair in _guessed(slots).items() if slot + 1 < len(tokens)})
     answers = {
@@ -84,7 +93,33 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
         for name, (title, names) in classes.items()
         if name in values and values[name].ndim == 0
     }
+    if "start_positions" in values:
+        every = [_text(tokenizer, i) for i in values["token_ids"]]
+        answers["answer"] = [_span(values, every), _span(predictions, every) if predictions else None]
+    if "labels" in values and values["labels"].ndim == 0 and values["labels"].dtype.kind == "f":
+        guess = predictions.get("labels")
+        answers["score"] = [f"{values['labels']:.3g}", None if guess is None else f"{guess:.3g}"]
     return {"pieces": shown, "answers": answers}
+
+
+def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
+    """{place of a token: (as its label writes it, as the guessed one does)}, where one of both is 1."""
+    real = values["padding_mask"].astype(bool)
+    truth, guess = values[name][real], predictions[name][real] if name in predictions else None
+
+    def written(place: int, label: int) -> str:
+        return MARKED[name](tokens[place]) if label == 1 else tokens[place]
+
+    return {
+        place: (written(place, label), None if guess is None else written(place, guess[place]))
+        for place, label in enumerate(truth)
+        if label == 1 or (label == 0 and guess is not None and guess[place] == 1)
+    }
+
+
+def _span(places: dict, tokens: list[str]) -> str:
+    """The tokens from `start_positions` to `end_positions`; one that stands for all is none of the text."""
+    return " ".join(tokens[int(places["start_positions"]) : int(places["end_positions"]) + 1]) or "nothing"
 
 
 def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:

@@ -16,9 +16,11 @@ from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.sentence_order import SentenceOrder
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Albert, False
+SMALL = small.MASKED
 READING, WRITING = Reading(), None
 
 

@@ -11,9 +11,11 @@ from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bert, False
+SMALL = small.MASKED
 READING, WRITING = Reading(), None
 
 

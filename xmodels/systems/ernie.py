@@ -19,9 +19,11 @@ from xmodels.objectives.dialogue import Dialogue
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
+SMALL = small.MASKED
 READING, WRITING = bert.READING, None
 NUM_ROLES = 2  # who asks and who answers
 

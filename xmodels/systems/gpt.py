@@ -7,9 +7,11 @@ from xmodels.interfaces.reading import Reading, last_token, normal
 from xmodels.interfaces.writing import Writing
 from xmodels.models.gpt import SIZES, Gpt, GptConfig
 from xmodels.objectives.causal_lm import CausalLM
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt, False
+SMALL = small.CAUSAL
 # Sections 3.3 and 4.1, and the code of the authors: `_start_ A _delimiter_ B _classify_`, and the state of the last token.
 READING = Reading(
     frame=GPT,

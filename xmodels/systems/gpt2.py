@@ -5,9 +5,11 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.gpt2 import SIZES, Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.systems import gpt
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt2, False
+SMALL = small.CAUSAL
 READING, WRITING = gpt.READING, gpt.WRITING
 
 

@@ -14,9 +14,11 @@ from xmodels.models.roberta import SIZES, Roberta, RobertaConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Roberta, False
+SMALL = small.MASKED
 READING, WRITING = ROBERTA_READING, None
 Options = bert.Options
 

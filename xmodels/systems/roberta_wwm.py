@@ -13,9 +13,11 @@ from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bert, True
+SMALL = small.MASKED
 READING, WRITING = bert.READING, None
 Options = bert.Options
 

@@ -15,9 +15,11 @@ from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.span_boundary import SpanBoundary
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bert, False
+SMALL = small.MASKED
 READING, WRITING = bert.READING, None
 
 

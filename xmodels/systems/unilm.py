@@ -14,9 +14,11 @@ from xmodels.interfaces.writing import Writing
 from xmodels.models.unilm import SIZES, Unilm, UnilmConfig
 from xmodels.objectives import unilm
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Unilm, False
+SMALL = small.MASKED
 PACKINGS = ("segment_pair", "parallel")
 READING = bert.READING
 WRITING = Writing(

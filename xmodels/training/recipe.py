@@ -1,7 +1,7 @@
 """A recipe: this network, that objective, these numbers."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,19 @@ BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
 
 
 @dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Labelled records of one or two texts.
+
+    Attributes:
+        labels: their names, in the order of their ids.
+        sequence_length: with special tokens.
+    """
+
+    labels: tuple[str, ...]
+    sequence_length: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Records:
     """What the records are like.
 
@@ -28,6 +41,8 @@ class Records:
         replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
         units: the features of the records that say where units of words open: `word_start` and its kin.
         packing: the value of `create_pretraining_data --packing` that made them.
+        capitals: whether they say of words in lower case which were written with a capital.
+        labelled: {name of a task: its records}, of --task_data.
         word_counts: counts how often each id occurs in the records, (V,); None where there are no records.
     """
 
@@ -38,7 +53,24 @@ class Records:
     replace_unit: str = "token"
     units: tuple[str, ...] = ("word_start",)
     packing: str = "segment_pair"
+    capitals: bool = True
+    labelled: Mapping[str, Pairs] = dataclasses.field(default_factory=dict)
     word_counts: Callable[[], np.ndarray] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingTask:
+    """One of several tasks of a recipe, each with batches of its own.
+
+    Attributes:
+        objective: makes the objective; called inside the scope of the strategy.
+        frame: the op that turns clean records into framed batches.
+        labelled: whether it learns from the labelled records of its name, and not from the text.
+    """
+
+    objective: Callable[[], Objective]
+    frame: Op
+    labelled: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +86,12 @@ class Recipe(Optimization):
         packings: values of `create_pretraining_data --packing` whose records it reads. By default those of one or two
             segments in no order.
         row_length: tokens of a row, where the frame makes it another than that of the records.
+        length_schedule: phases of shorter rows, as `--length_schedule` takes them; None for rows of one length.
+        origin: whose the numbers are: "published", the paper's, or "small", those of `training.small`.
         note: what the plan of a run says beside the numbers.
+        tasks: {name: what is learnt}, of systems that learn several tasks in batches of their own, by a schedule. `objective` and
+            `frame` are those of the first one then.
+        usual_tasks: the names of those that a run learns that names none, in the order in which they join.
     """
 
     backbone: Callable[[], Backbone]
@@ -64,7 +101,11 @@ class Recipe(Optimization):
     clip_norm: float = 1.0
     packings: tuple[str, ...] = FRAMED_AS_PAIRS
     row_length: int | None = None
+    length_schedule: str | None = None
+    origin: str = "published"
     note: str = ""
+    tasks: Mapping[str, PretrainingTask] = dataclasses.field(default_factory=dict)
+    usual_tasks: tuple[str, ...] = ()
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's.

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from data_pipelines.pretraining.stages import pairs, sentences, streams, turns
+from data_pipelines.pretraining.stages import pairs, paragraphs, sentences, streams, turns
 from data_pipelines.pretraining.stages.pipe import Stage
 from data_pipelines.pretraining.stages.tokenize import mark
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
@@ -55,6 +55,10 @@ def dialogue(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
 
 def parallel(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
     return turns.parallel(settings.max_seq_length)
+
+
+def paragraph(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
+    return paragraphs.paragraphs(settings.max_seq_length, settings.dupe_factor, rng)
 
 
 def _end(vocabulary: Vocabulary) -> np.ndarray:

@@ -22,7 +22,7 @@ def doc_sentences(max_sequence_length: int, num_passes: int = 1, block_tokens: i
 
     def stage(documents):
         for block in blocks(documents, block_tokens):
-            runs = [run for bounds in block.documents for run in num_passes * list(_gather(bounds, capacity))]
+            runs = [run for bounds in block.documents for run in num_passes * list(gather(bounds, capacity))]
             yield Examples.of(block.marked, runs, {}, 1)
 
     return stage
@@ -47,14 +47,14 @@ def full_sentences(
         for block in blocks(parted(documents), block_tokens):
             runs: list[tuple[int, int]] = []
             for bounds in block.documents:
-                for begin, end in _gather(bounds, capacity, runs.pop() if runs else None):
+                for begin, end in gather(bounds, capacity, runs.pop() if runs else None):
                     runs.append((begin, end))
             yield Examples.of(block.marked, runs, {}, 1)
 
     return stage
 
 
-def _gather(bounds: list[int], capacity: int, open_run: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
+def gather(bounds: list[int], capacity: int, open_run: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
     """Runs of whole sentences of at most `capacity` pieces; the first goes on with `open_run`, if they fit together."""
     begin, end = open_run or (bounds[0], bounds[0])
     for start, stop in zip(bounds, bounds[1:], strict=False):

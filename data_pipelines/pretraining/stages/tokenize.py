@@ -20,8 +20,13 @@ from data_pipelines.text.vocabulary import UNKNOWN
 from data_pipelines.text.words import Segment, align, mark_units
 
 # A piece and its marks travel as one number, so that cutting and truncating treat both alike.
-MARK_BITS = 3  # room for marks; bit 0 is 1 where the piece opens a word
-MARKS = {"word_start": 1, "phrase_start": 2, "entity_start": 4}  # 1 where a piece opens such a unit
+MARK_BITS = 9  # room for marks; bit 0 is 1 where the piece opens a word
+# 1 where a piece opens such a unit
+MARKS = {"word_start": 1, "phrase_start": 2, "entity_start": 4, "sentence_start": 8}
+# Of the word: does it begin with a capital, with a letter at all? Has the piece a letter or digit?
+CAPITAL, LETTER, WORDLIKE = 16, 32, 64
+# Does the piece stand in another example of its document too, and is there another one? Set by `stages.paragraphs`.
+REPEATED, REPEATABLE = 128, 256
 WORD_START = MARKS["word_start"]
 TOGETHER = 1 << 18  # characters that are tokenized at once
 
@@ -59,7 +64,7 @@ def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
 
 def tokenize(
     tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {},
-    spaced: bool = False,
+    spaced: bool = False, letters: bool = False,
 ) -> Stage:  # fmt: skip
     """Turns documents into `Tokens`; empty ones vanish.
 
@@ -71,9 +76,10 @@ def tokenize(
         lexicons: by mark. Outside of its matches, phrase_start opens at words, and entity_start where the pieces tell (in
             Chinese at each character), as in the stages of ERNIE 1.0 (Sun et al., 2019, section 3.2).
         spaced: put a blank before each sentence but the first of a document, as it stands in running text.
+        letters: mark `CAPITAL`, `LETTER` and `WORDLIKE` too.
     """
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
-    encode = Encoder(tokenizer, segment, statistics, lexicons).choose()
+    encode = Encoder(tokenizer, segment, statistics, lexicons, letters).choose()
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
@@ -91,13 +97,17 @@ Encoded = tuple[np.ndarray, np.ndarray]  # marked pieces of all texts side by si
 class Encoder:
     """Texts -> marked pieces, in one of several ways that give the same; arguments as of `tokenize`."""
 
-    def __init__(self, tokenizer: Tokenizer, segment: Segment | None, statistics, lexicons: Mapping[str, Lexicon]):
+    def __init__(
+        self, tokenizer: Tokenizer, segment: Segment | None, statistics, lexicons: Mapping[str, Lexicon],
+        letters: bool = False,
+    ):  # fmt: skip
         self.tokenizer, self.segment, self.statistics, self.lexicons = tokenizer, segment, statistics, lexicons
+        self.letters = letters
         self.chunked = _chunked(tokenizer) if tokenizer.chunks else None
 
     def choose(self) -> Callable[[list[str]], Encoded]:
         """The fastest way that fits."""
-        if self.lexicons or (self.segment is not None and self.chunked is None):
+        if self.letters or self.lexicons or (self.segment is not None and self.chunked is None):
             return self.one_by_one
         if self.chunked is None:
             return _cached(self.tokenizer) if self.tokenizer.parts_at_blanks else self.one_by_one
@@ -122,7 +132,7 @@ class Encoder:
             marks = marks | MARKS[name] * np.asarray(units, np.int32)
             self.statistics[f"{name.removesuffix('_start')}_matches"] += len(matches)
             self.statistics[f"misaligned_{name.removesuffix('_start')}_matches"] += left_out
-        return marks
+        return marks | letter_marks(text, pieces) if self.letters else marks
 
     def in_chunks(self, texts: list[str]) -> Encoded:
         """Chunk by chunk, where the pieces tell the words."""
@@ -147,6 +157,17 @@ class Encoder:
         for index, pieces in zip(torn, self.tokenizer.encode_batch([texts[i] for i in torn]), strict=True):
             parts[index] = mark(pieces.ids, self.marks(texts[index], pieces))
         return np.concatenate(parts), bounds
+
+
+def letter_marks(text: str, pieces: Pieces) -> np.ndarray:
+    """`CAPITAL`, `LETTER` and `WORDLIKE` of the pieces of a text, int32 (N,), from its letters as they were written."""
+    found, of_word = np.zeros(len(pieces.ids), np.int32), 0
+    for index, ((begin, end), opens) in enumerate(zip(pieces.spans, pieces.word_start, strict=True)):
+        if opens:
+            first = text[begin : min(begin + 1, end)]
+            of_word = CAPITAL * first.isupper() | LETTER * first.isalpha()
+        found[index] = of_word | WORDLIKE * any(map(str.isalnum, text[begin:end]))
+    return found
 
 
 def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int], statistics) -> Iterator[Tokens]:

@@ -32,6 +32,8 @@ AXES = {
     "objective.sentence_order.head.bias": "N",
     "objective.classify.head.kernel": "D C",
     "objective.classify.head.bias": "C",
+    "objective.answer_span.head.kernel": "D C",
+    "objective.answer_span.head.bias": "C",
 }
 
 SENTENCE_ORDER = Head(
@@ -72,6 +74,8 @@ HUGGING_FACE = HuggingFace(
         "objective.sentence_order.head.bias": ("sop_classifier.classifier.bias", "N"),
         "objective.classify.head.kernel": ("classifier.weight", "C D"),
         "objective.classify.head.bias": ("classifier.bias", "C"),
+        "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
+        "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
     | numbered(
         OURS,
@@ -103,6 +107,7 @@ HUGGING_FACE = HuggingFace(
         ("AlbertForPreTraining", frozenset({"masked_lm", "sentence_order"})),
         ("AlbertForMaskedLM", frozenset({"masked_lm"})),
         ("AlbertForSequenceClassification", frozenset({"classify"})),
+        ("AlbertForQuestionAnswering", frozenset({"answer_span"})),
         ("AlbertModel", frozenset()),
     ),
     prefix="albert.",

@@ -10,6 +10,7 @@ from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbe
 from xmodels.interfaces.reading import BART_READING
 from xmodels.models.bart import BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.tasks.answer_span.task import AnswerSpan
 from xmodels.tasks.classify.task import Classify
 
 
@@ -108,11 +109,19 @@ CLASSIFY = Head(
     lambda head, outputs, batch, backbone: head.answer(outputs, batch),
 )
 
+ANSWER_SPAN = Head(
+    "answer_span",
+    lambda config, num_classes: AnswerSpan(config),
+    lambda head, outputs, batch, backbone: head.head(outputs["sequence_output"]),
+)
+
 CLASSIFIER = {
     "objective.classify.dense.kernel": ("D O", "classification_head.dense.weight", "O D"),
     "objective.classify.dense.bias": ("O", "classification_head.dense.bias", "O"),
     "objective.classify.head.kernel": ("D C", "classification_head.out_proj.weight", "C D"),
     "objective.classify.head.bias": ("C", "classification_head.out_proj.bias", "C"),
+    "objective.answer_span.head.kernel": ("D C", "qa_outputs.weight", "C D"),
+    "objective.answer_span.head.bias": ("C", "qa_outputs.bias", "C"),
 }
 
 HUGGING_FACE = HuggingFace(
@@ -142,6 +151,7 @@ HUGGING_FACE = HuggingFace(
     derived=decoder_to,
     architectures=(
         ("BartForSequenceClassification", frozenset({"classify"})),
+        ("BartForQuestionAnswering", frozenset({"answer_span"})),
         ("BartForConditionalGeneration", frozenset()),
     ),
     prefix="model.",
@@ -194,7 +204,7 @@ TABLE = Table(
         "encoder_block": config.num_layers,
         "decoder_block": config.num_decoder_layers or config.num_layers,
     },
-    heads=(*HEADS, CLASSIFY),
+    heads=(*HEADS, CLASSIFY, ANSWER_SPAN),
     hugging_face=HUGGING_FACE,
     keras_hub=KERAS_HUB,
     optional={"output_bias": "backbone.output_bias"},  # files of the bare network lack it

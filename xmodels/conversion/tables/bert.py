@@ -10,6 +10,7 @@ from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, Tenso
 from xmodels.models.bert import BertConfig
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
+from xmodels.tasks.answer_span.task import AnswerSpan
 from xmodels.tasks.classify.task import Classify
 
 AXES = {
@@ -45,6 +46,8 @@ AXES = {
     "objective.next_sentence.head.bias": "N",
     "objective.classify.head.kernel": "D C",
     "objective.classify.head.bias": "C",
+    "objective.answer_span.head.kernel": "D C",
+    "objective.answer_span.head.bias": "C",
 }
 
 
@@ -79,6 +82,11 @@ HEADS = (
         lambda config, num_classes: Classify(config, range(num_classes)),
         lambda head, outputs, batch, backbone: head.head(outputs["pooled_output"]),
     ),
+    Head(
+        "answer_span",
+        lambda config, num_classes: AnswerSpan(config),
+        lambda head, outputs, batch, backbone: head.head(outputs["sequence_output"]),
+    ),
 )
 
 SETTINGS = {
@@ -112,6 +120,8 @@ HUGGING_FACE = HuggingFace(
         "objective.next_sentence.head.bias": ("cls.seq_relationship.bias", "N"),
         "objective.classify.head.kernel": ("classifier.weight", "C D"),
         "objective.classify.head.bias": ("classifier.bias", "C"),
+        "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
+        "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
     | numbered(
         "backbone.blocks.{block}.",
@@ -156,6 +166,7 @@ HUGGING_FACE = HuggingFace(
         ("BertForMaskedLM", frozenset({"masked_lm"})),
         ("BertForNextSentencePrediction", frozenset({"next_sentence"})),
         ("BertForSequenceClassification", frozenset({"classify"})),
+        ("BertForQuestionAnswering", frozenset({"answer_span"})),
         ("BertModel", frozenset()),
     ),
     prefix="bert.",
@@ -187,6 +198,8 @@ TENSORFLOW1 = TensorFlow1(
         "objective.next_sentence.head.bias": ("cls/seq_relationship/output_bias", "N"),
         "objective.classify.head.kernel": ("output_weights", "C D"),
         "objective.classify.head.bias": ("output_bias", "C"),
+        "objective.answer_span.head.kernel": ("cls/squad/output_weights", "C D"),
+        "objective.answer_span.head.bias": ("cls/squad/output_bias", "C"),
     }
     | numbered(
         "backbone.blocks.{block}.",

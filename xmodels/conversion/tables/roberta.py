@@ -18,7 +18,7 @@ AXES = {
 }
 
 HEADS = (
-    *(head for head in bert.HEADS if head.label == "masked_lm"),
+    *(head for head in bert.HEADS if head.label in ("masked_lm", "answer_span")),
     Head(
         "classify",
         lambda config, num_classes: Classify(config, range(num_classes), ROBERTA_READING),
@@ -36,6 +36,8 @@ HEAD_NAMES = {
     "objective.classify.dense.bias": ("classifier.dense.bias", "O"),
     "objective.classify.head.kernel": ("classifier.out_proj.weight", "C D"),
     "objective.classify.head.bias": ("classifier.out_proj.bias", "C"),
+    "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
+    "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
 }
 
 
@@ -74,6 +76,7 @@ HUGGING_FACE = HuggingFace(
     architectures=(
         ("RobertaForMaskedLM", frozenset({"masked_lm"})),
         ("RobertaForSequenceClassification", frozenset({"classify"})),
+        ("RobertaForQuestionAnswering", frozenset({"answer_span"})),
         ("RobertaModel", frozenset()),
     ),
     prefix="roberta.",

@@ -11,6 +11,7 @@ from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, nu
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.models.xlnet import XLNetConfig
 from xmodels.objectives.permutation_lm import PermutationLM
+from xmodels.tasks.answer_span.task import AnswerSpan
 from xmodels.tasks.classify.task import Classify
 
 BLOCK = "backbone.blocks.{block}."
@@ -34,6 +35,8 @@ AXES = {
     "objective.classify.dense.bias": "O",
     "objective.classify.head.kernel": "D C",
     "objective.classify.head.bias": "C",
+    "objective.answer_span.head.kernel": "D C",
+    "objective.answer_span.head.bias": "C",
 }
 
 
@@ -64,6 +67,11 @@ HEADS = (
         "classify",
         lambda config, num_classes: Classify(config, range(num_classes), XLNET_READING),
         lambda head, outputs, batch, backbone: head.answer(outputs, batch),
+    ),
+    Head(
+        "answer_span",
+        lambda config, num_classes: AnswerSpan(config),
+        lambda head, outputs, batch, backbone: head.head(outputs["sequence_output"]),
     ),
 )
 
@@ -101,6 +109,8 @@ HUGGING_FACE = HuggingFace(
         "objective.classify.dense.bias": ("sequence_summary.summary.bias", "O"),
         "objective.classify.head.kernel": ("logits_proj.weight", "C D"),
         "objective.classify.head.bias": ("logits_proj.bias", "C"),
+        "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
+        "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
     | numbered(
         BLOCK,
@@ -149,6 +159,7 @@ HUGGING_FACE = HuggingFace(
     sentence_piece_class="XLNetTokenizer",
     architectures=(
         ("XLNetForSequenceClassification", frozenset({"classify"})),
+        ("XLNetForQuestionAnsweringSimple", frozenset({"answer_span"})),
         ("XLNetLMHeadModel", frozenset({"permutation_lm"})),
         ("XLNetModel", frozenset()),
     ),

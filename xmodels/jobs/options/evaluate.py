@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, SWITCH, option
 from data_pipelines.options.input import encoding_option
+from xmodels.layers.poolings import POOLINGS
 from xmodels.tasks.base import find
 
 
@@ -35,8 +36,9 @@ class Options:
     clamp_length: int | None = option(None, "Transformer-XL: distances beyond it count as it; 0 for no bound. Default: as in training.")  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks, such as 1,2,3. Default: all that are there.", section="Stories (docs/universal_transformer.md)")  # fmt: skip
     plots: str | None = option(
-        None, "Folder for pictures of steps and attention, one of the first question of each task."
+        None, "Folder for pictures. Of stories: steps and attention, one of the first question of each task."
     )
+    answer_metric: str | None = option(None, "How answers are compared: as the official script of SQuAD 1.1, SQuAD 2.0 or CMRC 2018 does. Default: what the file looks like.", section="Answers in texts (docs/answer_span.md)", choices=("squad1", "squad2", "cmrc2018"))  # fmt: skip
     target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.", section="Translations (docs/translation.md)")  # fmt: skip
     target_column: str | None = option(None, "Column of the reference: its name, or its position from 0 in a file without header.")  # fmt: skip
     num_beams: int = option(1, "Above 1: beam search; 4 in the paper. 1: the likeliest token each time.", minimum=1)
@@ -46,4 +48,9 @@ class Options:
     rouge: bool = option(False, "Also ROUGE-1, -2 and -L, of summaries; needs the extra `rouge`.")
     lowercase: bool = option(False, "Compare without regard to case.")
     translations_file: str | None = option(None, "Also write the translations, one a line.")
+    train_file: str | None = option(None, "Labelled rows on which the probe is fitted; test_file scores it.", section="Probes of frozen networks (docs/probing.md)")  # fmt: skip
+    pooling: str | None = option(None, "Which state of a layer stands for a text; published: what the paper of the system reads. Default: first, last and mean, and published.", choices=tuple(p for p in POOLINGS if p != "attention"))  # fmt: skip
+    layer: str | None = option(None, "Numbers of layers, such as 0,6,-1: 0 is the embedding, -1 the last one. Default: all.")  # fmt: skip
+    random_init: bool = option(False, "Take only sizes and vocabulary from model_dir: the control experiment.")
+    seed: int = option(12345, "Seed of random weights, and of the rows that are held out of train_file.")
     output_file: str | None = option(None, "Also write the scores as JSON.", section="Output")

@@ -6,6 +6,7 @@ from typing import ClassVar
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from xmodels.jobs.options.training import TrainingOptions
+from xmodels.layers.poolings import POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
@@ -42,8 +43,15 @@ class Options(TrainingOptions):
     )
     prefix: str = option("", "What stands before each text, in training and wherever the run is used, such as 'summarize: '.", section="Text from text: tables of two columns of text, source and target", structural=True)  # fmt: skip
     max_target_length: int | None = option(None, "Longer targets are cut. Default: max_seq_length.", minimum=2, structural=True)  # fmt: skip
+    doc_stride: int | None = option(None, "Tokens from the beginning of one window of a long text to that of the next. Default: 128.", minimum=1, section="Answers in texts: files of SQuAD or CMRC 2018, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    max_query_length: int | None = option(None, "Longer questions lose their end. Default: 64 tokens.", minimum=1, structural=True)  # fmt: skip
+    n_best_size: int | None = option(None, "Likeliest beginnings, ends and answers that are looked at. Default: 20.", minimum=1)  # fmt: skip
+    max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip
+    list_size: int | None = option(None, "Candidates of a list that are learnt from together; of longer lists the relevant ones and others drawn at random. Default: 8.", minimum=2, section="Rankings: queries with candidates, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    rank_loss: str | None = option(None, "listwise: a softmax over the candidates of a list. pairwise: each pair of which one is more relevant. Default: listwise.", choices=("listwise", "pairwise"), structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
+    pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too. Default: the system's (docs/probing.md).", choices=POOLINGS, structural=True)  # fmt: skip
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip
     learning_rate: float | None = option(None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5, for stories 1e-3; small networks want more.")  # fmt: skip
     warmup_proportion: float | None = option(None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip

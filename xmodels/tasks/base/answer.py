@@ -128,8 +128,8 @@ class Predictor:
 
     # What `xmodels predict` reads and writes.
 
-    def inputs(self, question: Question) -> list:
-        """What is asked; None stands for a blank line of a plain file.
+    def inputs(self, question: Question) -> list | Iterator:
+        """What is asked; None stands for a blank line of a plain file. An iterator reads the file as it is answered.
 
         Raises:
             DataError, UsageError: a file cannot be read, or a flag does not suit the task.

@@ -16,7 +16,7 @@ from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base.find import task_class
-from xmodels.tasks.base.task import Task
+from xmodels.tasks.base.task import SummaryTask, Task
 from xmodels.training.watching.progress import print_status
 
 SHOWN = 5  # rows that are left out and named
@@ -68,6 +68,13 @@ OWN_FLAGS = {
     "ponder_weight": 0.01,
     "prefix": "",
     "max_target_length": None,
+    "pooling": None,
+    "doc_stride": None,
+    "max_query_length": None,
+    "n_best_size": None,
+    "max_answer_length": None,
+    "list_size": None,
+    "rank_loss": None,
 }
 
 
@@ -93,7 +100,7 @@ class Reader:
     def __init__(self, name: str, options):
         self.name, self.options = name, options
         for flag, usual in OWN_FLAGS.items():
-            if flag not in self.own_flags and getattr(options, flag) != usual:
+            if flag not in (*self.own_flags, *(["pooling"] if self.pools else [])) and getattr(options, flag) != usual:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
         for flag, reason in self.refused.items():
             if getattr(options, flag) is not None:
@@ -102,6 +109,11 @@ class Reader:
     @property
     def task_class(self) -> type[Task]:
         return task_class(self.name)
+
+    @property
+    def pools(self) -> bool:
+        """Whether one state answers, so that --pooling says which."""
+        return issubclass(self.task_class, SummaryTask)
 
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""

@@ -9,6 +9,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Narrower, Place, convert, whole
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
@@ -29,6 +30,7 @@ class TaskDescription:
         num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
         prefix: what stands before each text that is answered by another text.
+        settings: further numbers of the task, which it checks itself.
     """
 
     task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
@@ -36,15 +38,29 @@ class TaskDescription:
     num_texts: whole(0, 2)
     max_sequence_length: whole(4)
     prefix: str = ""
+    settings: dict = dataclasses.field(default_factory=dict)
 
 
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
     """Writes task.json into the folder `run`, which must exist."""
     labels = list(getattr(task, "label_names", ()))
     description = TaskDescription(
-        task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", "")
-    )
-    values = {name: value for name, value in dataclasses.asdict(description).items() if name != "prefix" or value}
+        task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", ""),
+        dict(getattr(task, "settings", {})),
+    )  # fmt: skip
+    _write(run, description)
+
+
+def choose_settings(run: str, settings: dict) -> None:
+    """Changes `settings` in the task.json of a run, those that are named."""
+    if settings:
+        found = read_task(run)
+        _write(run, dataclasses.replace(found, settings=found.settings | settings))
+
+
+def _write(run: str, description: TaskDescription) -> None:
+    values = dataclasses.asdict(description)
+    values = {name: value for name, value in values.items() if name not in ("prefix", "settings") or value}
     write_json(os.path.join(run, TASK_FILE), values)
     checksums.record(run, [TASK_FILE])
 
@@ -68,14 +84,19 @@ def task_of(path: str) -> str:
 
 
 def task_of_model(path: str) -> TaskDescription | None:
-    """What a model folder says that holds a classifier, as `convert_checkpoint` writes one; None for other folders.
+    """What a model folder says that holds a classifier, or a finder of answers, as `convert_checkpoint` writes one; None for
+    other folders.
 
     It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
     """
     weights = os.path.join(path, folder.WEIGHTS)
     if not os.path.isfile(weights):
         return None
-    bias = folder.read_weights(weights).get("objective.classify.head.bias")
+    heads = folder.read_weights(weights)
+    if "objective.answer_span.head.bias" in heads:
+        length = min(folder.read_config(path)[0].max_sequence_length, 384)  # as in Google's code
+        return TaskDescription("answer_span", list(folder.read_labels(path) or []), 2, length)
+    bias = heads.get("objective.classify.head.bias")
     if bias is None:
         return None
     labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(bias))]
@@ -165,4 +186,8 @@ def read_run(run: str) -> Run:
             f"{os.path.join(run, TASK_FILE)}: `max_sequence_length` is {description.max_sequence_length}, but the "
             f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
         )
-    return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, loaded.reading, loaded.path)
+    reading = loaded.reading
+    if reading is None and loaded.pooling:
+        reading = plain_reading(loaded.network, loaded.tokenizer.vocabulary, bool(loaded.writing))
+        reading = reading.with_pooling(loaded.pooling)
+    return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, reading, loaded.path)

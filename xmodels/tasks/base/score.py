@@ -8,6 +8,10 @@ from tqdm.auto import tqdm
 from xmodels.tasks.base.find import part
 
 DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
+CHOSEN: tuple[
+    str, ...
+] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
+READS_SOURCE = False  # whether `from_source` takes the place of `from_arrays`
 
 
 def evaluate(predictor, test_file: str, batch_size: int | None) -> dict:
@@ -32,6 +36,29 @@ def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list,
     Only a task needs it whose `DECISIVE` score is no metric of its `Task.score`.
     """
     raise NotImplementedError
+
+
+def from_source(outputs: dict, source, task) -> tuple[list, list]:
+    """As `from_arrays`, for tasks that need of a set more than its arrays.
+
+    Args:
+        source: the set, an `ArraySource`; its rows are those of the outputs.
+    """
+    raise NotImplementedError
+
+
+def chosen(predictions: list, truth: list) -> dict:
+    """The values of `CHOSEN`, such as a threshold, that suit an evaluation set."""
+    return {}
+
+
+def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
+    """Writes pictures of the answers to an evaluation set into a folder, for the report of the run; returns their paths.
+
+    Args:
+        settings: the values of `CHOSEN`.
+    """
+    return []
 
 
 def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list) -> None:

@@ -8,6 +8,7 @@ from keras import ops
 from data_pipelines.features import Features
 from xmodels.interfaces.reading import Reading
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.objectives.base import Objective
 
 
@@ -34,11 +35,21 @@ class Task(Objective):
 
 class SummaryTask(Task):
     """A task that the state answers which stands for all of a text: dropout and a Dense layer, before which systems whose heads
-    have two have another with tanh, and dropout."""
+    have two have another with tanh, and dropout.
+
+    That state is `reading.summary(outputs, batch)`: the one of the paper, or what `reading.pooling` makes of all states.
+    """
+
+    @property
+    def pooling(self) -> str | None:
+        """What a model folder says of the readout; None for the one of the paper."""
+        return None if self.reading.pooling == PUBLISHED else self.reading.pooling
 
     def add_head(self, config, num_outputs: int, reading: Reading) -> None:
         """Makes the layers; called once."""
-        self.reading = reading
+        self.reading, pooling = reading.summarized_by(config)
+        if pooling is not None:
+            self.attention_pooling = pooling  # its weights stand beside those of the head
         self.dense = reading.dense(config)
         self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
         self.dropout = Dropout(config.dropout)

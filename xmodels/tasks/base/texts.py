@@ -1,19 +1,24 @@
 """What the tasks share that ask a network about texts: how it reads them, new special tokens, an auxiliary language model."""
 
 import dataclasses
+import os
 
 import numpy as np
 
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.row_checks import unknown_warning
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.added_tokens import with_tokens
 from data_pipelines.text.letter_case import case_warning
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint
+from xmodels.interfaces.reading import plain_reading
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
+from xmodels.tasks.base.records import check_recorded
 from xmodels.training.watching.progress import print_status
 
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
@@ -28,15 +33,37 @@ class TextReader(Reader):
             raise UsageError("--train_file=FILE or --data_dir=RECORDS: give one of them to learn from.")
         return self.options.train_file or self.options.data_dir
 
+    def check_records(self, task: str, tokenizer: Tokenizer) -> tuple[list[str], int]:
+        """Labels and number of the records of --data_dir, with which those of evaluation sets must agree.
+
+        Args:
+            task: of `create_finetuning_data`.
+
+        Raises:
+            DataError, UsageError: as `check_recorded`.
+        """
+        labels, count = None, 0
+        for path in (self.options.data_dir, *(path for _, path in self.evaluation_files() if os.path.isdir(path))):
+            manifest = Manifest.read(path)
+            labels = check_recorded(path, manifest, task, tokenizer, labels)
+            count = count or manifest.num_examples
+        return labels, count
+
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
-        reading = system and system.READING
+        reading, pooling = system and system.READING, self.options.pooling
+        if reading is None and system and pooling not in (None, PUBLISHED):
+            reading = plain_reading(system.MODEL, tokenizer.vocabulary, bool(system.WRITING))
         if reading is None:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} asks about texts, which a network "
-                f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2."
+                f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2"
+                + (", or say which of its states answer: --pooling=mean." if self.pools and system else ".")
             )
-        self.numbers = reading.numbers
+        self.numbers = dict(reading.numbers)
+        if self.pools:
+            self.numbers["pooling"] = reading.default_pooling(loaded.config)
+            reading = reading.with_pooling(pooling or self.numbers["pooling"])
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)

@@ -4,9 +4,7 @@ import os
 
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
-from data_pipelines.records.manifest import Manifest
 from xmodels.tasks.base.read import Data, Survey, print_left_out
-from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
 from xmodels.training.watching.progress import print_status
@@ -57,13 +55,9 @@ class Reader(TextReader):
         return Survey(", ".join(summary), labels, len(train), texts)
 
     def survey_records(self, tokenizer):
-        path, manifest = self.options.data_dir, Manifest.read(self.options.data_dir)
-        labels = check_recorded(path, manifest, TASK, tokenizer, None)
-        check_labels(path, labels, manifest.num_examples)
-        for _, other in self.evaluation_files():
-            if os.path.isdir(other):
-                check_recorded(other, Manifest.read(other), TASK, tokenizer, labels)
-        return Survey(f"{manifest.num_examples:,} examples, {len(labels)} labels", labels, manifest.num_examples)
+        labels, count = self.check_records(TASK, tokenizer)
+        check_labels(self.options.data_dir, labels, count)
+        return Survey(f"{count:,} examples, {len(labels)} labels", labels, count)
 
     def read(self, tokenizer):
         options, path = self.options, self.training_files()

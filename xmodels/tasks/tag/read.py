@@ -74,11 +74,7 @@ class Reader(TextReader):
         return Survey(", ".join(summary), labels, len(train), texts)
 
     def survey_records(self, tokenizer):
-        labels, count = None, 0
-        for path in (self.options.data_dir, *(path for _, path in self.evaluation_files() if os.path.isdir(path))):
-            manifest = Manifest.read(path)
-            labels = check_recorded(path, manifest, "tag", tokenizer, labels)
-            count = count or manifest.num_examples
+        labels, count = self.check_records("tag", tokenizer)
         return Survey(f"{count:,} examples, {len(labels)} tags", labels, count)
 
     def read(self, tokenizer):

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_code_span
-from data_pipelines.ops.character_table import ITSELF, NOTHING, PAGE, SPACE
 from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.ops.text_places import placed_words
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import UNKNOWN
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -49,39 +49,17 @@ class Server(serve.Server):
         self.outside = predictor.labels.index(OUTSIDE) if OUTSIDE in predictor.labels else 0
 
     def parted(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
-        """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None).
-
-        As `CharacterTable.split`, with places.
-        """
-        table = self.tokenizer.characters
-        characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
-        code = characters.flat_values  # (N,)
-        page = tf.cast(tf.gather(table.page_of, code // PAGE), tf.int32)
-        index = tf.cast(tf.gather(table.pages, page * PAGE + code % PAGE), tf.int32)
-        clean = tf.gather(table.replacements, index)  # (N, R)
-        clean = tf.where(clean == ITSELF, code[:, None], clean)
-        place = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).flat_values  # (N,)
-        row = tf.cast(characters.value_rowids(), tf.int32)
-        kept = clean != NOTHING
-        spread = tf.zeros_like(clean)
-        code, place, row = (
-            tf.boolean_mask(x, kept) for x in (clean, place[:, None] + spread, row[:, None] + spread)
-        )  # (M,)
-        letter = code != SPACE
-        before = tf.concat([[False], letter[:-1] & (row[1:] == row[:-1])], axis=0)[: tf.size(code)]
-        word = tf.cumsum(tf.cast(letter & ~before, tf.int32)) - 1
-        code, place, row, word = (tf.boolean_mask(x, letter) for x in (code, place, row, word))
-        count = tf.reduce_max(tf.concat([word, [NOWHERE]], axis=0)) + 1
-        rows = tf.math.segment_max(row, word)  # (W,)
+        """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None)."""
+        found = placed_words(self.tokenizer.characters, text)
+        place, letters = found["place"], found["letters"]
 
         def by_text(values):
-            return tf.RaggedTensor.from_value_rowids(values, rows, tf.size(text), validate=False)
+            return tf.RaggedTensor.from_value_rowids(values, found["row"], tf.size(text), validate=False)
 
-        letters = tf.RaggedTensor.from_value_rowids(code, word, count, validate=False)
         return {
-            "word": by_text(tf.strings.unicode_encode(letters, "UTF-8")),
-            "start": by_text(tf.math.segment_min(place, word)),
-            "end": by_text(tf.math.segment_max(place, word) + 1),
+            "word": by_text(found["word"]),
+            "start": by_text(tf.math.segment_min(place, letters)),
+            "end": by_text(tf.math.segment_max(place, letters) + 1),
         }
 
     def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:

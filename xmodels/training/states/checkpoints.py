@@ -133,7 +133,8 @@ class State:
         return convert({**values, "positions": streams}, cls, place)
 
 
-def _optimizer_variables(learner) -> dict:
+def optimizer_variables(learner) -> dict:
+    """What a state holds beside weights, by name."""
     # Their order follows from the order of the weights, which the network fixes. Of their names only the last word is
     # stable: Keras numbers the networks that one process makes.
     own = {f"{i:05d}.{v.name.rsplit('_', 1)[-1]}": v for i, v in enumerate(learner.optimizer.variables)}
@@ -141,7 +142,7 @@ def _optimizer_variables(learner) -> dict:
 
 
 def _optimizer_values(learner) -> dict[str, np.ndarray]:
-    return {name: np.atleast_1d(v.numpy()) for name, v in _optimizer_variables(learner).items()}
+    return {name: np.atleast_1d(v.numpy()) for name, v in optimizer_variables(learner).items()}
 
 
 def save(folder: str, learner, state: State, keep: int = 2) -> str:
@@ -278,16 +279,21 @@ def restore(path: str, learner) -> State:
     Raises:
         CheckpointError: the state does not fit the network or the optimizer.
     """
-    stored = read_json(os.path.join(path, STATE))
-    stored.pop("sha256", None)
     weights = read_weights(os.path.join(path, WEIGHTS))
     assign("backbone", learner.backbone, weights, path)
     assign(learner.objective.prefix, learner.objective, weights, path)
     values = read_weights(os.path.join(path, OPTIMIZER))
-    variables = _optimizer_variables(learner)
+    variables = optimizer_variables(learner)
     wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
     if wanted != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
         variable.assign(values[name].reshape(tuple(variable.shape)))
+    return stored_state(path)
+
+
+def stored_state(path: str) -> State:
+    """What state.json says."""
+    stored = read_json(os.path.join(path, STATE))
+    stored.pop("sha256", None)
     return State.from_json(stored, os.path.join(path, STATE))

@@ -14,13 +14,14 @@ import numpy as np
 import tensorflow as tf
 
 from xmodels.models.backbone import Backbone, named_weights
+from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimizers import prepare
 from xmodels.training.states.averaging import MovingAverage
 from xmodels.training.step.guard import Guard
 from xmodels.training.step.precision import ONCE, LossScale
 from xmodels.training.step.sparse import of_values, sum_over_replicas, values_of
 from xmodels.training.step.stream_pass import StreamPass
-from xmodels.training.step.streams import Stream, choose, first_credits, objective_of
+from xmodels.training.step.streams import Stream, choose, first_credits, objective_of, runs
 
 SUM = tf.distribute.ReduceOp.SUM
 
@@ -100,6 +101,11 @@ class Learner:
         return f"{stream}/{name}" if len(self.streams) > 1 else name
 
     @property
+    def first_objective(self) -> Objective:
+        """That of the first stream, which stands for all of them in costs and examples."""
+        return next(iter(self.streams.values())).objective
+
+    @property
     def step(self) -> int:
         """Number of steps done, with those that were skipped."""
         return int(self.optimizer.iterations.numpy())
@@ -165,15 +171,16 @@ class Learner:
             done = self.step - first
             self.steps_of[name] += done
             if done and before is not None:
-                self.credits.assign(choose(self.streams, first, before)[1])
+                for step in range(first, first + done):
+                    before = choose(self.streams, step, before)[1]
+                self.credits.assign(before)
 
     def _in_turn(self, iterators, num_steps: int):
-        """The same over several streams, one call for each step."""
+        """The same over several streams, one call for steps of one stream that follow one another."""
         sums = {name: tf.zeros((len(each.names) + 1, 2), tf.float64) for name, each in self.passes.items()}
-        waited, one = 0.0, tf.constant(1)
-        for _ in range(num_steps):
-            name, _ = choose(self.streams, self.step, self.credits.numpy())
-            found, seconds = self._counted(name, iterators[name], one)
+        waited = 0.0
+        for name, count in runs(self.streams, self.step, num_steps, self.credits.numpy()):
+            found, seconds = self._counted(name, iterators[name], tf.constant(count))
             sums[name] += found
             waited += float(seconds)
         return tf.concat(list(sums.values()), axis=0), waited

@@ -1,5 +1,7 @@
 """The forward and backward pass of one stream on one replica."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -55,7 +57,8 @@ class StreamPass:
         }
         self.sparse = [id(variable) in tables for variable in self.variables]
         self.gradients = tf.function(self.compute_gradients, jit_compile=self.jit_compile or None, autograph=False)
-        self.evaluate_batch = tf.function(self._evaluate_batch, autograph=False)
+        # A partial, or TensorFlow takes the functions of all streams for one that is traced again and again, and warns.
+        self.evaluate_batch = tf.function(functools.partial(self._evaluate_batch), autograph=False)
 
     def local_gradients(self, batch, inverse, replica, iterations):
         """Gradients, pairs and outputs that are carried on, of this replica's share of a batch, summed over micro-batches.

@@ -1,6 +1,7 @@
 """What a learner learns from: objectives, each with batches of its own, and which of them a step takes."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -9,6 +10,7 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from xmodels.objectives.base import Objective
 
+OTHER_ORDER = 1_000_003  # between the seeds of two streams
 ONLY = "training"  # the name of a stream that is alone; it stands in no log and in no state
 
 
@@ -36,6 +38,11 @@ def single(objective: Objective, batches: Batches) -> dict[str, Stream]:
     return {ONLY: Stream(objective, batches)}
 
 
+def seed_of(seed: int, index: int) -> int:
+    """The seed with which a stream reads records that others read too, so that each has an order and draws of its own."""
+    return seed + OTHER_ORDER * index
+
+
 def first_credits(seed: int, count: int) -> np.ndarray:
     """What streams are owed before the first step; draws which of equal streams comes first. float64 (N,)"""
     return np.random.default_rng(seed).uniform(0.0, 1e-3, count)
@@ -61,6 +68,15 @@ def choose(streams: Mapping[str, Stream], step: int, credits: np.ndarray) -> tup
     credits = credits + shares / shares.sum()
     place = int(np.argmax(np.where(shares > 0, credits, -np.inf)))
     return list(streams)[place], credits - (np.arange(len(shares)) == place)
+
+
+def runs(streams: Mapping[str, Stream], step: int, num_steps: int, credits: np.ndarray) -> list[tuple[str, int]]:
+    """The streams of the next steps as (name, how many steps of it follow one another); arguments as of `choose`."""
+    names = []
+    for each in range(step, step + num_steps):
+        name, credits = choose(streams, each, credits)
+        names.append(name)
+    return [(name, len(list(group))) for name, group in itertools.groupby(names)]
 
 
 class Several(Objective):

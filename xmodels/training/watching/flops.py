@@ -24,7 +24,7 @@ def of_learner(learner, batch) -> float:
     """As `flops_per_token`. Where it can it counts in the graph that evaluates, which is then traced already for such batches."""
     first, *others = learner.passes.values()
     if others or first.carried:
-        return flops_per_token(learner.backbone, learner.objective, batch)
+        return flops_per_token(learner.backbone, learner.first_objective, batch)
     return TRAINING * count(first.evaluate_batch.get_concrete_function(batch).graph) / _positions(batch)
 
 

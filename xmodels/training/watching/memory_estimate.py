@@ -36,7 +36,7 @@ def training_memory(learner, batch: dict) -> dict[str, int]:
         "optimizer": _bytes(learner.optimizer.variables),
         "moving average and loss scale": _bytes(learner.further_variables.values()),
         "kept for the backward pass": kept_for_backward(
-            learner.backbone, learner.objective, share, learner.memory.rematerialize
+            learner.backbone, learner.first_objective, share, learner.memory.rematerialize
         ),
     }
 

@@ -48,10 +48,16 @@ def line(
     return " · ".join(parts)
 
 
+def measure_of(name: str) -> str:
+    """What a value of the log measures, without the stream that leads its name where there are several."""
+    return name.rsplit("/", 1)[-1]
+
+
 def scores(means: dict[str, float], losses: list[str]) -> dict[str, float]:
     """What an evaluation tells: losses and measures, without counts, and without the name of an only loss."""
-    left_out = {"skipped", *(losses if len(losses) == 1 else ())}
-    return {n: v for n, v in means.items() if n not in left_out and not n.rsplit("/", 1)[-1].startswith("real_")}
+    only = set(map(measure_of, losses))  # streams of several lengths have one
+    left_out = {"skipped", *(only if len(only) == 1 else ())}
+    return {n: v for n, v in means.items() if n not in left_out and not measure_of(n).startswith("real_")}
 
 
 def read_log(path: str) -> list[dict]:

@@ -1,0 +1,201 @@
+"""What makes a network of a million weights learn from a megabyte of text, in minutes.
+
+    python -m benchmarks.small_networks --text_dir=quickstart-en/text --language=en --work_dir=work
+
+`text_dir` holds `pretrain.txt` and `heldout.txt`, such as the folder `text` of a quickstart. Every arm is a run of `xmodels pretrain
+--size=tiny` that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name says, for equally many
+steps of equally many tokens. Runs that are finished in `work_dir` are not repeated, so the command may be given again for another
+language; the page gathers all that `work_dir` holds.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+
+from benchmarks.measure import table
+from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
+
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+NAME, LENGTH, SEED = "small_networks", 128, 12345
+VOCABULARY = {"en": 4000, "zh": 2000}
+DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
+ALIKE = {  # of both studies: name of an arm -> what differs
+    "small": {},
+    "positions drawn": {"small": DRAWN},
+    "positions twice as large": {"small": {"position_gain": 2.0}},
+    "weights 0.02": {"set": {"initializer_stddev": 0.02}},
+    "weights 0.12": {"set": {"initializer_stddev": 0.12}},
+    "dropout 0.1": {"set": {"dropout": 0.1, "attention_dropout": 0.1}},
+    "rate 5e-4": {"learning_rate": 5e-4},
+    "rate 1e-3": {"learning_rate": 1e-3},
+    "rate 4e-3": {"learning_rate": 4e-3},
+    "no correction of the bias (bert_adamw)": {"optimizer": "bert_adamw"},
+    "half the batch, twice the steps": {"batch": 0.5},
+    "one length": {"length_schedule": "none"},
+    "published": {"recipe": "published", "length_schedule": "none"},
+    "published, rate 1e-3": {"recipe": "published", "learning_rate": 1e-3, "length_schedule": "none"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A system, its records, and its arms.
+
+    Attributes:
+        records: flags of `create_pretraining_data`.
+        measure: the accuracy that is compared.
+    """
+
+    system: str
+    records: dict
+    measure: str
+    arms: dict[str, dict]
+
+
+MASKED = {"packing": "full_sentences", "do_whole_word_mask": True}
+STUDIES = {
+    "masked": Study(
+        "roberta_wwm", MASKED, "masked_lm_accuracy", {**ALIKE, "twice as many hidden": {"set": {"masking_rate": 0.3}}}
+    ),
+    "causal": Study("gpt", {"packing": "stream"}, "accuracy", ALIKE),
+    "causal, norms inside": Study("gpt2", {"packing": "stream"}, "accuracy", ALIKE),
+}  # fmt: skip
+
+
+def main() -> None:
+    flags = parse(sys.argv[1:])
+    for name in flags.studies:
+        for arm in STUDIES[name].arms:
+            if flags.arms is None or arm in flags.arms:
+                train(flags, name, arm)
+    report(flags)
+
+
+def parse(arguments) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text_dir", required=True)
+    parser.add_argument("--language", choices=tuple(VOCABULARY), required=True)
+    parser.add_argument("--work_dir", required=True)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--tokens", type=int, default=2048, help="of a batch")
+    parser.add_argument("--studies", type=lambda text: text.split(";"), default=list(STUDIES), help="parted by ; (all)")
+    parser.add_argument("--arms", type=lambda text: text.split(";"), default=None, help="parted by ; (all)")
+    return parser.parse_args(arguments)
+
+
+def folder_of(flags, language: str, study: str, arm: str) -> str:
+    return os.path.join(flags.work_dir, language, study.replace(", ", "_"), arm.replace(", ", "_").replace(" ", "_"))
+
+
+def train(flags, name: str, arm: str) -> None:
+    """Runs an arm, unless it is finished."""
+    from xmodels import systems
+
+    study, changes = STUDIES[name], dict(STUDIES[name].arms[arm])
+    model_dir, share = folder_of(flags, flags.language, name, arm), changes.pop("batch", 1.0)
+    own = ",".join(f"{n}={value}" for n, value in changes.pop("set", {}).items())
+    if is_finished(model_dir):
+        return
+    system = systems.load(study.system)
+    numbers = system.SMALL
+    system.SMALL = dataclasses.replace(numbers, **changes.pop("small", {}))
+    steps = round(flags.steps / share)
+    try:
+        run(
+            "pretrain", system=study.system, size="tiny", set=own or None, model_dir=model_dir, num_train_steps=steps,
+            data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
+            train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=30, log_steps=steps // 24,
+            num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
+        )  # fmt: skip
+    finally:
+        system.SMALL = numbers
+
+
+def records(flags, study: Study, name: str) -> str:
+    """The folder of records of a text, made where it is not there yet."""
+    kind = study.records["packing"]
+    folder = os.path.join(flags.work_dir, flags.language, f"{kind}-{name}")
+    if os.path.isfile(os.path.join(folder, "manifest.json")):
+        return folder
+    vocabulary, text = os.path.join(flags.work_dir, flags.language, f"vocabulary-{kind}"), flags.text_dir
+    if not os.path.exists(vocabulary):
+        kinds = {"tokenizer": "bpe"} if kind == "stream" and flags.language == "en" else {}
+        run(
+            "train_vocabulary", input_file=os.path.join(text, "pretrain.txt"), language=flags.language,
+            vocab_size=VOCABULARY[flags.language], output_file=vocabulary, **kinds,
+        )  # fmt: skip
+    words = {"segmenter": "jieba"} if flags.language == "zh" and kind != "stream" else {}
+    run(
+        "create_pretraining_data", input_file=os.path.join(text, f"{name}.txt"), language=flags.language,
+        vocab_file=vocabulary, output_dir=folder, max_seq_length=LENGTH, **study.records, **words,
+    )  # fmt: skip
+    return folder
+
+
+def found(flags, language: str, name: str, arm: str) -> tuple[dict, dict] | None:
+    """Scores and baselines of a finished run."""
+    model_dir = folder_of(flags, language, name, arm)
+    if not is_finished(model_dir):
+        return None
+    with open(os.path.join(model_dir, "baseline.json"), encoding="utf-8") as file:
+        return results_of(model_dir), json.load(file)
+
+
+def report(flags) -> None:
+    """The page and the picture."""
+    parts = [
+        f"Held-out loss and accuracy of networks of 2 layers of 128 after {flags.steps} steps of {flags.tokens} tokens. Each arm "
+        "differs from the first one in what its name says. One seed: read differences below a point as none. Counting names each "
+        "token by its neighbours in the training text (docs/watching.md)."
+    ]
+    curves = {}
+    for language in VOCABULARY:
+        for name, study in STUDIES.items():
+            rows, baselines = [], None
+            for arm in study.arms:
+                pair = found(flags, language, name, arm)
+                if pair:
+                    scores, baselines = pair
+                    rows.append([arm, f"{scores['loss']:.2f}", f"{100 * scores[baselines['measure']]:.1f}"])
+                    curves[language, name, arm] = curve(folder_of(flags, language, name, arm))
+            if baselines:
+                for title in ("neighbour", "unigram"):
+                    rows.append([f"counting: {title}", "", f"{100 * baselines[f'{title}_baseline']:.1f}"])
+                parts += [
+                    f"## {language}, {name} (`--system={study.system}`)",
+                    table(["arm", "loss", "right, %"], rows),
+                ]
+    write_picture(NAME, lambda figure: draw(figure, curves), width=9.0, folder=RESULTS)
+    parts += [
+        f"![Training loss]({NAME}.png)",
+        environment(f"python -m benchmarks.{NAME} --text_dir=TEXT --language=LANGUAGE --work_dir=work", [SEED]),
+    ]
+    print(write_page(NAME, "Small networks", parts, RESULTS))
+
+
+def curve(model_dir: str) -> list[tuple[int, float]]:
+    """(step, loss) of the log."""
+    with open(os.path.join(model_dir, "log.jsonl"), encoding="utf-8") as file:
+        entries = [json.loads(line) for line in file]
+    return [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == "train"]
+
+
+def draw(figure, curves: dict) -> None:
+    panels = list(dict.fromkeys(key[:2] for key in curves))
+    for number, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), number + 1)
+        for (*where, arm), points in curves.items():
+            if tuple(where) == panel and arm in ("small", "positions drawn", "one length", "published"):
+                last = points[-1][0]
+                axes.plot([step / last for step, _ in points], [loss for _, loss in points], label=arm, linewidth=1.2)
+        axes.set_title(", ".join(panel))
+        axes.set_xlabel("share of the steps")
+        if not number:
+            axes.set_ylabel("training loss, nats")
+            axes.legend(frameon=False)
+
+
+if __name__ == "__main__":
+    main()

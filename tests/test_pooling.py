@@ -1,0 +1,229 @@
+"""Readouts of fine-tuned networks: padding counts nowhere, the choice is kept with the network, and other formats refuse it."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from invocation import invoke
+from keras import ops
+from test_xlnet_finetuning import PLAIN, QUICK, TOKENIZER
+
+from data_pipelines.corpora.choices import ChoiceQuestion
+from xmodels import systems
+from xmodels.conversion import convert
+from xmodels.interfaces.reading import STATELESS, Reading
+from xmodels.layers.pooling import AttentionPooling
+from xmodels.layers.poolings import POOLINGS
+from xmodels.models import folder
+from xmodels.models.backbone import ModelConfig
+from xmodels.runs.loaded import load as load_network
+from xmodels.systems import bert
+from xmodels.tasks.base.answer import load
+from xmodels.tasks.choose.packing import pack_choices
+from xmodels.tasks.choose.task import Choose
+from xmodels.tasks.classify.task import Classify
+
+SMALL = {"hidden_dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64}
+EVERY = {**STATELESS, "attention": AttentionPooling(3)}
+STATES = np.random.default_rng(0).normal(size=(3, 5, 3)).astype("float32")
+RIGHT = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]], bool)
+
+
+def on_the_left(states, mask):
+    """The same rows, with their padding before them."""
+    moved = [np.roll(row, len(row) - real.sum(), axis=0) for row, real in zip(states, mask, strict=True)]
+    return np.stack(moved), mask[:, ::-1]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_padding_counts_nowhere_on_either_side(name):
+    EVERY["attention"].query.assign([0.3, -1.0, 2.0])
+    alone = [np.array(EVERY[name](STATES[i : i + 1, :n], np.ones((1, n), bool)))[0] for i, n in ((0, 3), (1, 5))]
+    for states, mask in ((STATES, RIGHT), on_the_left(STATES, RIGHT)):
+        noisy = np.where(mask[..., None], states, 1e6).astype("float32")
+        found = np.array(EVERY[name](noisy, mask))
+        np.testing.assert_allclose(found[:2], alone, rtol=1e-6, atol=1e-6)
+        assert np.isfinite(found[2]).all()  # a row that is all padding
+
+
+def test_each_pooling_is_what_it_is_called():
+    real = STATES[0, :3]
+    found = {name: np.array(pool(STATES, RIGHT))[0] for name, pool in STATELESS.items()}
+    for name, value in {"first": real[0], "last": real[2], "mean": real.mean(0), "max": real.max(0)}.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
+    fresh = AttentionPooling(3)
+    np.testing.assert_allclose(fresh(STATES, RIGHT)[0], real.mean(0), rtol=1e-5)  # it begins as the mean
+    fresh.query.assign([100.0, 0, 0])
+    np.testing.assert_allclose(fresh(STATES, RIGHT)[0], real[real[:, 0].argmax()], rtol=1e-4)
+
+
+def test_a_pooling_that_the_paper_reads_is_no_other():
+    config = ModelConfig(9, 8, 1, 1, 8)
+    same = {"roberta": "first", "gpt": "last", "xlnet": "last", "bart": "last", "bert": "published"}
+    for name, pooling in same.items():
+        reading = systems.load(name).READING
+        assert reading.with_pooling(pooling) == reading and reading.default_pooling(config) == "published"
+        assert Classify(config, "ab", reading).pooling is None
+        assert reading.with_pooling("mean").pooling == "mean"
+    assert Classify(config, "ab", Reading().with_pooling("first")).pooling == "first"  # without the pooler's tanh
+
+
+@pytest.mark.parametrize("name", ["bert", "xlnet"])
+def test_choices_that_are_not_there_hurt_no_pooling(name):
+    """Such a row is all padding: its logit counts nowhere, and gradients stay finite."""
+    system = systems.load(name)
+    backbone = system.MODEL(system.MODEL.config_class(vocabulary_size=len(TOKENIZER.vocabulary), **SMALL)).initialize()
+    asked = [
+        ChoiceQuestion("ann met bob", "in", ["rome", "york"], 0, ""),
+        ChoiceQuestion("bob", "met", ["ann"] * 3, 2, ""),
+    ]
+    packed = pack_choices(asked, TOKENIZER, 16, system.READING)
+    batch = {**packed, "labels": np.array([0, 2]), "example_weights": np.ones(2, "float32")}
+    for pooling in POOLINGS:
+        task = Choose(backbone.config, [], system.READING.with_pooling(pooling))
+        with tf.GradientTape() as tape:
+            outputs = task.forward(backbone, batch)
+            loss, weight = task.score(outputs, batch, backbone)[0]["choose"]
+        gradients = tape.gradient(
+            loss / weight, [v.value for v in (*task.trainable_variables, *backbone.trainable_variables)]
+        )
+        assert all(np.isfinite(tf.convert_to_tensor(g)).all() for g in gradients if g is not None), pooling
+        assert np.array(task.predict(outputs)["probabilities"])[0, 2] == 0, pooling
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_sixteen_bits_are_summed_in_float32(name):
+    """A mean of many states in bfloat16 would stop growing after some hundred tokens."""
+    states = np.ones((1, 2000, 3), "float32")
+    found = EVERY[name](ops.cast(states, "bfloat16"), np.ones((1, 2000), bool))
+    assert keras.backend.standardize_dtype(found.dtype) == "bfloat16" or name == "attention"
+    np.testing.assert_allclose(np.array(ops.cast(found, "float32")), 1.0, rtol=1e-2)
+
+
+def network(path, name):
+    """A small network of random weights as a model folder."""
+    system = systems.load(name)
+    extra = {"memory_length": 8} if name == "transformer_xl" else {}
+    backbone = system.MODEL(
+        system.MODEL.config_class(vocabulary_size=len(TOKENIZER.vocabulary), **SMALL, **extra)
+    ).initialize()
+    path.mkdir()
+    folder.write_model(str(path), backbone, None, TOKENIZER.files(), TOKENIZER.describe(), name)
+    return path
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rows = [(f"{a} met {b} in {place}", a) for a in ("ann", "bob") for b in PLAIN[:4] for place in PLAIN]
+    path = tmp_path_factory.mktemp("table") / "texts.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows), "utf-8")
+    return path
+
+
+def flags_of(table, pooling, **more):
+    return QUICK | {"train_file": table, "num_train_epochs": 1, "learning_rate": 1e-2, "pooling": pooling} | more
+
+
+@pytest.fixture(scope="module")
+def attentive(tmp_path_factory, table):
+    """A BERT that was fine-tuned with attention over its tokens."""
+    path = tmp_path_factory.mktemp("attentive")
+    start = network(path / "start", "bert")
+    assert (
+        invoke(
+            "finetune",
+            init_checkpoint=start,
+            model_dir=path / "run",
+            **flags_of(table, "attention", num_train_epochs=4),
+        )
+        == 0
+    )
+    return path
+
+
+def test_the_choice_is_kept_with_the_network(attentive):
+    run = attentive / "run"
+    assert json.loads((run / "backbone/config.json").read_text())["pooling"] == "attention"
+    assert json.loads((run / "config.json").read_text())["flags"]["pooling"] == "attention"
+    predictor = load(str(run))
+    assert np.abs(predictor.task.attention_pooling.query).max() > 0  # it has learnt
+    text, longer = "bob met new in rome", " ".join(PLAIN)
+    together, alone = predictor.predict([(text,), (longer,)]), predictor.predict([(text,)])
+    assert together[0].probabilities["bob"] == pytest.approx(alone[0].probabilities["bob"], abs=1e-5)
+
+
+def test_the_exported_network_answers_alike(attentive, tmp_path):  # the verb compares its answers with those of the run
+    assert invoke("export_model", model_dir=attentive / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
+    served = tf.saved_model.load(str(tmp_path / "served/1")).signatures["serving_default"]
+    found = served(text=tf.constant(["bob met new in rome"]))["probabilities"].numpy()[0].max()
+    (answer,) = load(str(attentive / "run")).predict([("bob met new in rome",)])
+    assert found == pytest.approx(max(answer.probabilities.values()), abs=1e-4)
+
+
+def test_other_formats_refuse_it_in_a_line_and_ours_keeps_it(attentive, tmp_path, capsys):
+    run = attentive / "run"
+    assert invoke("convert_checkpoint", **{"from": run, "to": f"hf:{tmp_path / 'theirs'}"}) == 4
+    assert "the heads of this format have no --pooling=attention" in capsys.readouterr().err
+    assert invoke("convert_checkpoint", "--verify", **{"from": run, "to": tmp_path / "ours"}) == 0
+    expected, found = (load(str(path)).predict([("bob met new in rome",)])[0] for path in (run, tmp_path / "ours"))
+    assert list(found.probabilities.values()) == pytest.approx(list(expected.probabilities.values()), abs=1e-6)
+
+
+def test_a_run_goes_on_with_its_own_pooling_only(attentive, table, capsys):
+    start, run = attentive / "start", attentive / "run"
+    given = {"init_checkpoint": start, "model_dir": run, "num_train_epochs": 5}
+    for other in ("mean", None):
+        flags = {n: v for n, v in flags_of(table, other, **given).items() if v is not None}
+        assert invoke("finetune", **flags) == 2
+        assert "pooling: 'attention' then" in capsys.readouterr().err
+    assert invoke("finetune", **flags_of(table, "attention", **given)) == 0
+
+
+@pytest.mark.parametrize("pooling", ["mean", pytest.param("first", marks=pytest.mark.long)])
+def test_a_pooling_without_weights_is_told_from_the_published_one(
+    attentive, table, tmp_path, pooling, capsys, monkeypatch
+):
+    """One is asked for, the other the default of networks of this size; what a run took it keeps, whatever the default becomes."""
+    run, flags = tmp_path / "run", flags_of(table, pooling)
+    if pooling == "mean":
+        del flags["pooling"]
+        own = dataclasses.replace(
+            bert.READING, default_pooling=lambda config: "mean" if config.hidden_dim < 64 else "max"
+        )
+        monkeypatch.setattr(bert, "READING", own)
+    assert invoke("finetune", init_checkpoint=attentive / "start", model_dir=run, **flags) == 0
+    monkeypatch.undo()
+    assert convert.load(str(run)).pooling == load_network(str(run)).reading.pooling == pooling
+    assert invoke("convert_checkpoint", **{"from": run, "to": f"hf:{tmp_path / 'theirs'}"}) == 4
+    assert f"have no --pooling={pooling}" in capsys.readouterr().err
+
+
+def test_tasks_and_networks_say_where_a_pooling_does_not_fit(tmp_path, table, capsys):
+    start = network(tmp_path / "xl", "transformer_xl")
+    given = {"init_checkpoint": start, "model_dir": tmp_path / "run", "train_file": table}
+    assert invoke("finetune", task="tag", pooling="mean", **given) == 2
+    assert "--pooling: --task=tag has no such flag" in capsys.readouterr().err
+    assert invoke("finetune", **given) == 2
+    assert "or say which of its states answer: --pooling=mean" in capsys.readouterr().err
+
+
+OTHERS = [n for n in systems.names() if systems.load(n).READING is None]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*OTHERS, "xlnet", "bart"])
+def test_networks_that_are_asked_about_no_texts_answer_by_a_pooling(name, table, tmp_path):
+    """Those of the second list are asked, and are here for padding on the left and for a decoder."""
+    flags = flags_of(table, "mean", num_train_epochs=6, eval_file=table)
+    assert (
+        invoke("finetune", init_checkpoint=network(tmp_path / "start", name), model_dir=tmp_path / "run", **flags) == 0
+    )
+    predictor = load(str(tmp_path / "run"))
+    text, longer = ("bob met new in rome",), (" ".join(PLAIN),)
+    together, alone = predictor.predict([text, longer]), predictor.predict([text])
+    assert together[0].probabilities["bob"] == pytest.approx(alone[0].probabilities["bob"], abs=1e-5)
+    assert together[0].label == "bob"
+    assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0

@@ -1,0 +1,129 @@
+"""The numbers of small networks: where they hold, and where those of the papers do."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from conftest import make_records
+from invocation import invoke
+
+from data_pipelines.errors import UsageError
+from xmodels import systems
+from xmodels.jobs import pretrain, pretraining_network
+from xmodels.jobs.pretrain import Options
+from xmodels.jobs.tpu_step import stand_in
+from xmodels.models.backbone import named_weights
+from xmodels.training import small
+from xmodels.training.recipe import Records
+
+
+def chosen(records=None, **changes):
+    """The configuration and the recipe that flags lead to."""
+    options = Options(**{"system": "bert", "size": "tiny", "data_dir": "records", "model_dir": "run", **changes})
+    system, vocabulary = systems.load(options.system), stand_in(1000)
+    config = pretraining_network.chosen_config(options, system, vocabulary)
+    return config, pretraining_network.recipe_of(options, system, vocabulary, records or Records(128), config)
+
+
+def test_sizes_below_base_have_numbers_of_their_own_and_others_those_of_the_paper():
+    config, recipe = chosen()
+    assert (config.dropout, config.attention_dropout, config.initializer_stddev) == (0.0, 0.0, 0.0601)
+    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("adamw", 2e-3, 32)
+    mini, of_mini = chosen(size="mini")
+    assert of_mini.learning_rate == pytest.approx(1e-3)
+    assert mini.initializer_stddev == pytest.approx(config.initializer_stddev / 2**0.5, abs=1e-4)
+    for changes in ({"size": "base"}, {"recipe": "published"}):
+        config, recipe = chosen(**changes)
+        assert (config.dropout, config.initializer_stddev) == (0.1, 0.02)
+        assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("bert_adamw", 1e-4, 256)
+    config, recipe = chosen(size="base", recipe="small")
+    assert config.dropout == 0.0 and recipe.learning_rate == pytest.approx(2e-3 / 6)
+
+
+def test_flags_win_over_both():
+    config, recipe = chosen(set="dropout=0.3,initializer_stddev=0.5", learning_rate=1e-5, train_batch_size=7)
+    assert (config.dropout, config.initializer_stddev, config.attention_dropout) == (0.3, 0.5, 0.0)
+    assert (recipe.learning_rate, recipe.batch_size, recipe.optimizer) == (1e-5, 7, "adamw")
+    assert chosen(optimizer="lamb")[1].optimizer == "lamb"
+    assert chosen(num_train_steps=1600)[1].num_warmup_steps == 96
+
+
+def test_a_checkpoint_and_a_configuration_file_keep_the_numbers_of_the_paper():
+    system = systems.load("bert")
+    for given in ({"init_checkpoint": "run"}, {"model_config_file": "bert_config.json"}):
+        options = Options(system="bert", model_dir="run", size="tiny", **given)
+        assert pretraining_network.small_numbers(options, system) is None
+        asked = dataclasses.replace(options, recipe="small")
+        assert pretraining_network.small_numbers(asked, system) is small.MASKED
+
+
+def test_published_sizes_keep_the_numbers_of_their_paper():
+    ours = {"tiny", "mini", "small", "medium"}  # narrower than `base`, but for the medium of GPT-2
+    for name in systems.names():
+        system = systems.load(name)
+        for size in system.SIZES if hasattr(system, "SMALL") else ():
+            options = Options(system=name, model_dir="run", size=size)
+            expected = size in ours and (name, size) != ("gpt2", "medium")
+            assert (pretraining_network.small_numbers(options, system) is not None) == expected, (name, size)
+
+
+def test_a_system_without_such_numbers_says_which_have_them():
+    with pytest.raises(
+        UsageError, match="--recipe=small: --system=skip_gram has the numbers of its paper only.* albert, bert,"
+    ):
+        chosen(system="skip_gram", recipe="small")
+
+
+@pytest.mark.parametrize(("length", "expected"), [(128, "32:0.5,128:0.5"), (512, "32:0.5,512:0.5"), (64, None)])
+def test_long_records_are_cut_first(length, expected):
+    assert small.MASKED.length_schedule(length) == expected
+
+
+def test_a_run_says_whose_numbers_it_takes_and_begins_with_short_rows(zh_vocabulary, tmp_path, capsys, monkeypatch):
+    records = make_records(tmp_path / "records", zh_vocabulary, packing="full_sentences")
+    monkeypatch.setattr(small, "MASKED", dataclasses.replace(small.MASKED, shorter=(8, 0.5)))
+    monkeypatch.setattr(systems.load("roberta_wwm"), "SMALL", small.MASKED)
+    numbers = "num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32"
+    flags = {"set": numbers, "num_train_steps": 4, "train_batch_size": 4, "eval_steps": 1, "log_steps": 1}
+    options = Options(system="roberta_wwm", size="tiny", data_dir=records, model_dir=str(tmp_path / "run"), **flags)
+    pretrain.pretrain(options)
+    said = capsys.readouterr()
+    assert "Numbers: those of small networks" in said.out + said.err
+    assert "Rows of 8 tokens in steps 1 to 2 (16 rows), of 32 tokens in steps 3 to 4 (4 rows)" in said.out + said.err
+    card = (tmp_path / "run/model_card.md").read_text("utf-8")
+    assert "--recipe=published takes the paper's" in card
+    pretrain.pretrain(options)  # the same command finds its run finished
+    given = {"system": "roberta_wwm", "size": "tiny", "data_dir": records, "model_dir": tmp_path / "run", **flags}
+    invoke("doctor", **given)
+    assert f"{tmp_path / 'run'} is finished" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="length_schedule"):
+        pretrain.pretrain(dataclasses.replace(options, length_schedule="none"))
+
+
+@pytest.mark.parametrize(
+    ("records", "flags", "expected"),
+    [
+        ({}, {}, "32:0.5,128:0.5"),
+        ({"static": True}, {}, None),
+        ({}, {"length_schedule": "none"}, None),
+        ({}, {"length_schedule": "64:0.1,128:0.9"}, "64:0.1,128:0.9"),
+        ({}, {"pack_rows": True}, None),
+        ({}, {"num_train_steps": 1}, None),  # too few for two phases
+        ({}, {"recipe": "published"}, None),
+        ({"sequence_length": 32}, {}, None),
+    ],
+)
+def test_the_schedule_of_small_networks_holds_where_records_and_flags_allow_it(records, flags, expected):
+    assert chosen(Records(**{"sequence_length": 128, **records}), **flags)[1].length_schedule == expected
+
+
+def test_positions_begin_as_sinusoids_as_large_as_tokens():
+    for changes in ({"system": "bert"}, {"system": "albert"}, {"system": "roberta"}):
+        config, recipe = chosen(**changes)
+        table = named_weights(recipe.backbone())["embedding.position.embeddings"].numpy()
+        assert np.sqrt((table**2).mean()) == pytest.approx(config.initializer_stddev, rel=1e-3)
+        products = table[:100] @ table[:100].T
+        for distance in (1, 5, 20):  # the same for all places
+            found = np.diagonal(products, distance)
+            assert found.std() < 1e-5 * found.mean()
+        assert np.diagonal(products, 1).mean() > np.diagonal(products, 20).mean()

@@ -1,0 +1,167 @@
+"""`--length_schedule`: short rows first, then longer ones, in one run (Devlin et al., 2018, appendix A.2).
+
+Each phase is a stream of its own over the same records, with the same objective. A step of any phase sees equally many tokens, and the
+learning rate has one curve over all steps. Records of the longest length are cut for the shorter phases (`ops.cutting`).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.compose import compose
+from data_pipelines.ops.cutting import cut_pairs, cut_runs
+from data_pipelines.packings import PACKINGS
+from xmodels.objectives.base import Objective
+from xmodels.training.recipe import Recipe, Records
+from xmodels.training.step.streams import Stream, seed_of
+
+EXAMPLE = "--length_schedule=32:0.7,128:0.3"
+SHORTEST = 8  # tokens of a row
+NONE = "none"  # the value of the flag that keeps one length
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """Rows of `length` tokens, in the steps from `first` on, before `last`."""
+
+    length: int
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        """That of its stream, in logs and states."""
+        return f"length_{self.length}"
+
+    def share(self, step: int) -> float:
+        """Whether a step is of this phase."""
+        return float(self.first <= step < self.last)
+
+
+def phases(text: str, num_steps: int, longest: int) -> list[Phase]:
+    """The phases of a run of `num_steps`, whose records are of `longest` tokens.
+
+    Raises:
+        UsageError: the text is not `LENGTH:SHARE,...` with rising lengths of which the last is `longest`, or a phase has no step.
+    """
+    pairs = [_pair(text, part) for part in text.split(",")]
+    lengths, shares = zip(*pairs, strict=True)
+    if list(lengths) != sorted(set(lengths)) or lengths[0] < SHORTEST:
+        raise UsageError(f"--length_schedule={text}: lengths must rise, from {SHORTEST} on, such as {EXAMPLE}.")
+    if lengths[-1] != longest:
+        raise UsageError(
+            f"--length_schedule={text}: ends with rows of {lengths[-1]} tokens, but the records are of {longest}. End with {longest}, "
+            f"or make records with --max_seq_length={lengths[-1]}."
+        )
+    if abs(sum(shares) - 1) > 1e-6:
+        raise UsageError(
+            f"--length_schedule={text}: the shares add up to {sum(shares):g}; expected 1, such as {EXAMPLE}."
+        )
+    bounds = [round(num_steps * sum(shares[:i])) for i in range(len(shares))] + [num_steps]
+    found = [Phase(*each) for each in zip(lengths, bounds, bounds[1:], strict=False)]
+    for phase in found:
+        if phase.last <= phase.first:
+            raise UsageError(
+                f"--length_schedule={text}: no step of {num_steps} is of length {phase.length}. Train longer."
+            )
+    return found
+
+
+def _pair(text: str, part: str) -> tuple[int, float]:
+    length, _, share = part.partition(":")
+    try:
+        found = int(length), float(share)
+    except ValueError:
+        found = 0, 0.0
+    if not 0 < found[1] <= 1:
+        raise UsageError(f"--length_schedule={text}: {part!r} is no LENGTH:SHARE; expected such as {EXAMPLE}.")
+    return found
+
+
+def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> str | None:
+    """The schedule that holds: that of the flag, or that of the recipe where these records and flags allow it; None for one length.
+
+    Raises:
+        UsageError: the flag asks for what records or other flags do not allow.
+    """
+    asked = options.length_schedule
+    if asked == NONE:
+        return None
+    try:
+        if asked or recipe.length_schedule:
+            check(options, records, carries_memory)
+            phases(asked or recipe.length_schedule, recipe.num_steps, records.sequence_length)
+        return asked or recipe.length_schedule
+    except UsageError:
+        if asked:
+            raise
+        return None  # nobody asked for it
+
+
+def check(options, records: Records, carries_memory: bool) -> None:
+    """Raises a UsageError where the records cannot be cut, or batches are formed otherwise."""
+    given = f"--length_schedule={options.length_schedule}"
+    for flag in ("pack_rows", "length_buckets", "tokens_per_batch"):
+        if getattr(options, flag):
+            raise UsageError(f"{given} and --{flag} both say how long rows are; choose one.")
+    if records.static:
+        raise UsageError(
+            f"{given}: masks stand in the records already, so they cannot be cut. Make records without --masking=static, or train "
+            "twice, the second time with --init_checkpoint."
+        )
+    packing = PACKINGS.get(records.packing)
+    if packing is None or packing.read_as or packing.num_segments > 2 or carries_memory:
+        raise UsageError(
+            f"{given}: --system={options.system} on records of --packing={records.packing} reads rows that continue or belong to one "
+            "another, which are not cut. Train twice, on records of two lengths, the second time with --init_checkpoint."
+        )
+
+
+def streams(
+    found: list[Phase], batches: Batches, objective: Objective, records: Records, recipe_of: Callable[[Records], Recipe]
+) -> dict[str, Stream]:
+    """The streams of a learner, the longest first, whose batches are `batches`.
+
+    Args:
+        objective: learns in all phases.
+        recipe_of: the recipe for records of another length.
+    """
+    longest = found[-1]
+    whole = dataclasses.replace(batches, begins_at=longest.first)
+    result = {longest.name: Stream(objective, whole, longest.share)}
+    for index, phase in enumerate(found[:-1], 1):
+        shorter = dataclasses.replace(batches, seed=seed_of(batches.seed, index), begins_at=phase.first)
+        result[phase.name] = Stream(objective, _cut(phase.length, shorter, records, recipe_of), phase.share)
+    return result
+
+
+def _cut(length: int, batches: Batches, records: Records, recipe_of: Callable[[Records], Recipe]) -> Batches:
+    """Batches of shorter rows, of as many tokens as those of the whole length."""
+    times = records.sequence_length // length
+    shorter = dataclasses.replace(
+        records, sequence_length=length,
+        num_predictions=max(1, -(-records.num_predictions * length // records.sequence_length)),
+    )  # fmt: skip
+    recipe = recipe_of(shorter)
+    packing = PACKINGS[records.packing]
+    if packing.num_segments > 1:
+        cut, changes = cut_pairs(length - 3), {"batch_size": batches.batch_size * times}
+    elif packing.is_stream:
+        cut, changes = (
+            cut_runs(length + 1, length, times),
+            {"rows_per_example": times},
+        )  # the last token is a label only
+    else:
+        cut, changes = cut_runs(length - 2, length - 2, times), {"rows_per_example": times}
+    transform = compose(cut, recipe.frame, recipe.objective().transform())
+    return dataclasses.replace(batches, transform=transform, prepare=None, **changes)
+
+
+def describe(found: list[Phase], rows: int, longest: int) -> str:
+    """What the plan of a run says of its phases."""
+    parts = [
+        f"{p.length} tokens in steps {p.first + 1:,} to {p.last:,} ({rows * (longest // p.length):,} rows)"
+        for p in found
+    ]
+    return "Rows of " + ", of ".join(parts) + "."

@@ -1,0 +1,61 @@
+"""What a pretraining consists of, once the flags are read and the network is built."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.records.source import RecordSource
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs import length_schedule
+from xmodels.jobs.options.pretrain import Options
+from xmodels.jobs.task_schedule import TaskSchedule
+from xmodels.training.recipe import Recipe, Records
+from xmodels.training.step.learner import Learner
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a pretraining consists of; all of it fits together.
+
+    Attributes:
+        schedule: of the tasks of a system that has several; None of others.
+        pairs: {name of a task: its labelled records}.
+    """
+
+    options: Options
+    source: RecordSource
+    tokenizer: Tokenizer
+    records: Records
+    recipe: Recipe
+    learner: Learner
+    batches: Batches
+    schedule: TaskSchedule | None = None
+    pairs: Mapping[str, RecordSource] = dataclasses.field(default_factory=dict)
+
+    @property
+    def size(self) -> str:
+        """The name of the size, or of the file that gives the numbers of the network."""
+        file = self.options.model_config_file
+        return os.path.basename(file) if file else self.options.size
+
+    @property
+    def phases(self) -> str:
+        """What --task_schedule or --length_schedule make of the run; empty without them."""
+        if self.schedule:
+            return self.schedule.describe()
+        recipe, longest = self.recipe, self.records.sequence_length
+        if not recipe.length_schedule:
+            return ""
+        found = length_schedule.phases(recipe.length_schedule, recipe.num_steps, longest)
+        return length_schedule.describe(found, recipe.batch_size, longest)
+
+    def scored(self) -> dict[str, Batches]:
+        """{name of a stream: its batches} of those that an evaluation scores: all tasks, but one length only."""
+        chosen = self.learner.streams if self.schedule else {next(iter(self.learner.streams)): None}
+        return {name: self.learner.streams[name].batches for name in chosen}
+
+    @property
+    def num_parameters(self) -> int:
+        """Weights of the network and its heads."""
+        return self.learner.backbone.count_params() + self.learner.objective.count_params()

@@ -1,0 +1,104 @@
+"""What scores a pretraining: evaluations, examples, and what counting alone can name."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs import pretraining_records
+from xmodels.jobs.neighbours import shares_right
+from xmodels.objectives.base import Objective
+from xmodels.objectives.perplexity import of_training
+from xmodels.runs.baselines import Baselines
+from xmodels.runs.samples import COUNT, sampler
+from xmodels.training.step.learner import Learner
+from xmodels.training.watching.progress import measure_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """What scores a run, always the same examples with the same masks: read once, and kept."""
+
+    batches: Batches
+    num_batches: int | None
+
+    @functools.cached_property
+    def kept(self) -> list[dict[str, tf.Tensor]]:
+        return list(self.batches.once(self.num_batches))
+
+    def first_examples(self) -> dict[str, tf.Tensor]:
+        return {name: value[:COUNT] for name, value in self.kept[0].items()}
+
+
+def evaluated_on(options, batches: Batches) -> Batches:
+    """Held-out records, where there are such, else those of the training; there are none of labelled pairs."""
+    if not options.eval_data_dir or batches.source.manifest.settings.task:
+        return batches
+    return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
+
+
+def samples_of(learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer) -> Callable[[], list]:
+    """Predicts examples of all streams that are scored."""
+    each = [sampler(learner, one.first_examples, tokenizer, stream=name) for name, one in scored.items()]
+    return lambda: [example for sample in each for example in sample()]
+
+
+def evaluation(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> Callable[[], dict[str, float]]:
+    """What scores the learner. `kind` is that of the tokenizer."""
+    if len(scored) > 1:
+        return _of_tasks(learner, scored)
+    (evaluated,) = scored.values()
+
+    def evaluate() -> dict[str, float]:
+        means = learner.evaluate(evaluated.kept)
+        return {**means, **of_training(means, kind)}
+
+    return evaluate
+
+
+def _of_tasks(learner: Learner, scored: Mapping[str, Evaluated]) -> Callable[[], dict[str, float]]:
+    """What scores every task. `loss` is the mean over the tasks, which all count alike."""
+
+    def evaluate() -> dict[str, float]:
+        found, losses = {}, []
+        for name, evaluated in scored.items():
+            means = learner.evaluate(evaluated.kept, name)
+            losses.append(means.pop("loss"))
+            found |= {f"{name}/{measure}": value for measure, value in means.items()}
+        return {"loss": sum(losses) / len(losses), **found}
+
+    return evaluate
+
+
+def count_baselines(
+    batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective, held_out: bool
+) -> Baselines:
+    """What counting can name of the tokens of `scored` that the objective asks for, learnt from the records of `batches`.
+
+    Args:
+        held_out: whether `scored` are other records.
+    """
+    training = dataclasses.replace(batches, grouping=None).once()
+    as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
+    unigram, neighbours = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
+    return Baselines(unigram, neighbours, objective.accuracy)
+
+
+def plateau(baselines: Baselines | None, num_steps: int) -> Callable[[int, dict[str, float]], str | None]:
+    """What a line of the log is to be followed by: once, the warning that nothing has been learnt."""
+
+    def warning(step: int, means: dict[str, float]) -> str | None:
+        found = {measure_of(name): value for name, value in means.items()}
+        accuracy = found.get(baselines.measure) if baselines else None
+        return None if accuracy is None else baselines.warning(accuracy, step, num_steps)
+
+    return warning
+
+
+def baseline_lines(baselines: Baselines | None) -> dict[str, float]:
+    """The baselines among the scores of a model card."""
+    named = dataclasses.asdict(baselines) if baselines else {}
+    return {name: value for name, value in named.items() if isinstance(value, float)}

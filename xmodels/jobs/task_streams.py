@@ -1,0 +1,149 @@
+"""The tasks of a run as streams of its learner: each with batches, a head and a forward pass of its own."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.ops.compose import compose
+from data_pipelines.records.checks import check_contents
+from data_pipelines.records.source import RecordSource
+from xmodels.jobs import pretraining_records
+from xmodels.jobs.task_schedule import TaskSchedule, make_schedule
+from xmodels.runs import folder as run_folder
+from xmodels.training.recipe import Pairs, Recipe, Records
+from xmodels.training.states import checkpoints
+from xmodels.training.step.streams import Stream, seed_of
+
+FLAGS = ("task_steps", "task_data")
+LONGER = ("length_schedule", "pack_rows", "length_buckets", "tokens_per_batch")
+
+
+def check_flags(options, recipe: Recipe) -> None:
+    """Raises a UsageError where tasks are asked for that the system does not have, or their batches cannot be made so."""
+    given = [name for name in FLAGS if getattr(options, name)]
+    given += ["task_schedule"] * (options.task_schedule != "continual")
+    if not recipe.tasks and given:
+        raise UsageError(
+            f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2."
+        )
+    for name in LONGER if recipe.tasks else ():
+        if getattr(options, name) not in (None, False, "none"):
+            raise UsageError(
+                f"--{name}: rows of --system={options.system} differ from task to task, so it does not know this yet. Leave it out."
+            )
+
+
+def open_pairs(options, source: RecordSource, vocabulary_size: int) -> dict[str, RecordSource]:
+    """The labelled records of --task_data, by the name of their task.
+
+    Raises:
+        UsageError: the flag is no `NAME:FOLDER,...`.
+        DataError: records are not of `create_finetuning_data --task=classify`, of another vocabulary, longer, or of one label.
+    """
+    found: dict[str, RecordSource] = {}
+    for part in filter(None, (options.task_data or "").split(",")):
+        name, _, folder = part.partition(":")
+        if not name or not folder or name in found:
+            raise UsageError(
+                f"--task_data={options.task_data}: expected NAME:FOLDER, such as discourse:pairs; each name once."
+            )
+        pairs = RecordSource(folder)
+        theirs, ours = pairs.manifest.settings, source.manifest.settings
+        if theirs.task != "classify" or len(theirs.label_names or ()) < 2:
+            raise DataError(
+                f"--task_data={part}: expected records of `create_finetuning_data --task=classify` with two labels or more. Found: "
+                f"task {theirs.task}, labels {theirs.label_names}."
+            )
+        if theirs.vocabulary_sha256 != ours.vocabulary_sha256:
+            raise DataError(
+                f"--task_data={part}: made with another vocabulary than {source.name}. Make them with that one."
+            )
+        if theirs.max_sequence_length > ours.max_sequence_length:
+            raise DataError(
+                f"--task_data={part}: rows of {theirs.max_sequence_length} tokens, but those of {source.name} are of "
+                f"{ours.max_sequence_length}. Make them with --max_seq_length={ours.max_sequence_length} or less."
+            )
+        check_contents(pairs, vocabulary_size)
+        found[name] = pairs
+    return found
+
+
+def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
+    """The records with what the recipe must know of labelled ones."""
+    settings = {name: source.manifest.settings for name, source in pairs.items()}
+    labelled = {name: Pairs(tuple(s.label_names), s.max_sequence_length) for name, s in settings.items()}
+    return dataclasses.replace(records, labelled=labelled)
+
+
+def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tuple[Recipe, TaskSchedule | None]:
+    """The recipe with the steps of its schedule; None for one without tasks.
+
+    Raises:
+        UsageError: the flags contradict each other, or the run that --model_dir holds.
+    """
+    check_flags(options, recipe)
+    if not recipe.tasks:
+        return recipe, None
+    schedule = make_schedule(
+        options.task_schedule, options.task_steps, options.num_train_steps, recipe.tasks, recipe.usual_tasks, recipe.num_steps,
+        options.seed,
+    )  # fmt: skip
+    if "capitals" in recipe.usual_tasks and "capitals" not in recipe.tasks:
+        raise UsageError(f"--system={options.system}: capitals need records in lower case.")
+    before = _stored(options.model_dir)
+    _check_resumed(options, before, schedule, pairs)
+    warmup = before.get("num_warmup_steps") if options.num_warmup_steps is None else options.num_warmup_steps
+    return recipe.override(num_steps=schedule.num_steps, num_warmup_steps=warmup), schedule
+
+
+def _stored(folder: str) -> dict:
+    """The settings of the run in a folder; nothing where it has no state to go on from."""
+    if not checkpoints.complete(os.path.join(folder, "checkpoints")):
+        return {}
+    return run_folder.read_config(folder).get("settings", {})
+
+
+def _check_resumed(options, before: dict, schedule: TaskSchedule, pairs: Mapping[str, RecordSource]) -> None:
+    """Raises a UsageError where the stages of the run so far are not the first ones of the schedule, or pairs are others."""
+    stages = before.get("task_schedule")
+    if stages and not schedule.extends(stages):
+        raise UsageError(
+            f"--model_dir={options.model_dir}: the stages of this run are {stages}, and {schedule} does not begin with them. "
+            f"To add tasks or steps to it, give --task_schedule={stages}/NAME:STEPS,..., without --task_steps and --num_train_steps."
+        )
+    for name, now in _identities(pairs).items():
+        if before.get("task_records", {}).get(name, now) != now:
+            raise UsageError(
+                f"--task_data={name}:{pairs[name].name}: this run was begun with other records of {name}. Give these to resume it."
+            )
+
+
+def _identities(pairs: Mapping[str, RecordSource]) -> dict[str, str]:
+    return {name: pretraining_records.identity(source)["contents_sha256"] for name, source in pairs.items()}
+
+
+def settings(schedule: TaskSchedule | None, pairs: Mapping[str, RecordSource]) -> dict:
+    """What config.json says of the tasks of a run."""
+    return {"task_schedule": str(schedule), "task_records": _identities(pairs)} if schedule else {}
+
+
+def streams(
+    options, recipe: Recipe, schedule: TaskSchedule, source: RecordSource, pairs: Mapping[str, RecordSource], backbone
+) -> dict[str, Stream]:
+    """The streams of a learner, in the order in which the tasks join. Call it inside of the scope of the strategy."""
+    found = {}
+    for name in schedule.tasks:
+        task = recipe.tasks[name]
+        objective, own = task.objective(), pairs[name] if task.labelled else source
+        if not task.labelled:
+            pretraining_records.check_features(options, own, objective, recipe.packings)
+        seed = seed_of(options.seed, list(recipe.tasks).index(name))
+        batches = Batches(
+            own, compose(task.frame, objective.transform()), recipe.batch_size, seed, objective.batch_features(backbone),
+            None, recipe.num_steps,
+        )  # fmt: skip
+        found[name] = Stream(objective, batches, functools.partial(schedule.share, name))
+    return found

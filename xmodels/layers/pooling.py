@@ -1,0 +1,67 @@
+"""From the states of a text to one state: the readouts that any network has.
+
+Padding counts nowhere and may stand on either side; special tokens count as all others do, as in Sentence-BERT (Reimers and Gurevych,
+2019, section 3). A row that is all padding, such as a choice that an example lacks, gets finite numbers.
+"""
+
+import keras
+from keras import ops
+
+HIDDEN = -1e9  # what stands for a state or a score that is not to be taken
+
+
+def first_state(states, padding_mask):
+    """(B, L, D) -> (B, D), the state of the first real token; `padding_mask` is bool (B, L), True on real tokens."""
+    return _at(states, ops.argmax(ops.cast(padding_mask, "int32"), axis=1))
+
+
+def last_state(states, padding_mask):
+    """Likewise of the last real token."""
+    places = ops.arange(ops.shape(states)[1], dtype="int32")  # (L,)
+    return _at(states, ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1))
+
+
+def mean_state(states, padding_mask):
+    """(B, L, D) -> (B, D), the mean of the states of the real tokens. The sum is one of float32."""
+    real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
+    total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
+    return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), states.dtype)
+
+
+def max_state(states, padding_mask):
+    """(B, L, D) -> (B, D), in each dimension the largest number of the real tokens; 0 where there is none."""
+    real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)  # (B, L, 1)
+    largest = ops.max(ops.where(real, ops.cast(states, "float32"), HIDDEN), axis=1)  # (B, D)
+    return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), states.dtype)
+
+
+class AttentionPooling(keras.layers.Layer):
+    """The mean of the states of real tokens, weighted by a softmax of their products with a learned query (Yang et al., 2016,
+    equations 5 to 7, without their hidden layer).
+
+    The query begins as zeros, so that the layer begins as `mean_state`.
+
+    Call arguments:
+        states: (B, L, D).
+        padding_mask: bool (B, L), True on real tokens.
+
+    Returns:
+        (B, D)
+    """
+
+    def __init__(self, hidden_dim: int, **kwargs):
+        super().__init__(**kwargs)
+        self.query = self.add_weight(shape=(hidden_dim,), initializer="zeros", name="query", autocast=False)
+        self.built = True
+
+    def call(self, states, padding_mask):
+        real, values = ops.cast(padding_mask, "bool"), ops.cast(states, "float32")
+        scores = ops.einsum("bld,d->bl", values, self.query)
+        shares = ops.softmax(ops.where(real, scores, HIDDEN), axis=-1)  # (B, L)
+        return ops.cast(ops.einsum("bl,bld->bd", shares, values), states.dtype)
+
+
+def _at(states, places):
+    """The states (B, D) of places (B,)."""
+    places = ops.reshape(ops.cast(places, "int32"), (-1, 1, 1))
+    return ops.squeeze(ops.take_along_axis(states, places, axis=1), 1)

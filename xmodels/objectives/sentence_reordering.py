@@ -1,0 +1,19 @@
+"""Sentence reordering (Sun et al., 2020, arXiv 1907.12412, section 3.2.2)."""
+
+from data_pipelines.features import Feature
+from xmodels.objectives.segment_pair import SegmentPair
+
+
+class SentenceReordering(SegmentPair):
+    """Which permutation do the parts of a paragraph stand in?
+
+    Args:
+        orders: the permutations, in the order of their classes.
+    """
+
+    reads = {"sentence_start": Feature((None,))}
+    needs = {"reordering_labels": Feature(())}
+
+    def __init__(self, config, orders, **kwargs):
+        self.classes = {"reordering_labels": ("order", ["".join(str(i + 1) for i in order) for order in orders])}
+        super().__init__(config, **kwargs)

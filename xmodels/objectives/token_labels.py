@@ -1,0 +1,33 @@
+"""Tasks that ask something of every token: what `Capitals` and `RepeatedTokens` share."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.initialization import truncated_normal
+from xmodels.objectives.base import Objective
+from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+
+
+class TokenLabels(Objective):
+    """One Dense layer on the state of each token: 0 or 1. The loss is the mean over the tokens that count.
+
+    A subclass names the feature int (B, L) in `reads` and in `needs`; 2 there is a token that does not count.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        (self._labels,) = self.reads
+        initializer = truncated_normal(config.initializer_stddev)
+        self.head = keras.layers.Dense(2, kernel_initializer=initializer, dtype="float32", name="head")
+
+    def score(self, outputs, batch, backbone):
+        logits = self.head(outputs["sequence_output"])  # (B, L, 2)
+        labels = batch[self._labels]
+        weights = ops.cast(labels < 2, "float32") * ops.expand_dims(ops.cast(batch["example_weights"], "float32"), -1)
+        answer = ops.minimum(labels, 1), logits, weights
+        share = ops.sum(ops.cast(ops.equal(labels, 1), "float32") * weights), ops.sum(weights)
+        losses = {self.label: weighted_cross_entropy(*answer)}
+        return losses, {f"{self.label}_accuracy": weighted_accuracy(*answer), f"{self.label}_share": share}
+
+    def predictions(self, outputs, batch, backbone):
+        return {self._labels: ops.argmax(self.head(outputs["sequence_output"]), axis=-1)}

@@ -1,0 +1,84 @@
+"""Pictures of answers: scores by length, and what the threshold decides."""
+
+import os
+
+import numpy as np
+
+from xmodels.tasks.answer_span.measures import SQUAD2, measured
+from xmodels.tasks.answer_span.spans import decide
+
+BLUE, RED = "#1450c8", "#c83232"
+LENGTHS = (2, 5, 10, 20, 40, 80)  # characters; bounds of the bars
+
+
+def draw(folder: str, predictions, questions, metric: str, threshold: float | None) -> list[str]:
+    """Writes the pictures into a folder; returns their paths.
+
+    Args:
+        predictions: of `spans.Found`.
+    """
+    os.makedirs(folder, exist_ok=True)
+    figures = {"answers": by_length(predictions, questions, metric, threshold)}
+    if metric == SQUAD2:
+        figures["threshold"] = by_threshold(predictions, questions, threshold)
+    paths = []
+    for name, figure in figures.items():
+        paths.append(os.path.join(folder, f"{name}.png"))
+        figure.savefig(paths[-1], dpi=110)
+    return paths
+
+
+def by_length(predictions, questions, metric: str, threshold: float | None):
+    """F1 and exact match of answers by the length of the right one."""
+    from matplotlib.figure import Figure
+
+    rows = []
+    for asked, each in zip(questions, predictions, strict=True):
+        if asked.is_impossible or not asked.answers:
+            continue
+        truths = [text for text, _ in asked.answers]
+        found = decide(each.n_best, each.null_score_diff, threshold).text
+        rows.append((min(map(len, truths)), *measured(metric, truths, found)))
+    table = np.array(rows or [(0, 0.0, 0.0)])
+    groups = np.searchsorted(LENGTHS, table[:, 0])
+    names = [f"≤ {bound}" for bound in LENGTHS] + [f"> {LENGTHS[-1]}"]
+    there = sorted(set(groups.tolist()))
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    axis = figure.subplots()
+    for shift, column, colour, title in ((-0.2, 2, BLUE, "F1"), (0.2, 1, "#9db8ee", "exact match")):
+        heights = [100 * table[groups == group, column].mean() for group in there]
+        axis.bar(np.arange(len(there)) + shift, heights, 0.4, color=colour, label=title)
+    axis.set_xticks(range(len(there)), [f"{names[group]}\n{int((groups == group).sum())}" for group in there])
+    axis.set(title="answers by the characters of the right one, and their number", ylim=(0, 100), ylabel="%")
+    axis.legend(frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def by_threshold(predictions, questions, threshold: float | None):
+    """How the difference of scores tells questions without an answer, and F1 by the threshold."""
+    from matplotlib.figure import Figure
+
+    differences = np.array([each.null_score_diff for each in predictions])
+    finite = np.isfinite(differences)
+    impossible = np.array([each.is_impossible for each in questions])
+    answers = [decide(each.n_best, each.null_score_diff, None).text for each in predictions]
+    truths = [[] if each.is_impossible else [text for text, _ in each.answers] for each in questions]
+    answered = np.array([measured(SQUAD2, right, text)[1] for right, text in zip(truths, answers, strict=True)])
+    silent = np.array([measured(SQUAD2, right, "")[1] for right in truths])
+    order = np.argsort(differences, kind="stable")
+    totals = 100 * (silent.sum() + np.cumsum((answered - silent)[order])) / len(order)
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    bins = np.histogram_bin_edges(differences[finite], 40)
+    upper.hist(differences[finite & ~impossible], bins, color=BLUE, alpha=0.7, label="with an answer")
+    upper.hist(differences[finite & impossible], bins, color=RED, alpha=0.7, label="without")
+    upper.set_title("score of no answer less that of the best answer")
+    upper.legend(frameon=False)
+    lower.plot(differences[order][finite[order]], totals[finite[order]], color=BLUE)
+    lower.set(xlabel="null_score_diff_threshold", ylabel="F1, %")
+    for axis in (upper, lower):
+        if threshold is not None:
+            axis.axvline(threshold, color="black", linewidth=0.8, linestyle="--")
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure

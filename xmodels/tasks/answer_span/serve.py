@@ -1,0 +1,280 @@
+"""Questions and texts in; answers, which stand in the texts, out. Long texts are read in windows inside the graph."""
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipelines.corpora.squad import Question
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.ops.text_places import PlacedPieces
+from data_pipelines.text.framing import max_text_tokens
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.tasks.answer_span.spans import NOWHERE
+from xmodels.tasks.answer_span.windows import places
+from xmodels.tasks.base import serve
+from xmodels.tasks.base.serve import check_difference
+
+EXAMPLES = (
+    ("Where does John Smith live?", "John Smith lives in New York. He was born in Rome."),
+    ("王小明住在哪里？", "王小明住在北京。他在上海出生。"),
+)
+CHECKED = (
+    *EXAMPLES, ("", ""), ("Who?", ""), ("", "NAÏVE ﬁancé №1 👩‍🚀 [MASK] a  b\u0301c,d"),
+    ("why so many? " * 40, "many words, " * 300 + "and the end"),
+)  # fmt: skip
+NEVER = -1e30  # the score of what is no answer
+BASE = 0x1E35A7BD3C6EF371  # odd, so that it has an inverse modulo 2^64
+BASES = BASE, (lambda x: x - (1 << 64) if x >> 63 else x)(pow(BASE, -1, 1 << 64))  # as signed numbers
+
+
+class Server(serve.Server):
+    """`serving_default` gives the answer, `n_best` the likeliest ones."""
+
+    title = "# A finder of answers exported by xmodels"
+    answers = "that finds answers in texts"
+
+    def __init__(self, predictor, serving_ops):
+        super().__init__(predictor, serving_ops)
+        if not isinstance(predictor.tokenizer, WordPieceTokenizer):
+            raise UsageError(
+                f"--task=answer_span: a graph does not tell where the pieces of --tokenizer={predictor.tokenizer.kind} stand in a "
+                "text; those of WordPiece it does. Ask the run with `xmodels predict`."
+            )
+        self.frame, self.settings = predictor.task.reading.frame, predictor.settings
+        self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
+        self.placed = PlacedPieces(self.tokenizer)
+        self.max_sequence_length = predictor.max_sequence_length
+
+    def windows(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The windows of all texts, W of them, as `windows.windows_of` has them.
+
+        Returns:
+            question and ids, ragged int32 (W, None); text int32 (W,), the row to which it belongs; first and count int32 (W,),
+            its tokens; total int32 (W,), those of its text; starts and ends, ragged int32 (B, None), the characters of the
+            tokens of each text.
+        """
+        asked = self.tokenizer.tokenize(question)[:, : self.settings.max_query_length]
+        ids, starts, ends = self.placed(context)  # ragged (B, None)
+        total = tf.cast(ids.row_lengths(), tf.int32)
+        capacity = max_text_tokens(2, self.max_sequence_length, self.frame) - tf.cast(asked.row_lengths(), tf.int32)
+        step = tf.minimum(capacity, self.settings.doc_stride)
+        number = 1 + tf.maximum(0, -((capacity - total) // step))  # windows; -(-a // b) rounds up
+        text = tf.repeat(tf.range(tf.size(total)), number)  # (W,)
+        first = tf.ragged.range(number).flat_values * tf.gather(step, text)
+        count = tf.minimum(tf.gather(total, text) - first, tf.gather(capacity, text))
+        begin = tf.gather(tf.cast(ids.row_starts(), tf.int32), text) + first
+        tokens = tf.ragged.range(begin, begin + count)  # places among the tokens of all texts
+        return {
+            "question": tf.gather(asked, text), "ids": tokens.with_flat_values(tf.gather(ids.flat_values, tokens.flat_values)),
+            "text": text, "first": first, "count": count, "total": tf.gather(total, text), "starts": starts, "ends": ends,
+        }  # fmt: skip
+
+    def most_context(self, found: dict[str, tf.Tensor], width: tf.Tensor) -> tf.Tensor:
+        """bool (W, T): True where no other window of the text shows more around the token; of equal ones the first does."""
+        place = tf.range(width)[None, :]
+        first, count, text = (found[name][:, None] for name in ("first", "count", "text"))  # (W, 1)
+        length = tf.cast(count, tf.float32)
+        score = tf.cast(tf.minimum(place, count - 1 - place), tf.float32) + 0.01 * length  # (W, T)
+        real = place < count
+        size = tf.reduce_max(tf.concat([found["total"], [1]], axis=0))
+        token = tf.where(real, text * size + first + place, 0)  # (W, T), over all texts
+        slots = (tf.reduce_max(tf.concat([found["text"], [0]], axis=0)) + 1) * size
+        flat, values = tf.reshape(token, [-1]), tf.reshape(tf.where(real, score, NEVER), [-1])
+        best = tf.gather(tf.math.unsorted_segment_max(values, flat, slots), token)
+        is_best = real & (score >= best)
+        window = tf.range(tf.shape(place * tf.ones_like(count))[0])[:, None] + tf.zeros_like(place)  # (W, T)
+        nobody = tf.int32.max
+        owner = tf.math.unsorted_segment_min(tf.reshape(tf.where(is_best, window, nobody), [-1]), flat, slots)
+        return is_best & (tf.gather(owner, token) == window)
+
+    def listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """As `_listed`, traced once for all signatures."""
+        return self._listed(question, context)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)] * 2, autograph=False)
+    def _listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The candidates of each text, the likeliest first, and of equal texts the first only, as `spans.find` has them.
+
+        Returns:
+            answer string, start and end int32, total and score float32, all (B, K): "", -1 and 0 where there is none; null
+            float32 (B,), the total of having no answer.
+        """
+        found = self.windows(question, context)
+        features = self.tokenizer.framed([found["question"], found["ids"]], self.max_sequence_length)
+        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
+        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
+        logits = [tf.where(features["padding_mask"], outputs[f"{n}_logits"], NEVER) for n in ("start", "end")]
+        asked = tf.cast(found["question"].row_lengths(), tf.int32)  # (W,)
+        padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1)
+        begin, null = places(self.frame, asked, found["count"], padding)
+        begin, null = (x + tf.zeros_like(asked) for x in (begin, null))
+        nulls = sum(tf.gather(x, null, batch_dims=1) for x in logits)  # (W,)
+        number = tf.minimum(self.settings.n_best_size, width)
+        (start_logits, starts), (end_logits, ends) = (tf.math.top_k(x, number) for x in logits)  # (W, n)
+        first, last = starts - begin[:, None], ends - begin[:, None]
+        shown = self.most_context(found, width)
+        good = (first >= 0) & (first < found["count"][:, None])
+        good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
+        valid = good[:, :, None] & (last < found["count"][:, None])[:, None, :]  # (W, n, n)
+        longer = last[:, None, :] - first[:, :, None]
+        valid &= (longer >= 0) & (longer < self.settings.max_answer_length)
+        totals = tf.where(valid, start_logits[:, :, None] + end_logits[:, None, :], NEVER)
+        columns = {
+            "total": totals, "first": (first + found["first"][:, None])[:, :, None] + tf.zeros_like(longer),
+            "last": (last + found["first"][:, None])[:, None, :] + tf.zeros_like(longer),
+        }  # fmt: skip
+        rows = tf.size(context)
+        return self.sorted(context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], rows))
+
+    def sorted(self, context, found, columns, null) -> dict[str, tf.Tensor]:
+        """As `listed`; columns of the windows (W, n, n)."""
+        rows = tf.size(context)
+        each = tf.reduce_prod(tf.shape(columns["total"])[1:])
+        by_text = {
+            name: tf.RaggedTensor.from_value_rowids(
+                tf.reshape(value, [-1]), tf.repeat(found["text"], each), rows, validate=False
+            )
+            for name, value in columns.items()
+        }
+        total = by_text["total"].to_tensor(NEVER)  # (B, M)
+        first, last = (by_text[name].to_tensor(0) for name in ("first", "last"))
+        has_null = self.settings.null_score_diff_threshold is not None
+        extra = null if has_null else tf.fill([rows], NEVER)
+        total = tf.concat([total, extra[:, None]], axis=1)
+        first, last = (tf.pad(x, [[0, 0], [0, 1]], constant_values=NOWHERE) for x in (first, last))
+        order = tf.argsort(total, axis=1, direction="DESCENDING", stable=True)
+        total, first, last = (tf.gather(x, order, batch_dims=1) for x in (total, first, last))
+        with tf.device("CPU:0"):
+            real = (total > NEVER) & (first >= 0)
+            starts, ends = (found[n].to_tensor(0) for n in ("starts", "ends"))
+            starts, ends = (tf.pad(x, [[0, 0], [0, 1]]) for x in (starts, ends))
+            start = tf.where(real, tf.gather(starts, tf.where(real, first, 0), batch_dims=1), NOWHERE)
+            end = tf.where(real, tf.gather(ends, tf.where(real, last, 0), batch_dims=1), NOWHERE)
+            key = same_text(context, tf.where(real, start, 0), tf.where(real, end, 0))  # (B, M)
+            count = tf.shape(key)[1]
+            _, group = tf.unique(tf.reshape(key, [-1]))
+            place = tf.range(tf.size(group))
+            opens = tf.math.unsorted_segment_min(place, group, tf.size(group))
+            kept = tf.reshape(tf.gather(opens, group) == place, [rows, count]) & (total > NEVER)
+            kept &= tf.cumsum(tf.cast(kept, tf.int32), axis=1) <= self.settings.n_best_size
+            # Having no answer is always listed where the run knows questions without.
+            missing = ~tf.reduce_any(kept & ~real, axis=1) if has_null else ~tf.reduce_any(kept, axis=1)
+        listed = {"start": start, "end": end, "total": total}
+        filler = {"start": NOWHERE, "end": NOWHERE, "total": NEVER}
+        closing = {"start": tf.fill([rows, 1], NOWHERE), "end": tf.fill([rows, 1], NOWHERE), "total": null[:, None]}
+        kept = tf.concat([kept, missing[:, None]], axis=1)
+        listed = {n: tf.ragged.boolean_mask(tf.concat([x, closing[n]], axis=1), kept) for n, x in listed.items()}
+        dense = {n: x.to_tensor(filler[n]) for n, x in listed.items()}  # (B, K)
+        with tf.device("CPU:0"):
+            start, length = tf.maximum(dense["start"], 0), dense["end"] - dense["start"]  # without an answer 0
+            every = tf.repeat(context[:, None], tf.shape(start)[1], axis=1)
+            dense["answer"] = tf.strings.substr(every, start, length, unit="UTF8_CHAR")
+        return dense | {"score": tf.nn.softmax(dense["total"], axis=1), "null": null}
+
+    def n_best(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """answer string, start and end int32, score float32, (B, K)."""
+        found = self.listed(question, context)
+        return {name: found[name] for name in ("answer", "start", "end", "score")}
+
+    def answer(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        """answer string, start and end int32, score float32, (B,)."""
+        found = self.listed(question, context)
+        named, total = found["answer"] != "", found["total"]
+        width = tf.shape(total)[1]
+        place = tf.range(width)[None, :] + tf.zeros_like(found["start"])
+        best = tf.minimum(tf.reduce_min(tf.where(named, place, width), axis=1), width - 1)  # (B,)
+        nothing = tf.minimum(tf.reduce_min(tf.where(~named & (total > NEVER), place, width), axis=1), width - 1)
+        threshold = self.settings.null_score_diff_threshold
+        silent = ~tf.reduce_any(named, axis=1)
+        if threshold is not None:
+            silent |= found["null"] - tf.gather(total, best, batch_dims=1) > threshold
+        chosen = tf.where(silent, nothing, best)
+        return {name: tf.gather(found[name], chosen, batch_dims=1) for name in ("answer", "start", "end", "score")}
+
+    def signatures(self):
+        texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("question", "context")]
+        return {"serving_default": (self.answer, texts), "n_best": (self.n_best, texts)}
+
+    def compare(self, served):
+        """As `serve.Server.compare`, together and one by one; answers with like scores may stand in another order."""
+        asked = [Question("", question, context, [], False, "") for question, context in CHECKED]
+        together, difference = ask(served["serving_default"], CHECKED), 0.0
+        for row, (each, expected) in enumerate(zip(CHECKED, self.predictor.predict(asked), strict=True)):
+            alone, many = (ask(served[name], [each]) for name in ("serving_default", "n_best"))
+            right = {(a.text, a.start, a.end): a.score for a in expected.n_best}
+            for found, place in ((together, row), (alone, 0)):
+                key = found["answer"][place].decode(), int(found["start"][place]), int(found["end"][place])
+                if key[0] and each[1][key[1] : key[2]] != key[0]:
+                    raise RuntimeError(
+                        f"The exported model names {key[0]!r}, which does not stand there. Please report this."
+                    )
+                wanted = right.get(key, expected.answer.score)
+                difference = max(difference, check_difference(abs(float(found["score"][place]) - wanted)))
+            scores = np.sort(many["score"][0])[::-1][: len(right)]
+            wanted = np.sort(np.array(list(right.values())))[::-1]
+            difference = max(difference, check_difference(float(np.max(np.abs(scores - wanted)))))
+        if ask(served["serving_default"], [])["answer"].size:
+            raise RuntimeError("The exported model answers an empty batch. Please report this.")
+        return difference
+
+    def readme(self):
+        """With the model's own answers as examples."""
+        found = ask(tf.function(self.answer, autograph=False), EXAMPLES)
+        found = {n: [x.decode() if isinstance(x, bytes) else x for x in v.tolist()] for n, v in found.items()}
+        columns = {"question": [row[0] for row in EXAMPLES], "context": [row[1] for row in EXAMPLES]}
+        instances, predictions = (
+            [dict(zip(c, row, strict=True)) for row in zip(*c.values(), strict=True)] for c in (columns, found)
+        )
+        requests = serve.requests(
+            "answers", {"instances": instances}, {"predictions": predictions}, {"inputs": columns}, {"outputs": found}
+        )
+        arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
+        length, stride = self.max_sequence_length, self.settings.doc_stride
+        return README_TEXT.format(length=length, stride=stride, python=self.python(arguments), requests=requests)
+
+
+def ask(signature, rows) -> dict[str, np.ndarray]:
+    """What a signature answers to pairs of question and text."""
+    columns = {"question": [row[0] for row in rows], "context": [row[1] for row in rows]}
+    return {
+        n: v.numpy()
+        for n, v in signature(**{n: tf.constant(c, tf.string, [len(rows)]) for n, c in columns.items()}).items()
+    }
+
+
+def same_text(context: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+    """int64 (B, M), equal where two stretches of the same text are spelled alike: a polynomial of their characters modulo 2^64.
+
+    The strings themselves would be copies of the text for each of tens of thousands of stretches.
+
+    Args:
+        context: string (B,).
+        start, end: int32 (B, M), characters.
+    """
+    code = tf.cast(tf.strings.unicode_decode(context, "UTF-8", errors="replace").to_tensor(), tf.int64) + 1  # (B, C)
+    width = tf.shape(code)[1]
+    powers, inverses = (tf.math.cumprod(tf.fill([width + 1], tf.constant(x, tf.int64)), exclusive=True) for x in BASES)
+    total = tf.pad(tf.cumsum(code * powers[:-1], axis=1), [[0, 0], [1, 0]])  # (B, C + 1)
+    found = tf.gather(total, end, batch_dims=1) - tf.gather(total, start, batch_dims=1)
+    row = tf.range(tf.size(context, tf.int64), dtype=tf.int64)[:, None]
+    return found * tf.gather(inverses, start) + row * BASE
+
+
+README_TEXT = """The vocabulary and the tokenizer are inside.
+
+| of the signature `serving_default` | |
+|---|---|
+| input `question`, `context` | string (B,), UTF-8; the context is the text that holds the answer |
+| output `answer` | string (B,), as it stands in the text; empty where there is none |
+| output `start`, `end` | int32 (B,): the characters `context[start:end]`, counted from 0; -1 without an answer |
+| output `score` | float32 (B,), the probability among the likeliest answers |
+
+The signature `n_best` takes the same and gives the likeliest answers of each row, (B, K), the likeliest first; rows with fewer end
+in empty strings with a score of 0. Long texts are read in windows of {length} pieces, with the question and special tokens, that
+begin {stride} pieces apart.
+
+{python}
+
+{requests}
+"""

@@ -1,0 +1,125 @@
+"""From the numbers of the tokens of windows to the likeliest answers, as run_squad.py of google-research/bert has them.
+
+Answers are characters of the text, found by the places of tokens, so that nothing is put together again from pieces.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from xmodels.tasks.answer_span.windows import Settings, Window
+
+NOWHERE = -1  # the place of an answer that there is not
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer, `context[start:end]`, and how likely it is among the answers beside it. Without one: "", -1 and -1."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+    start_logit: float
+    end_logit: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a question is answered.
+
+    Attributes:
+        answer: that with which the threshold ends up.
+        n_best: the likeliest ones, the likeliest first; `score` is a softmax over them.
+        null_score_diff: how much higher the score of having no answer is than that of the best answer.
+    """
+
+    answer: Answer
+    n_best: list[Answer]
+    null_score_diff: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidates:
+    """The spans of a window that may be the answer.
+
+    Attributes:
+        start_logits, end_logits: float64 (S,).
+        starts, ends: int (S,), characters of the text.
+        null_start, null_end: the numbers of having no answer.
+    """
+
+    start_logits: np.ndarray
+    end_logits: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    null_start: float
+    null_end: float
+
+
+def candidates(
+    window: Window, start_logits: np.ndarray, end_logits: np.ndarray, context: int, null: int, settings: Settings
+) -> Candidates:
+    """The spans from one of the likeliest beginnings to one of the likeliest ends.
+
+    Args:
+        start_logits, end_logits: float (L,), of a row; -inf on padding.
+        context, null: as `windows.places` gives them.
+    """
+    start_logits, end_logits = np.asarray(start_logits, np.float64), np.asarray(end_logits, np.float64)
+    likely_starts, likely_ends = (
+        np.argsort(-logits, kind="stable")[: settings.n_best_size] for logits in (start_logits, end_logits)
+    )
+    starts, ends = (x.ravel() for x in np.meshgrid(likely_starts, likely_ends, indexing="ij"))
+    first, last, count = starts - context, ends - context, len(window.spans)
+    valid = (first >= 0) & (last < count) & (last >= first) & (last - first < settings.max_answer_length)
+    first, last, starts, ends = first[valid], last[valid], starts[valid], ends[valid]
+    shown = window.most_context[first]
+    first, last, starts, ends = first[shown], last[shown], starts[shown], ends[shown]
+    return Candidates(
+        start_logits[starts], end_logits[ends], window.spans[first, 0], window.spans[last, 1],
+        float(start_logits[null]), float(end_logits[null]),
+    )  # fmt: skip
+
+
+def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
+    """The answer from the candidates of all windows of a text; equal texts count once."""
+    start_logits, end_logits, starts, ends = (
+        np.concatenate([getattr(each, name) for each in found])
+        for name in ("start_logits", "end_logits", "starts", "ends")
+    )
+    null = min(found, key=lambda each: each.null_start + each.null_end)
+    with_null = settings.null_score_diff_threshold is not None
+    if with_null:  # behind the others, as ties are settled by order
+        start_logits, end_logits = np.append(start_logits, null.null_start), np.append(end_logits, null.null_end)
+        starts, ends = np.append(starts, NOWHERE), np.append(ends, NOWHERE)
+    listed: dict[str, tuple] = {}
+    for place in np.argsort(-(start_logits + end_logits), kind="stable"):
+        if len(listed) >= settings.n_best_size:
+            break
+        first, end = int(starts[place]), int(ends[place])
+        words = "" if first == NOWHERE else text[first:end]
+        listed.setdefault(words, (first, end, float(start_logits[place]), float(end_logits[place])))
+    nothing = NOWHERE, NOWHERE, null.null_start, null.null_end
+    if with_null or not listed:
+        listed.setdefault("", nothing)
+    totals = np.array([a + b for _, _, a, b in listed.values()])
+    scores = np.exp(totals - totals.max())
+    scores /= scores.sum()
+    n_best = [
+        Answer(words, first, end, float(score), a, b)
+        for (words, (first, end, a, b)), score in zip(listed.items(), scores, strict=True)
+    ]
+    best = next((each for each in n_best if each.text), None)
+    difference = math.inf if best is None else null.null_start + null.null_end - best.start_logit - best.end_logit
+    return Found(decide(n_best, difference, settings.null_score_diff_threshold), n_best, difference)
+
+
+def decide(n_best: list[Answer], null_score_diff: float, threshold: float | None) -> Answer:
+    """The likeliest answer, or that of having none where its score is higher by more than the threshold."""
+    best = next((each for each in n_best if each.text), None)
+    if best is None or (threshold is not None and null_score_diff > threshold):
+        return next(each for each in n_best if not each.text)
+    return best

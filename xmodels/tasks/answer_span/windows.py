@@ -1,0 +1,118 @@
+"""Questions about texts as windows that a network reads: arrays, and where the tokens stand in the text."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_pipelines.corpora.squad import Question
+from data_pipelines.errors import UsageError
+from data_pipelines.pretraining.stages.windows import most_context, windows
+from data_pipelines.schema import Finite, Positive
+from data_pipelines.text.frames import Frame
+from data_pipelines.text.framing import max_text_tokens, pack_ids
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import CLS
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run knows of its windows and answers; the defaults are those of Google's run_squad.py.
+
+    Attributes:
+        doc_stride: tokens from the beginning of one window to that of the next.
+        max_query_length: tokens of a question; longer ones lose their end.
+        n_best_size: likeliest beginnings, ends and answers that are looked at.
+        max_answer_length: tokens of an answer.
+        null_score_diff_threshold: there is no answer where the score of having none is higher than that of the best answer
+            by more than this; None where every question has one.
+    """
+
+    doc_stride: Positive = 128
+    max_query_length: Positive = 64
+    n_best_size: Positive = 20
+    max_answer_length: Positive = 30
+    null_score_diff_threshold: Finite | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A question with some tokens of its text.
+
+    Attributes:
+        spans: int (T, 2), the characters of each token of the text: first, and one past the last.
+        most_context: bool (T,), True where no other window shows more text around the token (Google's max-context).
+        first: the place of its first token among those of the text.
+    """
+
+    question_ids: list[int]
+    context_ids: list[int]
+    spans: np.ndarray
+    most_context: np.ndarray
+    first: int = 0
+
+
+def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
+    """Raises a UsageError where the windows of a long question would be empty or lie apart."""
+    capacity = max_text_tokens(2, max_sequence_length, frame) - settings.max_query_length
+    if capacity < 1:
+        raise UsageError(
+            f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
+            f"{max_sequence_length}. Raise --max_seq_length (384 is usual) or lower the other."
+        )
+    if settings.doc_stride > capacity:
+        raise UsageError(
+            f"--doc_stride={settings.doc_stride}: windows of {capacity} tokens (--max_seq_length less the question and special "
+            "tokens) would lie apart, and answers between them be lost. Lower it; half a window is usual."
+        )
+
+
+def windows_of(
+    questions: Sequence[Question], tokenizer: Tokenizer, settings: Settings, max_sequence_length: int, frame: Frame
+) -> list[list[Window]]:
+    """The windows of each question, at least one."""
+    asked = tokenizer.encode_batch([each.question for each in questions])
+    contexts = tokenizer.encode_batch([each.context for each in questions])
+    found = []
+    for question, context in zip(asked, contexts, strict=True):
+        ids = list(question.ids[: settings.max_query_length])
+        spans = np.array(context.spans, np.int64).reshape(-1, 2)
+        places = windows(len(spans), max_text_tokens(2, max_sequence_length, frame) - len(ids), settings.doc_stride)
+        most = most_context(places, len(spans))
+        found.append(
+            [
+                Window(ids, list(context.ids[a : a + count]), spans[a : a + count], shown, a)
+                for (a, count), shown in zip(places, most, strict=True)
+            ]
+        )
+    return found
+
+
+def pack_windows(
+    rows: Sequence[Window], tokenizer: Tokenizer, max_sequence_length: int, frame: Frame
+) -> dict[str, np.ndarray]:
+    """token_ids and segment_ids int32, padding_mask bool, all (N, L): the question is the first text."""
+    questions, contexts = [row.question_ids for row in rows], [row.context_ids for row in rows]
+    return pack_ids(questions, contexts, tokenizer.vocabulary, max_sequence_length, frame)
+
+
+def places(frame: Frame, question_length: int, context_length: int, padding: int) -> tuple[int, int]:
+    """The place of the first token of the text, and that of the token that stands for having no answer.
+
+    That is `[CLS]`, or the token by which a network from left to right answers, as it has seen all; else the first special one.
+
+    Args:
+        padding: how many columns of the row are padding.
+    """
+    place, lengths = padding if frame.pads_left else 0, (question_length, context_length)
+    parts = frame.of_texts(2)
+    roles = [part.role for part in parts if part.text is None]
+    role = frame.once or (CLS if CLS in roles else roles[0])
+    context = null = None
+    for part in parts:
+        if part.text == 1:
+            context = place
+        if part.role == role and null is None:
+            null = place
+        place += 1 if part.text is None else lengths[part.text]
+    return context, null

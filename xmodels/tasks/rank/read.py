@@ -1,0 +1,214 @@
+"""Queries with candidates and their relevance: tables, JSON lines, or records made of them."""
+
+import itertools
+import os
+import random
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
+from data_pipelines.corpora.rankings import RankedList, read_rankings
+from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.errors import DataError
+from data_pipelines.finetuning.row_checks import shared_warning
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.text.framing import pack_ids
+from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.records import check_recorded, recorded_batches
+from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
+from xmodels.tasks.choose.packing import spread
+from xmodels.tasks.rank.task import LOSSES
+from xmodels.training.watching.progress import print_status
+
+TASK = "rank"  # of the records
+LIST_SIZE = 8
+SAMPLE = 200  # lists of a survey whose texts are kept
+
+
+class RankSource(ArraySource):
+    """Lists as arrays; a long one may take several rows.
+
+    Attributes:
+        lists: int (N,), the list to which each row belongs.
+    """
+
+    def __init__(self, arrays, name: str, lists: np.ndarray):
+        super().__init__(arrays, name)
+        self.lists = lists
+
+
+def read_lists(path: str, columns: Columns, bad_rows: list[BadRow] | None = None) -> list[RankedList]:
+    """All lists of a file, with relevances that are numbers from 0.
+
+    Args:
+        bad_rows: where lists go that cannot be used; None where such a list is an error.
+
+    Raises:
+        DataError: names file and line.
+    """
+    found = []
+    for ranked in read_rankings(path, columns, bad_rows):
+        if (reason := problem(ranked)) is None:
+            found.append(ranked)
+        elif bad_rows is None:
+            raise DataError(f"{ranked.place}: {reason}; or leave such lists out with --on_bad_row=skip.")
+        else:
+            bad_rows.append(BadRow(ranked.place, reason))
+    if not found:
+        raise DataError(f"{path}: holds no list of candidates.")
+    return found
+
+
+def problem(ranked: RankedList) -> str | None:
+    """Why a list cannot be used, and what to do about it."""
+    if not ranked.candidates:
+        return "no candidates: give at least one"
+    if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):
+        return "empty text: the query or a candidate says nothing"
+    for label in ranked.labels:
+        if not label.replace(".", "", 1).isdecimal():
+            return f"no relevance: {label!r:.40}, expected a number from 0 (not relevant). Name it with --label_column"
+    return None
+
+
+def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
+    """Lists whose relevance nobody knows. Raises a DataError where the file is not laid out so; names the line."""
+    if kind_of(path) not in (".jsonl", ".json"):
+        table = read_table(path, columns, with_labels=False)
+        for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
+            rows = list(group)
+            if len(rows[0].texts) < 2:
+                raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
+            yield RankedList(query, [row.texts[1] for row in rows], [], f"{path}, line {rows[0].line}")
+        return
+    number = 0
+    for number, value in read_json_lines(path):
+        place = f"{path}, line {number}"
+        query = as_text(first_of(value, ("query", "question"), place), f"{place}, query")
+        candidates = as_texts(first_of(value, ("candidates",), place), f"{place}, candidates")
+        if not candidates:
+            raise DataError(f"{place}: no candidates; give at least one.")
+        yield RankedList(query, candidates, [], place, None if value.get("id") is None else str(value["id"]))
+    if not number:
+        raise DataError(f"{path}: holds no lists.")
+
+
+def relevances(ranked: RankedList) -> list[float]:
+    return [float(label) for label in ranked.labels]
+
+
+def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[list[int]]:
+    """The places of the candidates of each row of a list.
+
+    A list that is too long becomes several rows; or one, with the relevant candidates first and others drawn at random.
+
+    Args:
+        sample_by: what the draw depends on; None makes several rows.
+    """
+    every = list(range(len(labels)))
+    if len(every) <= size:
+        return [every]
+    if sample_by is None:
+        return [every[first : first + size] for first in range(0, len(every), size)]
+    rng = random.Random(sample_by)
+    order = sorted(every, key=lambda place: (-labels[place], rng.random()))
+    relevant = sum(label > 0 for label in labels)
+    kept = order[: min(relevant, size - 1)] if relevant < len(every) else order[:size]
+    return [sorted(kept + order[max(relevant, len(kept)) :][: size - len(kept)])]
+
+
+class Reader(TextReader):
+    """Lists of candidates."""
+
+    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss")
+
+    @property
+    def size(self) -> int:
+        return self.options.list_size or LIST_SIZE
+
+    def lists(self, path: str) -> list[RankedList]:
+        """The lists of a file; says which ones are left out."""
+        options, bad_rows = self.options, self.bad_rows()
+        found = read_lists(path, Columns(options.text_column, options.text_pair_column, options.label_column), bad_rows)
+        print_left_out(path, bad_rows)
+        return found
+
+    def survey(self):
+        path = self.training_files()
+        train = self.lists(path)
+        useful = sum(len(set(relevances(each))) > 1 for each in train)
+        summary = [f"{len(train):,} lists to train on, {useful:,} of which tell candidates apart"]
+        for name, other in self.evaluation_files():
+            if not os.path.isdir(other):
+                summary.append(f"{len(self.lists(other)):,} for {name}")
+        texts = [text for each in train[:SAMPLE] for text in (each.query, *each.candidates)]
+        return Survey(", ".join(summary), [], len(train), texts)
+
+    def survey_records(self, tokenizer):
+        _, count = self.check_records(TASK, tokenizer)
+        return Survey(f"{count:,} lists", [], count)
+
+    def read(self, tokenizer):
+        path = self.training_files()
+        made = self._source(path, tokenizer, str(self.options.seed))
+        labels, there = made.arrays["labels"], made.arrays["choice_weights"] > 0
+        if not (np.where(there, labels, -np.inf).max(axis=1) > np.where(there, labels, np.inf).min(axis=1)).any():
+            raise DataError(
+                f"{path}: in no list is one candidate more relevant than another, so there is nothing to learn. Rows of a query "
+                "must stand together, those that are not relevant too; is --label_column right?"
+            )
+        source = ArraySource(made.arrays, path)
+        warn_unknown(path, source, tokenizer)
+        evaluation_sets = {}
+        for name, other in self.evaluation_files():
+            found = evaluation_sets[name] = self._source(other, tokenizer, None)
+            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
+                print_status(warning)
+        return Data(source, evaluation_sets, [], 2, f"lists of up to {labels.shape[1]} candidates")
+
+    def task(self, config, data):
+        loss = LOSSES[self.options.rank_loss or next(iter(LOSSES))]
+        return self.task_class(config, data.labels, reading=self.reading, loss=loss)
+
+    def _source(self, path: str, tokenizer, sample_by: str | None) -> RankSource:
+        if os.path.isdir(path):
+            return self._recorded(path, tokenizer)
+        lists = self.lists(path)
+        firsts, seconds, labels, there, numbers = [], [], [], [], []
+        size = min(self.size, max(len(each.candidates) for each in lists)) if sample_by else self.size
+        for number, each in enumerate(lists):
+            relevance = relevances(each)
+            for places in parts(relevance, size, sample_by and f"{sample_by} {number}"):
+                firsts += [each.query] * len(places)
+                seconds += [each.candidates[place] for place in places]
+                nothing = [0.0] * (size - len(places))
+                labels.append([relevance[place] for place in places] + nothing)
+                there.append([1.0] * len(places) + nothing)
+                numbers.append(number)
+        ids = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in (firsts, seconds)]
+        return self._packed(path, tokenizer, *ids, labels, there, numbers)
+
+    def _packed(self, path, tokenizer, firsts, seconds, labels, there, numbers) -> RankSource:
+        flat = pack_ids(firsts, seconds, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)
+        there = np.array(there, np.float32)
+        arrays = {name: spread(values, there > 0) for name, values in flat.items()}
+        arrays |= {"labels": np.array(labels, np.float32), "choice_weights": there}
+        return RankSource(arrays, path, np.array(numbers))
+
+    def _recorded(self, path: str, tokenizer) -> RankSource:
+        """Records of `create_finetuning_data --task=rank`; lists have the size that they have there."""
+        manifest = Manifest.read(path)
+        check_recorded(path, manifest, TASK, tokenizer, None)
+        firsts, seconds, labels, there, numbers = [], [], [], [], []
+        for parsed in recorded_batches(path, manifest):
+            weights = parsed["label_weights"] > 0
+            for ids, (a, b) in zip(parsed["token_ids"][weights], parsed["segment_lengths"][weights], strict=True):
+                firsts.append(ids[:a].tolist())
+                seconds.append(ids[a : a + b].tolist())
+            labels += np.where(weights, parsed["labels"], 0.0).tolist()
+            there += weights.astype(np.float32).tolist()
+            numbers += parsed["example_ids"].ravel().tolist()
+        return self._packed(path, tokenizer, firsts, seconds, labels, there, numbers)

@@ -1,0 +1,134 @@
+"""How well candidates are ordered: MRR, MAP and nDCG, over the lists that have a relevant candidate."""
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_pipelines.errors import UsageError
+from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.score import predict
+from xmodels.tasks.rank.read import RankSource, read_lists, relevances
+
+DECISIVE, READS_SOURCE = "ndcg_10", True
+DEEPEST = 10
+BLUE = "#1450c8"
+LISTED = 5  # queries whose first relevant candidate stands lowest
+
+
+def evaluate(
+    predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
+    batch_size: int | None, plots: str | None,
+) -> dict:  # fmt: skip
+    """Prints and returns the scores; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
+    if plots and os.path.isfile(plots):
+        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
+    lists = read_lists(test_file, columns)
+    predictions = [each.scores for each in predict(predictor, lists, batch_size or 32)]
+    truth = [relevances(each) for each in lists]
+    found = scores(predictions, truth)
+    report(test_file, found, lists, predictions, truth)
+    for path in draw(plots, predictions, truth, {}) if plots else ():
+        print(f"  picture: {path}")
+    return found
+
+
+def ordered(scores: Sequence[float], labels: Sequence[float]) -> np.ndarray:
+    """The relevances in the order of the scores; of equal scores the less relevant candidate comes first, so that a network
+    which tells nothing apart wins nothing by the order of the file."""
+    scores, labels = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    return labels[np.lexsort((labels, -scores))]
+
+
+def reciprocal_rank(labels: np.ndarray) -> float:
+    """1 / the rank of the first relevant candidate."""
+    return 1.0 / (1 + int(np.flatnonzero(labels > 0)[0]))
+
+
+def average_precision(labels: np.ndarray) -> float:
+    """The mean, over relevant candidates, of the share of relevant ones down to each."""
+    places = np.flatnonzero(labels > 0)
+    return float(np.mean(np.arange(1, len(places) + 1) / (places + 1)))
+
+
+def ndcg(labels: np.ndarray, depth: int = DEEPEST) -> float:
+    """Discounted gains 2^relevance - 1 of the first `depth`, over those of the best order (Burges et al., 2005)."""
+
+    def gain(order):
+        order = order[:depth]
+        return float(np.sum((2.0**order - 1) / np.log2(np.arange(2, len(order) + 2))))
+
+    return gain(labels) / gain(np.sort(labels)[::-1])
+
+
+def scores(predictions: list[Sequence[float]], truth: list[Sequence[float]]) -> dict:
+    """mrr, map, ndcg_10 and precision_1, means over the lists with a relevant candidate; and how many lists these are.
+
+    Args:
+        predictions: the score of each candidate of each list.
+        truth: their relevances.
+    """
+    rows = [ordered(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
+    measures = {
+        "mrr": reciprocal_rank, "map": average_precision, "ndcg_10": ndcg, "precision_1": lambda row: float(row[0] > 0)
+    }  # fmt: skip
+    found = {
+        name: float(np.mean([measure(row) for row in rows])) if rows else 0.0 for name, measure in measures.items()
+    }
+    return found | {"lists": len(rows), "lists_without_relevant": len(truth) - len(rows)}
+
+
+def from_source(outputs, source: RankSource, task) -> tuple[list, list]:
+    """What `scores` takes, from outputs of the network for all rows of a set; rows of one list belong together."""
+    lists = defaultdict(lambda: ([], []))
+    arrays = source.arrays
+    for row, number in enumerate(source.lists):
+        there = arrays["choice_weights"][row] > 0
+        found, labels = lists[int(number)]
+        found += outputs["scores"][row][there].tolist()
+        labels += arrays["labels"][row][there].tolist()
+    return [found for found, _ in lists.values()], [labels for _, labels in lists.values()]
+
+
+def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list) -> None:
+    """Prints the scores, what chance would give, and the queries that were answered worst."""
+    left_out = (
+        f", {found['lists_without_relevant']:,} without a relevant candidate left out"
+        if found["lists_without_relevant"]
+        else ""
+    )
+    print(f"{test_file}: {found['lists']:,} lists{left_out}")
+    names = ("mrr", "map", "ndcg_10", "precision_1")
+    print("  " + ", ".join(f"{name} {found[name]:.4f}" for name in names))
+    rng = np.random.default_rng(0)
+    drawn = scores([rng.random(len(each)) for each in truth], truth)
+    print("  an order by chance: " + ", ".join(f"{name} {drawn[name]:.4f}" for name in names))
+    ranks = [
+        (1 / reciprocal_rank(ordered(s, t)), asked.query)
+        for asked, s, t in zip(inputs, predictions, truth, strict=True)
+        if max(t) > 0
+    ]
+    for rank, query in sorted(ranks, key=lambda row: -row[0])[:LISTED]:
+        if rank > 1:
+            print(f"  first relevant candidate at rank {rank:.0f}: {query:.80}")
+
+
+def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
+    """A bar for each rank: how many lists have their first relevant candidate there."""
+    from matplotlib.figure import Figure
+
+    os.makedirs(folder, exist_ok=True)
+    rows = [ordered(*each) for each in zip(predictions, truth, strict=True) if np.max(each[1]) > 0]
+    counts = Counter(min(DEEPEST + 1, round(1 / reciprocal_rank(row))) for row in rows)
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    axis = figure.subplots()
+    ranks = range(1, DEEPEST + 2)
+    axis.bar(ranks, [counts[rank] for rank in ranks], color=BLUE)
+    axis.set_xticks(ranks, [*map(str, ranks[:-1]), f"> {DEEPEST}"])
+    axis.set(xlabel="rank of the first relevant candidate", ylabel="lists")
+    axis.spines[["top", "right"]].set_visible(False)
+    path = os.path.join(folder, "ranks.png")
+    figure.savefig(path, dpi=110)
+    return [path]

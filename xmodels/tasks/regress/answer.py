@@ -1,0 +1,27 @@
+"""Numbers of texts, or of pairs."""
+
+from xmodels.tasks.classify import answer
+
+
+class Predictor(answer.Predictor):
+    """Gives numbers, plain floats, to tuples of `num_texts` strings."""
+
+    answers = "numbers"
+
+    def predictions(self, inputs, features, outputs):
+        return outputs["scores"].tolist()
+
+    def shown(self, asked, prediction):
+        yield f"score: {prediction:.4f}"
+
+    def line(self, asked, prediction):
+        return f"{prediction:.4f}\t{' | '.join(asked)}"
+
+    def header(self):
+        return ["score"]
+
+    def row(self, asked, prediction):
+        return [f"{prediction:.6f}"]
+
+    def record(self, asked, prediction):
+        return {"texts": list(asked), "score": prediction}

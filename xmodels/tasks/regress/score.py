@@ -1,0 +1,81 @@
+"""Correlations of numbers, as GLUE scores STS-B (Wang et al., 2019), and their mean errors."""
+
+import os
+
+import numpy as np
+
+from data_pipelines.errors import UsageError
+from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.score import predict
+from xmodels.tasks.regress.read import read_numbers
+
+DECISIVE = "spearman"
+BLUE = "#1450c8"
+LISTED = 5  # rows that are farthest off
+
+
+def evaluate(
+    predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
+    batch_size: int | None, plots: str | None,
+) -> dict:  # fmt: skip
+    """Prints and returns the correlations; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
+    if plots and os.path.isfile(plots):
+        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
+    texts, truth = read_numbers(test_file, columns)
+    predictions = predict(predictor, texts, batch_size or 32)
+    found = scores(predictions, truth)
+    report(test_file, found, texts, predictions, truth)
+    for path in draw(plots, predictions, truth, {}) if plots else ():
+        print(f"  picture: {path}")
+    return found
+
+
+def scores(predictions: list[float], truth: list[float]) -> dict:
+    """pearson and spearman, each 0 where all numbers are equal; mean_squared_error and mean_absolute_error."""
+    from scipy.stats import pearsonr, spearmanr
+
+    found, right = np.asarray(predictions, np.float64), np.asarray(truth, np.float64)
+    varied = len(found) > 1 and np.ptp(found) > 0 and np.ptp(right) > 0
+    pearson, spearman = (float(each(found, right)[0]) if varied else 0.0 for each in (pearsonr, spearmanr))
+    return {
+        "pearson": pearson,
+        "spearman": spearman,
+        "mean_squared_error": float(np.mean((found - right) ** 2)),
+        "mean_absolute_error": float(np.mean(np.abs(found - right))),
+    }
+
+
+def from_arrays(outputs, examples, labels) -> tuple[list[float], list[float]]:
+    """What `scores` takes, from outputs of the network and the examples of a fine-tuning."""
+    return outputs["scores"].tolist(), examples["labels"].tolist()
+
+
+def report(test_file: str, found: dict, inputs: list, predictions: list[float], truth: list[float]) -> None:
+    """Prints the scores, and the rows that are farthest off."""
+    right = np.array(truth)
+    print(
+        f"{test_file}: {len(truth):,} rows, Pearson {found['pearson']:.4f}, Spearman {found['spearman']:.4f}, "
+        f"mean squared error {found['mean_squared_error']:.4f}"
+    )
+    print(f"  always naming the mean would give a mean squared error of {right.var():.4f}")
+    farthest = np.argsort(-np.abs(np.array(predictions) - right), kind="stable")[:LISTED]
+    for row in farthest:
+        print(f"  far off: {predictions[row]:.3f}, right is {truth[row]:.4g}: {' | '.join(inputs[row]):.100}")
+
+
+def draw(folder: str, predictions: list[float], truth: list[float], settings: dict) -> list[str]:
+    """A point for each row: what is right, and what the network says."""
+    from matplotlib.figure import Figure
+
+    os.makedirs(folder, exist_ok=True)
+    figure = Figure(figsize=(4.8, 4.8), layout="constrained")
+    axis = figure.subplots()
+    axis.scatter(truth, predictions, s=8, color=BLUE, alpha=0.4, linewidths=0)
+    ends = [min(*truth, *predictions), max(*truth, *predictions)]
+    axis.plot(ends, ends, color="black", linewidth=0.8, linestyle="--")
+    axis.set(xlabel="right", ylabel="predicted", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
+    axis.spines[["top", "right"]].set_visible(False)
+    path = os.path.join(folder, "numbers.png")
+    figure.savefig(path, dpi=110)
+    return [path]

@@ -1,0 +1,106 @@
+"""The numbers with which networks below `base` learn from megabytes of text, in minutes.
+
+Those of the papers are for billions of tokens and hundreds of millions of weights: at them a network of a few million weights sits for
+hours where it names the commonest tokens. `benchmarks/small_networks.py` compares both; docs/small_networks.md has its tables.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from keras import ops
+
+from xmodels.layers.positions import interleaved_sinusoid
+from xmodels.models.backbone import Backbone, ModelConfig, named_weights
+from xmodels.training.recipe import Recipe
+
+WIDTH = 128  # of `tiny`, which was measured
+POSITIONS = "embedding.position.embeddings"  # the table of networks that learn one row for each position
+
+
+@dataclasses.dataclass(frozen=True)
+class Small:
+    """How a system trains networks that are narrower than `base`.
+
+    Attributes:
+        network: fields of the configuration that differ from those of the paper.
+        gain: weights are drawn with a standard deviation of `gain` / sqrt(hidden_dim), where the configuration has one.
+        rate: the peak of the learning rate at a width of `WIDTH`. Wider networks have one that is as much smaller as they are wider
+            (Yang et al., 2022, arXiv 2203.03466, table 3).
+        position_gain: how large a position is in the sum with a token, relative to it, at the beginning; None draws positions
+            as tokens are drawn.
+        training: fields of the recipe.
+        tokens: of a batch.
+        shorter: the length and the share of the steps of rows that come first, where records are at least four times as long.
+    """
+
+    network: dict[str, Any]
+    gain: float
+    rate: float
+    training: dict[str, Any]
+    position_gain: float | None = 1.0
+    tokens: int = 4096
+    shorter: tuple[int, float] | None = None
+
+    def configured(self, config: ModelConfig) -> ModelConfig:
+        """The configuration with the numbers of small networks."""
+        own = {field.name for field in dataclasses.fields(config)}
+        changes = {name: value for name, value in self.network.items() if name in own}
+        if "initializer_stddev" in own:
+            changes["initializer_stddev"] = round(self.gain / config.hidden_dim**0.5, 4)
+        return dataclasses.replace(config, **changes)
+
+    def begun(self, backbone: Backbone) -> Backbone:
+        """The network with weights, whose learned table of positions begins with the sinusoids of Vaswani et al. (2017, section 3.5).
+
+        Their inner products tell distances, so that "the token before" is one thing to learn; of drawn rows it is as many as there are
+        positions. A network without such a table stays as it is.
+        """
+        table = named_weights(backbone.initialize()).get(POSITIONS)
+        if table is None or self.position_gain is None:
+            return backbone
+        rows, width = table.shape
+        scale = self.position_gain * backbone.config.initializer_stddev * 2**0.5  # of a sine to its root mean square
+        signal = interleaved_sinusoid(ops.arange(rows), width - width % 2)
+        table.assign(ops.pad(scale * signal, [[0, 0], [0, width % 2]]))
+        return backbone
+
+    def recipe(self, recipe: Recipe, sequence_length: int, hidden_dim: int) -> Recipe:
+        """The recipe with the numbers of small networks, of a network of that width on records of that length."""
+
+        def backbone():
+            return self.begun(recipe.backbone())
+
+        return dataclasses.replace(
+            recipe, backbone=backbone, batch_size=max(1, self.tokens // sequence_length),
+            learning_rate=self.rate * min(1.0, WIDTH / hidden_dim), length_schedule=self.length_schedule(sequence_length),
+            origin="small", **self.training,
+        )  # fmt: skip
+
+    def length_schedule(self, sequence_length: int) -> str | None:
+        """The value of --length_schedule; None where the records are short already."""
+        if self.shorter is None or sequence_length < 4 * self.shorter[0]:
+            return None
+        length, share = self.shorter
+        return f"{length}:{share:g},{sequence_length}:{1 - share:g}"
+
+
+def is_small(sizes: Mapping[str, Mapping[str, Any]], size: str) -> bool:
+    """Whether a size of a system is narrower than its `base`, which every published size is at least."""
+    return sizes[size]["hidden_dim"] < sizes["base"]["hidden_dim"]
+
+
+# AdamW corrects the bias of its moments; without it (bert_adamw) the first steps are several times as long as the rate says, and at
+# these rates the network does not recover from them.
+MASKED = Small(
+    network={"dropout": 0.0, "attention_dropout": 0.0},
+    gain=0.68,
+    rate=2e-3,
+    training={
+        "num_steps": 10_000, "num_warmup_steps": 600, "optimizer": "adamw", "schedule": "linear",
+        **dict.fromkeys(("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "momentum")),
+    },
+    shorter=(32, 0.5),
+)  # fmt: skip
+# Nothing normalises the sum of token and position there: sinusoids, whose slow waves are the same in all rows, drown the tokens.
+CAUSAL = dataclasses.replace(MASKED, position_gain=None, shorter=None)
