@@ -99,7 +99,7 @@ def options(folder, records, config, **changes):
         **{
             "system": "roberta_wwm", "model_dir": str(folder), "data_dir": records, "model_config_file": config, "num_train_steps": 8,
             "train_batch_size": 4, "learning_rate": 1e-2, "save_checkpoints_steps": 3, "log_steps": 1, "eval_steps": 1,
-            "length_schedule": "8:0.5,32:0.5", **changes,
+            "length_schedule": "8:0.5,32:0.5", "distribution_strategy": "one_device", "jit_compile": "false", **changes,
         }
     )  # fmt: skip
 

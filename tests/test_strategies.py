@@ -53,6 +53,7 @@ def test_what_is_wrong_in_tf_config_is_said(text, message):
 
 def test_commands_end_with_the_code_of_the_kind_of_error(records, tmp_path, capsys, monkeypatch):
     run = {"system": "bert", "data_dir": records, "model_dir": tmp_path / "run", "size": "tiny"}
+    monkeypatch.delenv("TPU_LIBRARY_PATH", raising=False)  # the compiler of the TPU pre-flight sets it
     monkeypatch.delenv("TF_CONFIG", raising=False)
     assert invoke("pretrain", **run, distribution_strategy="multi_worker") == 2
     assert "TF_CONFIG is not set" in capsys.readouterr().err

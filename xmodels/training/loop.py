@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 
@@ -86,11 +87,14 @@ class Loop:
         self.means: dict[str, float] | None = None  # of the last evaluation
         self.best_means: dict[str, float] | None = None  # of that of the best state, unless it was before a resumption
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        iterators = {}
         try:
             with self.watch.watching(self.learner, self.log, self.folder), steps_bar(state.step, self.num_steps) as bar:
                 self.bar = bar
-                return self._run(state)
+                return self._run(state, iterators)
         finally:
+            # The end of a distributed iterator waits for a thread of tf.data's autotuning, which sleeps for up to a minute.
+            threading.Thread(target=iterators.clear, daemon=True).start()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
@@ -99,10 +103,10 @@ class Loop:
             raise KeyboardInterrupt
         self.signal = number
 
-    def _run(self, state: State) -> State:
+    def _run(self, state: State, iterators: dict) -> State:
         for name in self.batches:
             state = self._read_by_these(name, state)
-        iterators = {name: self._iterator(name, state) for name in self.batches}
+        iterators |= {name: self._iterator(name, state) for name in self.batches}
         window, per_call = _Window(), 1
         saved = state.step or None
         while state.step < self.num_steps:

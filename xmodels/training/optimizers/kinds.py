@@ -32,6 +32,7 @@ OPTIMIZERS = {
     "lamb_corrected": Kind("Lamb", BERT),
     "adamax": Kind("Adamax", _adam_like()),
     "mt_dnn_adamax": Kind("MtDnnAdamax", BERT),
+    "muon": Kind("Muon", BERT | {"momentum": 0.95}),
     "adafactor": Kind("Adafactor", {"weight_decay": 0.0}),
     "sgd": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.0}),
     "sgd_nesterov": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.9}, {"nesterov": True}),

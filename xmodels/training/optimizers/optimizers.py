@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras.optimizers import Optimizer
 
 from xmodels.models.backbone import named_weights
-from xmodels.training.optimizers import adafactor, adam, lamb
+from xmodels.training.optimizers import adafactor, adam, lamb, muon
 from xmodels.training.optimizers.kinds import OPTIMIZERS
 from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
@@ -78,6 +78,11 @@ class Lamb(Synced, lamb.CorrectedLamb):
 @keras.saving.register_keras_serializable("xmodels")
 class Adafactor(Synced, adafactor.Adafactor):
     """T5's."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class Muon(Synced, muon.Muon):
+    """Keras' Muon, by which kernels of attention are matrices too."""
 
 
 def make_optimizer(name: str, **values) -> Optimizer:
