@@ -19,6 +19,7 @@ from xmodels.training.optimizers.optimizers import (
     BertLamb,
     Lamb,
     MtDnnAdamax,
+    Muon,
     Sgd,
     adafactor,
     exclude_from_decay,
@@ -231,6 +232,25 @@ def test_adafactor_keeps_the_two_largest_axes_and_no_full_copy_of_what_it_factor
     assert [[tuple(v.shape) for v in slots] for slots in optimizer._slots] == [
         [(2, 4), (8, 2)], [(8, 3)], [(9,)], [(4,), (4,)],
     ]  # fmt: skip
+
+
+def test_muon_takes_kernels_of_heads_as_the_matrices_that_keras_would():
+    """A kernel (in, heads, width) or (heads, width, out) moves as (in, out) does by Keras' rule; heads of classes as by AdamW."""
+    rng, numbers = np.random.default_rng(0), {"learning_rate": 0.01, "weight_decay": 0.0, "epsilon": 1e-6}
+    start, gradients = rng.normal(size=(32, 32)).astype("float32"), rng.normal(size=(3, 32, 32)).astype("float32")
+
+    def moved(optimizer, shape):
+        kernel = keras.Variable(start.reshape(-1)[: np.prod(shape)].reshape(shape), name="kernel")
+        for gradient in gradients:
+            optimizer.apply([gradient.reshape(-1)[: np.prod(shape)].reshape(shape)], [kernel])
+        return kernel.numpy()
+
+    expected = moved(keras.optimizers.Muon(**numbers), (32, 32))
+    for shape in ((32, 32), (32, 4, 8), (4, 8, 32)):
+        found = moved(Muon(**numbers), shape)
+        np.testing.assert_allclose(found.reshape(32, 32), expected, rtol=1e-5, atol=1e-6)
+    by_adam = moved(keras.optimizers.AdamW(**numbers), (32, 3))
+    np.testing.assert_allclose(moved(Muon(**numbers), (32, 3)), by_adam, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -37,10 +37,9 @@ class Muon(keras.optimizers.Muon):
 
     def get_config(self):
         config = super().get_config()
-        return {
-            **{name: config[name] for name in ("name", "learning_rate", "weight_decay", "momentum", "epsilon")},
-            "beta_1": config["adam_beta_1"], "beta_2": config["adam_beta_2"],
-        }  # fmt: skip
+        for name in ("beta_1", "beta_2"):
+            config[name] = config.pop(f"adam_{name}")
+        return {name: value for name, value in config.items() if name != "adam_weight_decay"}
 
 
 def as_matrix(shape) -> tuple[int, int]:
