@@ -440,6 +440,7 @@ RUN = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_run_goes_on_in_its_stage_and_dialogues_train_the_same_network(marked, capsys):
     run = marked / "run"
     assert invoke("pretrain", data_dir=marked / "records", model_dir=run, **RUN) == 0

@@ -420,6 +420,7 @@ STAGES = "masking:3/masking:1,capitals:3"
 ADDED = f"{STAGES}/masking:1,capitals:1,reordering:2"
 
 
+@pytest.mark.long
 def test_a_finished_run_grows_and_is_then_what_it_would_have_been(corpus, tmp_path, capsys):
     """One task becomes two: weights are bit for bit those of a run that had both in its schedule from the beginning."""
     given = {"save_checkpoints_steps": 0, "num_warmup_steps": None}

@@ -113,6 +113,7 @@ def weights(folder):
     return read_weights(os.path.join(folder, "backbone", "weights.safetensors"))
 
 
+@pytest.mark.long
 def test_a_run_in_phases_logs_each_and_resumes_exactly(full_sentences, small_config, tmp_path, monkeypatch):
     """Killed in the first phase, it goes on through both."""
     whole = options(tmp_path / "whole", full_sentences, small_config)

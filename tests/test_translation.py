@@ -204,6 +204,7 @@ def test_averaged_states_translate(run, tmp_path):
     assert any(load(averaged).generate(TEXTS))
 
 
+@pytest.mark.long
 def test_a_saved_model_translates_as_the_run_does_without_this_project(run, translator, tmp_path):
     assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops="core", num_beams=4) == 0
     (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
