@@ -43,6 +43,12 @@ def finetuning(options) -> None:
             read_table(path, columns, bad_rows=[] if options.on_bad_row == "skip" else None)
 
 
+def comparing(options) -> None:
+    """Raises where there is no plan."""
+    if not os.path.isfile(options.plan):
+        raise DataError(f"{options.plan}: no such file. Name a plan; docs/compare.md shows one.")
+
+
 def using(options) -> None:
     """Raises what is wrong with the folder of a finished run, or with files to read or write."""
     check_checkpoint(options.model_dir)
