@@ -47,6 +47,7 @@ OWN = {
         "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",
     },
 }  # fmt: skip
+OF_COST = ("train_batch_size", "gradient_accumulation_steps", "length_schedule", "pack_row_length")
 IN_PLAN = {"pretrain": {"train_batch_size": "pretraining.train_batch_size"}}  # a system may have another
 
 
@@ -236,6 +237,11 @@ def _check_flags(plan: Plan, place: Lined) -> None:
         of_all = here.key.startswith("pretraining.")
         for name, value in flags.items():
             _check_flag(verb, name, value, here.at(name), of_all)
+            if name in OF_COST and here.key.endswith("tune"):
+                raise here.at(name).fault(
+                    f"`{here.at(name).key}`: --{name} changes what a step costs, so it cannot be tuned within one budget. Name two "
+                    "systems with different `flags` instead."
+                )
 
 
 def _check_flag(verb: str, name: str, value: Any, place: Lined, of_all: bool) -> None:

@@ -55,7 +55,12 @@ def _panel(axis, task: str, arms: list[str], findings: Findings) -> None:
         mean, spread = score.summary
         if len(score.accuracies) > 1:
             axis.plot(
-                [100 * a for a in score.accuracies], [row] * len(score.accuracies), "o", color="#8fa8dd", markersize=3
+                [100 * a for a in score.accuracies],
+                [row] * len(score.accuracies),
+                "o",
+                color="#8fa8dd",
+                markersize=3.5,
+                zorder=3,
             )
         axis.errorbar(
             100 * mean, row, xerr=None if spread is None else 100 * spread, fmt="o", color=COLOURS[0], markersize=5, capsize=2,

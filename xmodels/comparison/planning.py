@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xmodels.comparison import networks, stages
 from xmodels.comparison.arms import VECTORS, WORDS, Arm, arms_of
 from xmodels.comparison.budget import StepCost, steps
-from xmodels.comparison.plan import Plan, System, Task, Vocabulary
+from xmodels.comparison.plan import Plan, Task, Vocabulary
 from xmodels.comparison.stages import Input, Stage, as_text, stage
 from xmodels.comparison.workspace import DONE, Workspace
 
@@ -121,15 +121,16 @@ class _Planning:
         found = Pretrained(arm, rows * plan.pretraining.max_seq_length)
         if plan.budget.kind in MEASURED:
             number = plan.pretraining.probe_steps
-            flags = self._pretraining_flags(arm, self._candidates(system)[0], number, number // PROBE_LINES)
+            flags = self._pretraining_flags(arm, {}, number, number // PROBE_LINES)  # what is tuned changes no cost
             flags |= {"eval_every": 10**9, "eval_steps": 1, "save_checkpoints_steps": 10**9, "keep_checkpoint_max": 1}
             del flags["eval_data_dir"]
             found.probe = self._add(stage(stages.PROBE, f"probe {arm.name}", "pretrain", flags, arm.name))
             found.cost = self.known.cost(found.probe, found.tokens)
         return found
 
-    def _candidates(self, system: System) -> list[dict]:
-        return combinations(self.plan.pretraining.tune if system.tune is None else system.tune)
+    def _candidates(self, arm: Arm) -> list[dict]:
+        usual = {} if arm.kind == VECTORS else self.plan.pretraining.tune
+        return combinations(usual if arm.system.tune is None else arm.system.tune)
 
     def _count(self, each: Pretrained, probes_are_open: bool) -> None:
         """Sets the number of steps, as far as it is known."""
@@ -150,7 +151,7 @@ class _Planning:
 
     def _pretrain(self, each: Pretrained) -> None:
         number, numbers = each.num_steps, self.plan.pretraining
-        for candidate in self._candidates(each.arm.system):
+        for candidate in self._candidates(each.arm):
             flags = self._pretraining_flags(each.arm, candidate, number, max(1, number // LINES))
             flags.setdefault("save_checkpoints_steps", max(1, number // 10))
             flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps}

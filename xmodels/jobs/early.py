@@ -11,6 +11,8 @@ from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
 from xmodels import systems
+from xmodels.comparison.checks import read_plan
+from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion import names
 from xmodels.runs import preflight
 
@@ -44,9 +46,8 @@ def finetuning(options) -> None:
 
 
 def comparing(options) -> None:
-    """Raises where there is no plan."""
-    if not os.path.isfile(options.plan):
-        raise DataError(f"{options.plan}: no such file. Name a plan; docs/compare.md shows one.")
+    """Raises what is wrong with the plan, as far as no file and no system is looked at."""
+    read_plan(options.plan, variables_of(options.set))
 
 
 def using(options) -> None:
