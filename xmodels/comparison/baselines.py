@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.corpora.tables import Columns, Row, read_table
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, ReportedError
 from data_pipelines.files import write_json
 from data_pipelines.finetuning.linear import MOST_STEPS, MOST_TERMS, STRENGTHS, STRENGTHS_OF_WORDS, terms_of
 from xmodels.comparison.arms import BAG, MAJORITY
@@ -24,7 +24,8 @@ def main(arguments: list[str]) -> None:
     values = json.loads(arguments[0])
     columns = Columns(*(values.get(name) for name in ("text_column", "text_pair_column", "label_column")))
     bad_rows = [] if values.get("on_bad_row") == "skip" else None
-    train, dev, test = (read_table(values[part], columns, bad_rows=bad_rows) for part in PARTS)
+    train, dev = (read_table(values[part], columns, bad_rows=bad_rows) for part in PARTS[:2])
+    test = read_table(values[PARTS[2]], columns)
     found = answers(values["baseline"], train, dev, test, values.get("vectors"))
     write_json(values["output_file"], found)
     print(f"{values['output_file']}: {found['dev']:.4f} right on the development file.")
@@ -87,7 +88,7 @@ class WordVectors:
         from xmodels.conversion.word_vectors import TABLE
 
         loaded = convert.load(run)
-        self.table, self.tokenizer = np.asarray(loaded.values[TABLE], np.float32), loaded.tokenizer
+        self.table, self.tokenizer = np.asarray(loaded.values[TABLE], np.float32), loaded.tokenizer.open()
         self.special = set(self.tokenizer.vocabulary.special_ids)
 
     def features(self, rows: list[Row]) -> np.ndarray:
@@ -109,4 +110,8 @@ class WordVectors:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except ReportedError as error:
+        print(error)
+        sys.exit(error.exit_code)

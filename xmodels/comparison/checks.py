@@ -9,6 +9,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
+from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.options.declaration import Option, nearest, options_of
@@ -98,7 +99,9 @@ def check_surroundings(plan: Plan, place: Lined) -> None:
     for name, task in plan.tasks.items():
         widths = {}
         for part in ("train", "dev", "test"):
-            widths[part] = _check_table(getattr(task, part), task, place.at("tasks").at(name).at(part))
+            here = place.at("tasks").at(name).at(part)
+            skips = part != "test" and task.flags.get("on_bad_row", plan.finetuning.flags.get("on_bad_row")) == "skip"
+            widths[part] = _check_table(getattr(task, part), task, skips, here)
         if len(set(widths.values())) > 1:
             raise (
                 place.at("tasks")
@@ -270,10 +273,12 @@ def _check_corpus(text: str, place: Lined) -> None:
             raise place.fault(f"`{place.key}`: {pattern}: no such file. Check the path.")
 
 
-def _check_table(path: str, task, place: Lined) -> int:
-    """Reads a labelled table, and returns the number of texts in a row."""
+def _check_table(path: str, task, skips: bool, place: Lined) -> int:
+    """Reads a labelled table, and returns the number of texts in a row. Each row of the test is answered, so none may be left out."""
     columns = task.columns()
-    bad_rows = [] if task.flags.get("on_bad_row") == "skip" else None
+    bad_rows = [] if skips else None
+    if stem(path).endswith(".txt"):
+        raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
     try:
         rows = read_table(
             path,

@@ -131,8 +131,7 @@ def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
 def _truth(task: Task) -> list[str]:
     columns = task.columns()
     names = (columns.get(name) for name in ("text_column", "text_pair_column", "label_column"))
-    bad_rows = [] if task.flags.get("on_bad_row") == "skip" else None
-    return [row.label for row in read_table(task.test, Columns(*names), bad_rows=bad_rows)]
+    return [row.label for row in read_table(task.test, Columns(*names))]
 
 
 def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | None:

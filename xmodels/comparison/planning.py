@@ -250,8 +250,8 @@ class _Planning:
 
     def _baseline(self, arm: Arm, name: str, task: Task, source: Stage | None) -> Stage:
         files = {"train_file": Input(task.train), "eval_file": Input(task.dev), "test_file": Input(task.test)}
-        skip = {"on_bad_row": task.flags["on_bad_row"]} if "on_bad_row" in task.flags else {}
-        flags = {"baseline": arm.name, **files, **task.columns(), **skip, "vectors": source}
+        skip = task.flags.get("on_bad_row", self.plan.finetuning.flags.get("on_bad_row"))
+        flags = {"baseline": arm.name, **files, **task.columns(), "on_bad_row": skip, "vectors": source}
         return stage(stages.BASELINE, f"{arm.name} {name}", "", flags, arm.name)
 
     def _choose(self, candidates: list[list[Stage]], score: Callable[[Stage], float], what: str) -> int | None:

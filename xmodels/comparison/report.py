@@ -13,7 +13,7 @@ from xmodels.comparison.budget import UNITS
 from xmodels.comparison.findings import Findings, Score
 from xmodels.comparison.plan import BEST, Plan
 from xmodels.comparison.planning import Agenda, named
-from xmodels.comparison.runner import last_line
+from xmodels.comparison.runner import THREADS, environment, last_line
 from xmodels.comparison.statistics import LEVEL
 from xmodels.comparison.workspace import Workspace
 from xmodels.runs import page
@@ -182,6 +182,9 @@ def _costs(plan: Plan, findings: Findings) -> str:
             f"{step.processor_seconds * cost.num_steps / 60:.2f}", f"{step.seconds * cost.num_steps / 60:.2f}",
             f"{cost.processor_minutes:.1f}", f"{cost.minutes:.1f}", f"{findings.finetuning_minutes.get(name, 0.0):.1f}",
         ])  # fmt: skip
+    for name, minutes in findings.finetuning_minutes.items():  # random weights
+        if name not in findings.costs:
+            rows.append([name, *[""] * 8, f"{minutes:.1f}"])
     head = [
         "system", "parameters", "steps", "million tokens", "TFLOPs", "steps: processor minutes", "steps: minutes of the clock",
         "all: processor minutes", "all: minutes of the clock", "fine-tunings: processor minutes",
@@ -225,7 +228,9 @@ def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
     for each in agenda.pretrained.values():
         if each.stage is not None and known.mark(each.stage):
             found = strict_json.read(os.path.join(known.output(each.stage), "environment.json"))
-            return page.facts({**flat(found), "commands side by side": jobs})
+            return page.facts(
+                {**flat(found), "commands side by side": jobs, "threads of each": environment(jobs)[THREADS[0]]}
+            )
     return ""
 
 

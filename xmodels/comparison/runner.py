@@ -58,6 +58,7 @@ class Runner:
     running: list[Process] = dataclasses.field(default_factory=list)
     failures: list[Stage] = dataclasses.field(default_factory=list)
     finished: int = 0
+    progress: tuple[int, int] = (0, 0)  # stages that are done, and all that can be named by now
 
     def run(self) -> list[Stage]:
         """Returns the stages that failed.
@@ -84,8 +85,10 @@ class Runner:
         if self.fail_fast and self.failures:
             return None
         busy = {process.stage for process in self.running}
-        for one in self.agenda().stages:
-            if one in busy or not self.wanted(one) or self.workspace.state(one) in (DONE, FAILED):
+        stages = [one for one in self.agenda().stages if self.wanted(one)]
+        self.progress = sum(self.workspace.state(one) == DONE for one in stages), len(stages)
+        for one in stages:
+            if one in busy or self.workspace.state(one) in (DONE, FAILED):
                 continue
             if all(self.workspace.state(each) == DONE for each in one.needs) and not self._is_locked(one):
                 return one
@@ -119,7 +122,8 @@ class Runner:
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment(self.jobs),
             )  # fmt: skip
         self.running.append(Process(one, popen, time.monotonic()))
-        print_status(f"{one.name}\n    $ xmodels {shlex.join(command)}")
+        done, known = self.progress
+        print_status(f"[{done + 1}/{known}] {one.name}\n    $ xmodels {shlex.join(command)}")
 
     def _wait(self) -> None:
         """Until one command at least has ended."""
@@ -142,12 +146,12 @@ class Runner:
         if code:
             self.failures.append(one)
             print_status(
-                f"{one.name}: FAILED with {code} after {duration(seconds)}: {last_line(self.workspace.log(one))}"
+                f"    {one.name}: FAILED with {code} after {duration(seconds)}: {last_line(self.workspace.log(one))}"
             )
             return
         if one.kind == FINETUNE:  # several dozen of them would fill the disk; the network that is handed over stays
             shutil.rmtree(os.path.join(self.workspace.output(one), "checkpoints"), ignore_errors=True)
-        print_status(f"{one.name}: done in {duration(seconds)}{_told(self.workspace, one)}")
+        print_status(f"    {one.name}: done in {duration(seconds)}{_told(self.workspace, one)}")
 
     def _end(self) -> None:
         """Tells the commands that still run to save their states, and waits for them."""
