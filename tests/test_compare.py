@@ -107,7 +107,7 @@ def test_held_out_text_chooses_the_pretraining_and_development_rows_the_rate(tmp
     plan, known = four_systems(tmp_path), Known()
     known.done = {"pretrain gpt learning_rate=0.001": {"loss": 5.0}, "pretrain gpt learning_rate=0.002": {"loss": 4.0}}
     found = agenda(plan, known)
-    assert found.pretrained["gpt"].stage.name == "pretrain gpt learning_rate=0.002"
+    assert [one.name for one in found.pretrained["gpt"].runs] == ["pretrain gpt learning_rate=0.002"]
     tried = [name for name in names(found, "finetune") if " gpt " in name]
     assert tried == [f"finetune gpt topic learning_rate={rate} seed=1" for rate in ("0.0003", "0.001")]
     assert not names(found, "predict")  # test rows wait for the choice
@@ -117,6 +117,25 @@ def test_held_out_text_chooses_the_pretraining_and_development_rows_the_rate(tmp
     assert names(found, "predict") == ["predict gpt topic seed=1", "predict gpt topic seed=2"]
     flags = dict(found.learnt["gpt", "topic"].runs[1][1].flags)
     assert flags["learning_rate"] == "0.0003" and flags["seed"] == "2" and "test_file" not in flags
+
+
+def test_fine_tunings_take_several_pretrainings_in_turn(tmp_path):
+    plan, known = (
+        four_systems(
+            tmp_path, ("  train_batch_size: 4", "  train_batch_size: 4\n  seeds: [5, 6]"), ("[1, 2]", "[1, 2, 3]")
+        ),
+        Known(),
+    )
+    known.done = {f"pretrain gpt learning_rate={rate} seed=5": {"loss": rate} for rate in (0.001, 0.002)}
+    known.done |= {f"finetune gpt topic learning_rate={rate} seed=1": {planning.DEV: rate} for rate in (0.0003, 0.001)}
+    found = agenda(plan, known)
+    assert [name for name in names(found, "pretrain") if " gpt " in name] == [
+        "pretrain gpt learning_rate=0.001 seed=5", "pretrain gpt learning_rate=0.002 seed=5",
+        "pretrain gpt learning_rate=0.001 seed=6",
+    ]  # fmt: skip
+    starts = [dict(run.flags)["init_checkpoint"] for _, run, _ in found.learnt["gpt", "topic"].runs]
+    assert [dict(one.flags)["seed"] for one in starts] == ["5", "6", "5"]
+    assert {dict(one.flags)["learning_rate"] for one in starts} == {"0.001"}
 
 
 def test_a_candidate_that_fails_is_not_chosen(tmp_path):
@@ -315,7 +334,7 @@ def made_up(tmp_path):
     }
     compared = findings._compared(scores, findings._reference(plan, scores))
     objective = findings.Objective(
-        5.0, "masked_lm_accuracy", 0.2, Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
+        [5.0], "masked_lm_accuracy", [0.2], Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
     )
     cost = findings.Cost(689_630, 32, 4096, StepCost(0.5, 0.25, 3e9, 128), 1.5, 1.0)
     failed = [stage("pretrain", "pretrain gpt", "pretrain", {"system": "gpt"}, "gpt")]

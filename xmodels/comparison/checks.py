@@ -36,7 +36,7 @@ OWN = {
     },
     "pretrain": {
         "system": "systems.NAME.system", "size": "systems.NAME.size", "data_dir": "corpus", "eval_data_dir": "corpus",
-        "model_dir": None, "num_train_steps": "budget", "resume": None, "seed": "pretraining.seed",
+        "model_dir": None, "num_train_steps": "budget", "resume": None, "seed": "pretraining.seeds",
         "eval_every": "pretraining.evaluations", "eval_steps": "pretraining.eval_steps", "dry_run": None,
         "max_seq_length": "pretraining.max_seq_length", "log_steps": None, "input_file": None, "vocab_file": None,
         "tokens_per_batch": "pretraining.train_batch_size",

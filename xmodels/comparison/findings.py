@@ -55,13 +55,14 @@ class Objective:
     """How far a system came in its own objective, on held-out text.
 
     Attributes:
+        losses, accuracies: of each pretraining; there may be no accuracies.
         measure: the accuracy that counting stands beside; None where there is none, as of word vectors.
-        curve: (step, loss, accuracy or NaN) of the evaluations.
+        curve: (step, loss, accuracy or NaN) of the evaluations of the first pretraining.
     """
 
-    loss: float
+    losses: list[float]
     measure: str | None
-    accuracy: float | None
+    accuracies: list[float]
     baselines: Baselines | None
     curve: list[tuple[int, float, float]]
 
@@ -71,8 +72,9 @@ class Cost:
     """What a pretraining took.
 
     Attributes:
-        step: as the whole run measured it, which under a budget of minutes is what the probe foretold.
-        processor_minutes, minutes: of the commands of the probe and all candidates, with their start and evaluations.
+        num_steps, tokens: of one pretraining.
+        step: as the whole runs measured it, which under a budget of minutes is what the probe foretold.
+        processor_minutes, minutes: of the commands of the probe, all candidates and seeds, with their start and evaluations.
     """
 
     parameters: int
@@ -117,8 +119,8 @@ def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
     scores = _compared(scores, reference)
     objectives, costs = {}, {}
     for name, each in agenda.pretrained.items():
-        if each.stage is not None and known.mark(each.stage):
-            objectives[name], costs[name] = _objective(known, each.stage), _cost(known, each)
+        if each.runs and all(known.mark(one) for one in each.runs):
+            objectives[name], costs[name] = _objective(known, each.runs), _cost(known, each)
     tuned: dict[str, float] = {}
     for one in agenda.stages:
         if one.kind == FINETUNE and (mark := known.mark(one)):
@@ -136,9 +138,12 @@ def _truth(task: Task) -> list[str]:
 
 def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | None:
     """None where something is missing still."""
-    if learnt.baseline is not None:
-        found = known.answers(learnt.baseline)
-        return found and Score(correctness([found["labels"]], truth), [], found["dev"], found["chosen"])
+    if learnt.baselines:
+        found = [known.answers(one) for one in learnt.baselines]
+        if not all(found):
+            return None
+        right = correctness([each["labels"] for each in found], truth)
+        return Score(right, [], statistics.mean(each["dev"] for each in found), found[0]["chosen"])
     answers = [known.labels(answered) for _, _, answered in learnt.runs]
     if not answers or any(each is None for each in answers):
         return None
@@ -168,13 +173,15 @@ def _compared(scores: dict[tuple[str, str], Score], reference: str | None) -> di
     return {key: dataclasses.replace(score, difference=corrected.get(key)) for key, score in scores.items()}
 
 
-def _objective(known: Workspace, one: Stage) -> Objective:
-    baselines = Baselines.read(known.output(one))
+def _objective(known: Workspace, runs: Sequence[Stage]) -> Objective:
+    baselines = Baselines.read(known.output(runs[0]))
     measure = baselines.measure if baselines else None
-    evaluations = [entry for entry in known.entries(one) if entry["kind"] == "evaluation"]
-    curve = [(entry["step"], entry["loss"], _measured(entry, measure)) for entry in evaluations]
-    accuracy = curve[-1][2] if curve and not math.isnan(curve[-1][2]) else None
-    return Objective(known.results(one)["loss"], measure, accuracy, baselines, curve)
+    curves = []
+    for one in runs:
+        evaluations = [entry for entry in known.entries(one) if entry["kind"] == "evaluation"]
+        curves.append([(entry["step"], entry["loss"], _measured(entry, measure)) for entry in evaluations])
+    last = [curve[-1][2] for curve in curves if curve and not math.isnan(curve[-1][2])]
+    return Objective([known.results(one)["loss"] for one in runs], measure, last, baselines, curves[0])
 
 
 def _measured(entry: dict, measure: str | None) -> float:
@@ -183,15 +190,15 @@ def _measured(entry: dict, measure: str | None) -> float:
 
 
 def _cost(known: Workspace, each: Pretrained) -> Cost:
-    marks = [mark for _, one in each.candidates if (mark := known.mark(one))]
+    marks = [mark for one in each.stages if (mark := known.mark(one))]
     if each.probe is not None and (mark := known.mark(each.probe)):
         marks.append(mark)
     try:
-        step = measured(known.entries(each.stage), each.tokens)
+        step = measured([entry for one in each.runs for entry in known.entries(one)], each.tokens)
     except ValueError:  # a run of a few steps
         step = each.cost or StepCost(0, 0, 0, each.tokens)
     return Cost(
-        _parameters(known.output(each.stage)), each.num_steps, each.num_steps * each.tokens, step,
+        _parameters(known.output(each.runs[0])), each.num_steps, each.num_steps * each.tokens, step,
         sum(mark["processor_seconds"] for mark in marks) / 60, sum(mark["seconds"] for mark in marks) / 60,
     )  # fmt: skip
 

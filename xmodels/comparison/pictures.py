@@ -87,7 +87,7 @@ def _chart(plan: Plan, findings: Findings, name: str, found: Objective) -> Chart
         power = 3 * int(math.log10(max(1.0, one * found.curve[-1][0])) // 3)
         scale, unit = 10.0**power, f"{UNITS[kind][0]}" if power == 0 else f"1e{power} {UNITS[kind][0]}"
     costs = [step * one / scale for step, _, _ in found.curve]
-    if found.accuracy is None:
+    if not found.accuracies:
         curve = Curve("held-out loss", costs, [loss for _, loss, _ in found.curve], dots=True)
         return Chart(f"{name}: loss after … {unit}", [curve])
     curve = Curve("held-out", costs, [100 * accuracy for _, _, accuracy in found.curve], dots=True)

@@ -68,13 +68,14 @@ class Pretraining:
     """What all systems share. `flags` are those of `pretrain`; `tune` names numbers that held-out text chooses.
 
     Attributes:
+        seeds: each is a pretraining of its own. The first one tunes; fine-tunings take them in turn, so that their spread holds both.
         evaluations: how often held-out text is scored on the way.
         probe_steps: of the short run that measures what a step costs.
     """
 
     max_seq_length: Positive
     train_batch_size: Positive
-    seed: int = 1
+    seeds: Seeds = dataclasses.field(default_factory=lambda: [1])
     evaluations: Positive = 6
     eval_steps: Positive = 30
     probe_steps: Annotated[int, Narrower(lambda value: value >= 20, "a whole number from 20")] = 60

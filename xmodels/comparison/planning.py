@@ -5,6 +5,7 @@ Numbers of steps wait for probes, and seeds beyond those that choose wait for de
 
 import dataclasses
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,6 +18,7 @@ from xmodels.comparison.workspace import DONE, Workspace
 
 DEV = "evaluation accuracy"  # in the results of a fine-tuning
 MEASURED = ("processor_minutes", "device_minutes", "flops")  # budgets that need a probe
+MASKED = 0.15  # of the tokens are hidden, as `create_pretraining_data` does where nothing is said
 LINES = 50  # of the log of a pretraining
 PROBE_LINES = 10
 GUESSED_FLOPS = 2e10  # a second of one process, where nothing was measured yet
@@ -30,6 +32,7 @@ class Pretrained:
         cost: of a step, by the probe; None under a budget of tokens, or where it is not known yet.
         guess: whether the number of steps, or the choice of a candidate, is one.
         chosen: the place in `candidates`; None where that is open, or all failed.
+        runs: of the chosen one, a pretraining for each seed; the first is that of `candidates`.
     """
 
     arm: Arm
@@ -40,10 +43,16 @@ class Pretrained:
     num_steps: int | None = None
     guess: bool = False
     chosen: int | None = None
+    runs: list[Stage] = dataclasses.field(default_factory=list)
 
     @property
-    def stage(self) -> Stage | None:
-        return None if self.chosen is None else self.candidates[self.chosen][1]
+    def stages(self) -> list[Stage]:
+        """All pretrainings, each once."""
+        return list(dict.fromkeys([*(one for _, one in self.candidates), *self.runs]))
+
+    def start(self, place: int) -> Stage:
+        """Where the fine-tuning of a seed begins: pretrainings are taken in turn."""
+        return self.runs[place % len(self.runs)]
 
 
 @dataclasses.dataclass
@@ -54,7 +63,7 @@ class Learnt:
         tried: each candidate with the fine-tunings that tell its worth.
         chosen: the place in `tried`; None where that is open, or all failed.
         runs: of the chosen candidate, (seed, fine-tuning, answers to the test).
-        baseline: the stage of an arm without fine-tuning.
+        baselines: the stages of an arm without fine-tuning: one, or one for each pretraining of word vectors.
     """
 
     arm: Arm
@@ -62,7 +71,7 @@ class Learnt:
     tried: list[tuple[dict, list[Stage]]] = dataclasses.field(default_factory=list)
     chosen: int | None = None
     runs: list[tuple[int, Stage, Stage]] = dataclasses.field(default_factory=list)
-    baseline: Stage | None = None
+    baselines: list[Stage] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
@@ -150,26 +159,33 @@ class _Planning:
         return StepCost(flops / GUESSED_FLOPS, flops / GUESSED_FLOPS, flops, each.tokens)
 
     def _pretrain(self, each: Pretrained) -> None:
-        number, numbers = each.num_steps, self.plan.pretraining
+        numbers = self.plan.pretraining
         for candidate in self._candidates(each.arm):
-            flags = self._pretraining_flags(each.arm, candidate, number, max(1, number // LINES))
-            flags.setdefault("save_checkpoints_steps", max(1, number // 10))
-            flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps}
-            name = " ".join(["pretrain", each.arm.name, *named(candidate)])
-            made = stage(stages.PRETRAIN, name, "pretrain", flags, each.arm.name, each.guess)
-            each.candidates.append((candidate, self._add(made)))
+            each.candidates.append((candidate, self._add(self._pretraining(each, candidate, numbers.seeds[0]))))
         runs = [[made] for _, made in each.candidates]
         each.guess |= self._is_open(runs)
         each.chosen = self._choose(
             runs, lambda made: -self.known.results(made)["loss"],
             f"{each.arm.name}: the pretraining that is best on held-out text",
         )  # fmt: skip
+        if each.chosen is not None:
+            candidate = each.candidates[each.chosen][0]
+            each.runs = [self._add(self._pretraining(each, candidate, seed)) for seed in numbers.seeds]
+
+    def _pretraining(self, each: Pretrained, candidate: Mapping, seed: int) -> Stage:
+        number, numbers = each.num_steps, self.plan.pretraining
+        flags = self._pretraining_flags(each.arm, candidate, number, max(1, number // LINES))
+        flags.setdefault("save_checkpoints_steps", max(1, number // 10))
+        flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps, "seed": seed}
+        seeds = [f"seed={seed}"] if len(numbers.seeds) > 1 else []
+        title = " ".join(["pretrain", each.arm.name, *named(candidate), *seeds])
+        return stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.guess)
 
     def _pretraining_flags(self, arm: Arm, candidate: Mapping, number: int, log_steps: int) -> dict:
         system, numbers = arm.system, self.plan.pretraining
         flags = {
             "system": arm.called, "size": system.size, "data_dir": self._records(arm, "train"),
-            "eval_data_dir": self._records(arm, "heldout"), "train_batch_size": numbers.train_batch_size, "seed": numbers.seed,
+            "eval_data_dir": self._records(arm, "heldout"), "train_batch_size": numbers.train_batch_size, "seed": numbers.seeds[0],
             **({} if arm.kind == VECTORS else numbers.flags), **system.flags, **candidate,
         }  # fmt: skip
         return flags | {"num_train_steps": number, "log_steps": max(1, log_steps)}
@@ -195,8 +211,11 @@ class _Planning:
             packing = fitting[0]
         if arm.kind == VECTORS:
             given = dict(arm.system.records) | {"packing": packing}
-        elif networks.needs_words(arm.called):
-            given.setdefault("do_whole_word_mask", True)
+        else:
+            rate, length = given.get("masked_lm_prob", MASKED), plan.pretraining.max_seq_length
+            given.setdefault("max_predictions_per_seq", max(1, math.ceil(rate * length)))
+            if networks.needs_words(arm.called):
+                given.setdefault("do_whole_word_mask", True)
         flags = {
             "input_file": Input(getattr(plan.corpus, part)), "language": plan.language, "vocab_file": self._vocabulary(arm),
             "packing": packing, "max_seq_length": plan.pretraining.max_seq_length, **plan.corpus.flags, **given,
@@ -207,17 +226,17 @@ class _Planning:
     def _learn(self, arm: Arm, name: str, pretrained: Pretrained | None) -> Learnt:
         task, found = self.plan.tasks[name], Learnt(arm, name)
         if not arm.is_network:
-            source = pretrained and pretrained.stage
-            if not arm.system or source:
-                found.baseline = self._add(self._baseline(arm, name, task, source))
+            sources = pretrained.runs if pretrained else [None]
+            found.baselines = [self._add(self._baseline(arm, name, task, source)) for source in sources]
             return found
-        if pretrained.stage is None:
+        if not pretrained.runs:
             return found
         numbers = self.plan.finetuning
         for candidate in combinations(numbers.tune):
-            seeds = numbers.seeds[: numbers.tuning_seeds]
-            guess = pretrained.guess
-            runs = [self._finetuning(arm, name, task, pretrained.stage, candidate, seed, guess) for seed in seeds]
+            places = range(numbers.tuning_seeds)
+            runs = [
+                self._finetuning(arm, name, task, pretrained, candidate, place, pretrained.guess) for place in places
+            ]
             found.tried.append((candidate, [self._add(run) for run in runs]))
         found.chosen = self._choose(
             [runs for _, runs in found.tried], lambda run: self.known.results(run)[DEV],
@@ -226,16 +245,17 @@ class _Planning:
         if found.chosen is not None:
             guess = self._is_open([runs for _, runs in found.tried])
             guess |= pretrained.guess
-            for seed in numbers.seeds:
-                run = self._finetuning(arm, name, task, pretrained.stage, found.tried[found.chosen][0], seed, guess)
+            for place, seed in enumerate(numbers.seeds):
+                run = self._finetuning(arm, name, task, pretrained, found.tried[found.chosen][0], place, guess)
                 found.runs.append((seed, self._add(run), self._add(self._answers(arm, name, task, run, seed))))
         return found
 
     def _finetuning(
-        self, arm: Arm, name: str, task: Task, start: Stage, candidate: Mapping, seed: int, guess: bool
+        self, arm: Arm, name: str, task: Task, pretrained: Pretrained, candidate: Mapping, place: int, guess: bool
     ) -> Stage:
-        flags = {
-            "task": task.task, "init_checkpoint": start, "random_init": True if arm.of else None,
+        seed = self.plan.finetuning.seeds[place]
+        flags = {  # random weights take nothing but sizes and vocabulary from there
+            "task": task.task, "init_checkpoint": pretrained.start(0 if arm.of else place), "random_init": True if arm.of else None,
             "train_file": Input(task.train), "eval_file": Input(task.dev), **task.columns(),
             **self.plan.finetuning.flags, **task.flags, **arm.system.finetune, **candidate, "seed": seed,
         }  # fmt: skip
@@ -252,7 +272,8 @@ class _Planning:
         files = {"train_file": Input(task.train), "eval_file": Input(task.dev), "test_file": Input(task.test)}
         skip = task.flags.get("on_bad_row", self.plan.finetuning.flags.get("on_bad_row"))
         flags = {"baseline": arm.name, **files, **task.columns(), "on_bad_row": skip, "vectors": source}
-        return stage(stages.BASELINE, f"{arm.name} {name}", "", flags, arm.name)
+        which = source.name.removeprefix(f"pretrain {arm.name}").split() if source else []
+        return stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
 
     def _choose(self, candidates: list[list[Stage]], score: Callable[[Stage], float], what: str) -> int | None:
         """The place of the best candidate, by the mean over its runs, when all are done or have failed."""

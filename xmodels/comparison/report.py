@@ -4,7 +4,7 @@ import dataclasses
 import html
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from data_pipelines import strict_json
 from data_pipelines.files import whole_file, write_json
@@ -14,7 +14,7 @@ from xmodels.comparison.findings import Findings, Score
 from xmodels.comparison.plan import BEST, Plan
 from xmodels.comparison.planning import Agenda, named
 from xmodels.comparison.runner import THREADS, environment, last_line
-from xmodels.comparison.statistics import LEVEL
+from xmodels.comparison.statistics import LEVEL, mean_and_spread
 from xmodels.comparison.workspace import Workspace
 from xmodels.runs import page
 from xmodels.runs.reading import flat
@@ -58,13 +58,25 @@ def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
     text = (
         f"Each pretraining had a budget of {plan.budget.amount:,.6g} {unit}, and then the same fine-tunings: "
         f"{len(plan.finetuning.seeds)} seed(s) a task, numbers chosen on development data for each arm and task by itself. Test "
-        "data were scored once, with what was chosen. There is one pretrained network a system: the spread is that of fine-tuning, "
-        "and says nothing of how another pretraining would have come out."
+        f"data were scored once, with what was chosen. {_pretrainings(plan)}"
     )
     if agenda.waiting or findings.failed or not findings.is_whole:
         open_ = f" {len(findings.failed)} command(s) failed (below)." if findings.failed else ""
         text += f" This page is not complete: rows are missing where nothing has been scored yet.{open_}"
     return _paragraph(text)
+
+
+def _pretrainings(plan: Plan) -> str:
+    number = len(plan.pretraining.seeds)
+    if number == 1:
+        return (
+            "There is one pretrained network a system: the spread is that of fine-tuning, and says nothing of how another "
+            "pretraining would have come out."
+        )
+    return (
+        f"Each system was pretrained with {number} seeds, and fine-tunings take these networks in turn: the spread holds "
+        "pretraining and fine-tuning."
+    )
 
 
 def percent(value: float | None, signed: bool = False) -> str:
@@ -133,7 +145,7 @@ def in_words(task: str, findings: Findings) -> str:
         f"{' '.join(parts)} The test: of each of the {examples:,} examples the share of seeds that are right is compared with that of "
         "the reference, and signs are exchanged at random (paired permutation test, two-sided). Holm's correction counts all "
         f"{findings.num_tests} comparisons of this page; * marks what stays below {LEVEL:g}. The interval is a bootstrap over "
-        "examples. Neither knows of other pretrainings or other seeds."
+        "examples. Neither knows of other seeds."
     )
 
 
@@ -144,7 +156,8 @@ def _objectives(plan: Plan, findings: Findings) -> str:
     for name, found in findings.objectives.items():
         levels = found.baselines
         rows.append([
-            name, f"{found.loss:.3f}", (found.measure or "").replace("_", " "), percent(found.accuracy),
+            name, _several(found.losses, "{:.3f}"), (found.measure or "").replace("_", " "),
+            _several([100 * accuracy for accuracy in found.accuracies], "{:.1f}"),
             percent(levels and levels.unigram_baseline), percent(levels and levels.neighbour_baseline),
         ])  # fmt: skip
     head = [
@@ -168,6 +181,14 @@ def _objectives(plan: Plan, findings: Findings) -> str:
         )
         + pictures.objectives(plan, findings)
     )
+
+
+def _several(values: Sequence[float], form: str) -> str:
+    """Mean and standard deviation; nothing where there is no value."""
+    if not values:
+        return ""
+    mean, spread = mean_and_spread(values)
+    return form.format(mean) + ("" if spread is None else f" ± {form.format(spread)}")
 
 
 def _costs(plan: Plan, findings: Findings) -> str:
@@ -199,8 +220,8 @@ def _costs(plan: Plan, findings: Findings) -> str:
     }[plan.budget.kind]
     return page.table(head, rows) + _paragraph(
         f"{how} The columns of steps are what the run itself measured, without the tracing of the graph and without evaluations; the "
-        "columns of all have these, the start of each command, the probe, and all candidates of the tuning. An attempt that was "
-        "killed is not in them."
+        "columns of all have these, the start of each command, the probe, all candidates of the tuning and all seeds. An "
+        "attempt that was killed is not in them."
     )
 
 
@@ -226,8 +247,8 @@ def _commands(known: Workspace, agenda: Agenda) -> str:
 
 def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
     for each in agenda.pretrained.values():
-        if each.stage is not None and known.mark(each.stage):
-            found = strict_json.read(os.path.join(known.output(each.stage), "environment.json"))
+        if each.runs and known.mark(each.runs[0]):
+            found = strict_json.read(os.path.join(known.output(each.runs[0]), "environment.json"))
             return page.facts(
                 {**flat(found), "commands side by side": jobs, "threads of each": environment(jobs)[THREADS[0]]}
             )
@@ -244,7 +265,7 @@ def as_json(findings: Findings) -> dict:
         }  # fmt: skip
     objectives = {
         name: {
-            "loss": found.loss, "measure": found.measure, "accuracy": found.accuracy,
+            "losses": found.losses, "measure": found.measure, "accuracies": found.accuracies,
             "baselines": found.baselines and dataclasses.asdict(found.baselines),
         }
         for name, found in findings.objectives.items()
