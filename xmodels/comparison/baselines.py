@@ -14,7 +14,14 @@ import numpy as np
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import DataError, ReportedError
 from data_pipelines.files import write_json
-from data_pipelines.finetuning.linear import MOST_STEPS, MOST_TERMS, STRENGTHS, STRENGTHS_OF_WORDS, terms_of
+from data_pipelines.finetuning.linear import (
+    MOST_STEPS,
+    MOST_TERMS,
+    STRENGTHS,
+    STRENGTHS_OF_WORDS,
+    standardized,
+    terms_of,
+)
 from xmodels.comparison.arms import BAG, MAJORITY
 
 PARTS = ("train_file", "eval_file", "test_file")
@@ -54,7 +61,7 @@ def answers(name: str, train: list[Row], dev: list[Row], test: list[Row], vector
         features += [counts.transform([row.texts for row in rows]) for rows in (dev, test)]
         return _regression(features, train, dev, STRENGTHS_OF_WORDS)
     words = WordVectors(vectors)
-    return _regression(standardized([words.features(rows) for rows in (train, dev, test)]), train, dev, STRENGTHS)
+    return _regression(standardized(*(words.features(rows) for rows in (train, dev, test))), train, dev, STRENGTHS)
 
 
 def _regression(features: list, train: list[Row], dev: list[Row], strengths: Sequence[float]) -> dict:
@@ -71,13 +78,6 @@ def _regression(features: list, train: list[Row], dev: list[Row], strengths: Seq
         if right > best:
             best, model, chosen = right, made, strength
     return {"labels": model.predict(features[2]).tolist(), "dev": best, "chosen": {"inverse strength": chosen}}
-
-
-def standardized(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """Each dimension with mean 0 and deviation 1 by the first part."""
-    mean, spread = parts[0].mean(axis=0), parts[0].std(axis=0)
-    spread = np.where(spread > 1e-6 * np.abs(mean) + 1e-12, spread, 1.0)  # a dimension that is the same in all rows
-    return [(part - mean) / spread for part in parts]
 
 
 class WordVectors:

@@ -104,10 +104,6 @@ class Findings:
     finetuning_minutes: dict[str, float]
     failed: list[Stage]
 
-    @property
-    def is_whole(self) -> bool:
-        return not self.failed and len(self.scores) == len(self.arms) * len({task for _, task in self.scores})
-
 
 def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
     """Reads what the stages have written."""

@@ -29,6 +29,13 @@ def _vocabulary(size: int) -> Vocabulary:
     return Vocabulary([*special, *(f"piece{i}" for i in range(size - len(special)))], "the plan")
 
 
+def usual_jobs() -> int:
+    """How many commands run side by side: one on a GPU, whose memory TensorFlow takes whole."""
+    import tensorflow as tf
+
+    return 1 if tf.config.list_physical_devices("GPU") else 2
+
+
 @functools.cache
 def packings(name: str, size: str) -> tuple[str, ...]:
     """The values of `create_pretraining_data --packing` whose records a system reads, the usual one first."""

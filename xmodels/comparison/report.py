@@ -60,7 +60,7 @@ def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
         f"{len(plan.finetuning.seeds)} seed(s) a task, numbers chosen on development data for each arm and task by itself. Test "
         f"data were scored once, with what was chosen. {_pretrainings(plan)}"
     )
-    if agenda.waiting or findings.failed or not findings.is_whole:
+    if agenda.waiting or findings.failed or len(findings.scores) < len(findings.arms) * len(plan.tasks):
         open_ = f" {len(findings.failed)} command(s) failed (below)." if findings.failed else ""
         text += f" This page is not complete: rows are missing where nothing has been scored yet.{open_}"
     return _paragraph(text)
@@ -196,9 +196,10 @@ def _costs(plan: Plan, findings: Findings) -> str:
         return ""
     rows = []
     for name, cost in findings.costs.items():
-        step = cost.step
+        step, most = cost.step, next(arm.system.max_steps for arm in findings.arms if arm.name == name)
         rows.append([
-            name, f"{cost.parameters:,}", f"{cost.num_steps:,}", f"{cost.tokens / 1e6:,.2f}",
+            name, f"{cost.parameters:,}", f"{cost.num_steps:,}" + (" (max_steps)" if most == cost.num_steps else ""),
+            f"{cost.tokens / 1e6:,.2f}",
             f"{step.flops * cost.num_steps / 1e12:,.3g}" if step.flops else "",
             f"{step.processor_seconds * cost.num_steps / 60:.2f}", f"{step.seconds * cost.num_steps / 60:.2f}",
             f"{cost.processor_minutes:.1f}", f"{cost.minutes:.1f}", f"{findings.finetuning_minutes.get(name, 0.0):.1f}",

@@ -179,7 +179,9 @@ def environment(jobs: int) -> dict[str, str]:
 
 
 def last_line(path: str) -> str:
-    """What a log says last."""
+    """What a log says last; nothing where it was deleted."""
+    if not os.path.isfile(path):
+        return ""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
     return lines[-1][:300] if lines else ""

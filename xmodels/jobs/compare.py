@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.lock import locked
 from data_pipelines.options.declaration import nearest
-from xmodels.comparison import dry_run, findings, report
+from xmodels.comparison import dry_run, findings, networks, report
 from xmodels.comparison.arms import arms_of
 from xmodels.comparison.checks import check_surroundings, read_plan
 from xmodels.comparison.plan import Plan
@@ -28,7 +28,7 @@ def compare(options: Options) -> str | None:
     Raises:
         ReportedError: the plan is wrong, or commands have failed. The page is written then too.
     """
-    variables = variables_of(options.set)
+    variables, jobs = variables_of(options.set), options.jobs or networks.usual_jobs()
     plan, place = read_plan(options.plan, variables)
     check_surroundings(plan, place)
     only = _listed("--only", options.only, [arm.name for arm in arms_of(plan)])
@@ -37,14 +37,14 @@ def compare(options: Options) -> str | None:
     own.append(f"--output_dir={options.output_dir}")
     if options.dry_run:
         known = Assumed(options.output_dir, own)
-        dry_run.show(plan, known, agenda(plan, known, only), in_kinds(kinds), options.jobs)
+        dry_run.show(plan, known, agenda(plan, known, only), in_kinds(kinds), jobs)
         return None
     _check_folder(options.output_dir)
     with locked(options.output_dir, "output_dir"):
-        return _run(options, plan, Workspace(options.output_dir, own), only, kinds)
+        return _run(options, plan, Workspace(options.output_dir, own), only, kinds, jobs)
 
 
-def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], kinds: Sequence[str]) -> str:
+def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], kinds: Sequence[str], jobs: int) -> str:
     wanted = in_kinds(kinds)
 
     def now() -> Agenda:
@@ -53,11 +53,11 @@ def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], ki
     begun = sum(known.state(one) == DONE for one in now().stages)
     if begun:
         print_status(f"{options.output_dir}: {begun} steps are done already and are used.")
-    failures = Runner(known, now, wanted, options.jobs, options.fail_fast).run()
+    failures = Runner(known, now, wanted, jobs, options.fail_fast).run()
     whole = agenda(plan, known)  # the page shows all arms, whatever ran now
     found = findings.gather(plan, known, whole)
     with open(options.plan, encoding="utf-8") as file:
-        path = report.write(plan, known, whole, found, file.read(), options.jobs)
+        path = report.write(plan, known, whole, found, file.read(), jobs)
     print_status(f"\n{summary(plan, found)}\nReport: {path}")
     if failures:
         logs = "".join(f"\n  {one.name}: {known.log(one)}" for one in failures)

@@ -19,5 +19,5 @@ class Options:
     dry_run: bool = option(False, "Check the plan, show all that would run with what it costs, about, and each command; write nothing.")  # fmt: skip
     only: str | None = option(None, "Arms, parted by commas: run these alone, with what they need.")
     steps: str | None = option(None, "Kinds of steps, parted by commas: vocabulary, records, probe, pretrain, finetune, predict, baseline. Default: all.")  # fmt: skip
-    jobs: int = option(2, "Commands side by side, each on its share of the processor cores. On a GPU take 1.", minimum=1)  # fmt: skip
+    jobs: int | None = option(None, "Commands side by side, each on its share of the processor cores. Default: 2; 1 where there is a GPU, whose memory a command takes whole.", minimum=1)  # fmt: skip
     fail_fast: bool = option(False, "Begin nothing more once a command has failed. Default: all that does not need it goes on.")  # fmt: skip
