@@ -122,6 +122,15 @@ def test_an_alias_that_grows_without_end_is_refused(tmp_path):
         read(tmp_path, bomb)
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "a: &a [*a]", "a: \x00", "? [a]\n: 1", "a: !!python/name:os.system", "- 1", "1"]
+)
+def test_what_is_no_plan_is_said_in_a_line(text, tmp_path):
+    with pytest.raises(DataError) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(str(tmp_path / "plan.yaml")) and len(str(error.value)) < 600
+
+
 def test_variables_come_from_flags_and_a_value_may_hold_commas():
     assert variables_of("a=x.txt,y.txt,b=z") == {"a": "x.txt,y.txt", "b": "z"}
     with pytest.raises(UsageError, match="--set=x: expected NAME=VALUE"):

@@ -15,8 +15,8 @@ Candidates = Annotated[
 Seeds = Annotated[
     list[int],
     Narrower(
-        lambda value: bool(value) and len(set(value)) == len(value) and min(value) >= 0,
-        "a list of different whole numbers from 0, at least one",
+        lambda value: bool(value) and len(set(value)) == len(value) and min(value) >= 0 and max(value) < 2**31,
+        "a list of different whole numbers from 0 to 2147483647, at least one",
     ),
 ]
 BEST = "best"  # the reference that is the arm with the best development scores

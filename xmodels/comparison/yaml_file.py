@@ -54,9 +54,14 @@ def read(path: str, variables: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or str(error)
         raise DataError(f"{path}{where}: not YAML: {problem}.") from None
+    except RecursionError:
+        raise DataError(f"{path}: not YAML: nested too deep.") from None
     if node is None:
         raise DataError(f"{path}: is empty. docs/compare.md shows a plan.")
-    return _Reading(path, loader, variables).value(node, ""), _lines(node)
+    try:
+        return _Reading(path, loader, variables).value(node, ""), _lines(node)
+    except RecursionError:  # of an alias that holds itself
+        raise DataError(f"{path}: not YAML: nested too deep.") from None
 
 
 class _Reading:
