@@ -34,11 +34,13 @@ setup(
         "opencc>=1.1.9",
         "protobuf>=6.33.5",  # CVE-2025-4565 and CVE-2026-0994: nested messages without end
         "psutil>=5.9",
+        "pyyaml>=6",  # plans of comparisons; CVE-2020-14343 is fixed in 5.4
         "rbloom>=1.5.2",
         "rensa>=0.5",
         "rjieba>=0.2",
         "sacrebleu>=2.4",
         "scikit-learn>=1.5",  # CVE-2024-5206: words of the training text in what is saved
+        "scipy>=1.15",  # the first whose tests take `rng`
         "seqeval>=1.2.2",
         "tensorboard>=2.20",
         "tqdm>=4.66.3",  # CVE-2024-34062
@@ -60,7 +62,6 @@ setup(
             "pytest>=9.0.3",
             "pytest-xdist>=3.8",
             "hypothesis>=6.100",
-            "pyyaml>=6",
         ],  # pytest: CVE-2025-71176
         "lint": ["ruff==0.17.5", "pip-audit>=2.9"],
     },

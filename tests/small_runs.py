@@ -43,6 +43,8 @@ NUMBERS = {
 # What depends on the machine, the time and the versions of packages.
 PASSING = {
     "time", "tokens_per_second", "real_tokens_per_second", "data_wait", "memory_gib", "eta_seconds",
+    "step_seconds", "step_processor_seconds",
+    "flops_per_token",
     "model_flops_utilisation", "segmenter_version", "minhash_version", "clean_versions", "examples",
 }  # fmt: skip
 

@@ -41,6 +41,8 @@ DOORS = {
     "xmodels.runs": {"xmodels.training", "xmodels.objectives.base", "xmodels.models", "xmodels.interfaces", "xmodels.systems",
                      "xmodels.conversion", "data_pipelines"},
     "xmodels.jobs": {"xmodels", "data_pipelines"},
+    "xmodels.comparison": {"xmodels.jobs.options", "xmodels.systems", "xmodels.runs", "xmodels.models.folder", "xmodels.training",
+                           "xmodels.conversion", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
     "xmodels.api": {"xmodels.jobs.verbs", "data_pipelines.errors", "data_pipelines.options"},

@@ -73,14 +73,19 @@ def _score(train, labels, test, truth, strength: float) -> float:
     from sklearn.linear_model import LogisticRegression
 
     if isinstance(train, np.ndarray):
-        train, test = (np.asarray(part, np.float32) for part in (train, test))
-        mean, spread = train.mean(axis=0), train.std(axis=0)
-        spread = np.where(spread > 1e-6 * np.abs(mean) + 1e-12, spread, 1.0)  # a dimension that is the same in all rows
-        train, test = (train - mean) / spread, (test - mean) / spread
+        train, test = standardized(train, test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=strength, max_iter=MOST_STEPS).fit(train, labels)
     return float((model.predict(test) == truth).mean())
+
+
+def standardized(first: np.ndarray, *others: np.ndarray) -> list[np.ndarray]:
+    """Each dimension, (N, D), with mean 0 and deviation 1 in the first part."""
+    parts = [np.asarray(part, np.float32) for part in (first, *others)]
+    mean, spread = parts[0].mean(axis=0), parts[0].std(axis=0)
+    spread = np.where(spread > 1e-6 * np.abs(mean) + 1e-12, spread, 1.0)  # a dimension that is the same in all rows
+    return [(part - mean) / spread for part in parts]
 
 
 def majority(labels: Sequence, truth: Sequence) -> float:

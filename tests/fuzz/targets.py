@@ -115,6 +115,8 @@ NETWORKS = [
             f"--model_dir=out/run {SMALL}", "static/*.tfrecord vocab.txt config.json"),
     _target("pretrain resumed", "pretrain --system=gpt2 --data_dir=stream --model_config_file=gpt2.json --model_dir=gpt2 --train_batch_size=4 "
             "--num_train_steps=2", "gpt2/* gpt2/checkpoints/*/*", "stream gpt2.json", writes=("gpt2",)),
+    _target("comparison", "compare --dry_run --plan=plan.yaml --output_dir=out/comparison", "plan.yaml",
+            "sentences.txt documents.txt train.tsv dev.tsv train.csv"),
     _target("finetune dry", f"finetune --dry_run --init_checkpoint=checkpoint --model_dir=out/run {TABLES}", "train.tsv dev.tsv checkpoint/*"),
     _target("finetune", f"finetune --init_checkpoint=checkpoint --model_dir=out/run {TABLES}", "train.tsv dev.tsv", "checkpoint"),
     _target("finetune hf", f"finetune --dry_run --init_checkpoint=hf:hf --model_dir=out/run {TABLES}", "hf/*", "train.tsv dev.tsv"),

@@ -11,6 +11,8 @@ from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
 from xmodels import systems
+from xmodels.comparison.checks import read_plan
+from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion import names
 from xmodels.runs import preflight
 
@@ -41,6 +43,11 @@ def finetuning(options) -> None:
     for path in (options.train_file, options.eval_file, options.test_file):
         if path and not os.path.isdir(path) and not _is_large(path):
             read_table(path, columns, bad_rows=[] if options.on_bad_row == "skip" else None)
+
+
+def comparing(options) -> None:
+    """Raises what is wrong with the plan, as far as no file and no system is looked at."""
+    read_plan(options.plan, variables_of(options.set))
 
 
 def using(options) -> None:

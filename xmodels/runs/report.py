@@ -20,7 +20,8 @@ COURSE = {  # what a run does beside learning: names in log.jsonl and titles
     "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time that waits for data",
     "memory_gib": "memory, GiB", "skipped": "share of steps left out (gradients not finite)",
 }  # fmt: skip
-NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COURSE}
+COSTS = {"step_seconds", "step_processor_seconds", "flops_per_token"}  # for those who convert a budget into steps
+NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COSTS, *COURSE}
 FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
 MOST_WARNINGS = 20
 HIGHER = ("accuracy", "f1", "spearman", "ndcg_10")  # endings of measures of which more is better

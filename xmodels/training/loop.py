@@ -114,7 +114,7 @@ class Loop:
             if stop:
                 raise Interrupted(stop, self._save(state) if state.step != saved else self._where(state))
             self.watch.before(state.step)
-            clock = time.monotonic()
+            clock, processor = time.monotonic(), time.process_time()
             try:
                 before = dict(self.learner.steps_of)
                 totals, waited = self.learner.train(iterators, tf.constant(count))
@@ -127,11 +127,11 @@ class Loop:
                 self.log.note("lost", state.step, {"shards": list(position.lost)})
                 iterators[name] = self._iterator(name, state)
                 continue
-            seconds = time.monotonic() - clock
+            seconds, processor = time.monotonic() - clock, time.process_time() - processor
             state = self._after(state, before)
             if window.traced:
                 per_call = max(1, min(2 * per_call, round(SECONDS_PER_CALL * count / seconds)))
-            window.add(totals.numpy(), float(waited), seconds, count)
+            window.add(totals.numpy(), float(waited), seconds, processor, count)
             self._check(state, totals.numpy())
             self.watch.after(state.step)
             self.bar.update(count)
@@ -217,6 +217,8 @@ class Loop:
             **self.watch.rates(next(iter(speeds.values()))),
             **speeds,
             "data_wait": window.waited / max(window.seconds, 1e-9),
+            "step_seconds": window.seconds / max(window.timed, 1),
+            "step_processor_seconds": window.processor / max(window.timed, 1),
             "memory_gib": memory_gib(),
             "eta_seconds": (self.num_steps - state.step) * window.seconds / max(window.timed, 1),
         }
@@ -266,11 +268,12 @@ class _Window:
     def __init__(self, traced: bool = False):
         self.traced = traced
         self.totals, self.steps = 0.0, 0
-        self.waited, self.seconds, self.timed = 0.0, 0.0, 0  # of the calls that count for speeds
+        self.waited, self.seconds, self.processor, self.timed = 0.0, 0.0, 0.0, 0  # of the calls that count for speeds
 
-    def add(self, totals: np.ndarray, waited: float, seconds: float, steps: int) -> None:
+    def add(self, totals: np.ndarray, waited: float, seconds: float, processor: float, steps: int) -> None:
         self.totals = self.totals + totals
         self.steps += steps
         if self.traced:
             self.waited, self.seconds, self.timed = self.waited + waited, self.seconds + seconds, self.timed + steps
+            self.processor += processor
         self.traced = True

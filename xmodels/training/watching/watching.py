@@ -104,6 +104,7 @@ class Watch:
         rates = {"gradient_norm": norm} if math.isfinite(norm) else {}  # JSON knows no infinity
         if self.peak and self.flops_per_token:
             self.flops = self.flops or self.flops_per_token()
+            rates["flops_per_token"] = self.flops
             rates["model_flops_utilisation"] = tokens_per_second * self.flops / self.peak
         return rates
 

@@ -1,0 +1,43 @@
+"""The arms of a comparison: systems, and what needs no pretraining."""
+
+import dataclasses
+
+from xmodels.comparison.plan import Plan, System
+
+MAJORITY, BAG, VECTORS, RANDOM = "majority", "bag_of_words", "word_vectors", "random"
+SKIP_GRAM = "skip_gram"
+# Skip-gram vectors are of whole words, and its records are runs of them.
+WORDS = {"tokenizer": "words"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One row of the tables.
+
+    Attributes:
+        kind: "network", fine-tuned after pretraining; "random", fine-tuned from random weights; "word_vectors", averaged; "majority";
+            "bag_of_words".
+        called: the system, as `pretrain --system` names it; None where there is none.
+        of: the arm whose pretraining gives the size and the vocabulary of random weights.
+    """
+
+    name: str
+    kind: str
+    system: System | None = None
+    called: str | None = None
+    of: str | None = None
+
+    @property
+    def is_network(self) -> bool:
+        return self.kind in ("network", RANDOM)
+
+
+def arms_of(plan: Plan) -> list[Arm]:
+    """All arms, baselines first."""
+    found = [Arm(name, name) for name in (MAJORITY, BAG) if getattr(plan.baselines, name)]
+    if plan.baselines.word_vectors:
+        found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, SKIP_GRAM))
+    for name in plan.baselines.random:
+        system = plan.systems[name]
+        found.append(Arm(f"{RANDOM}-{name}", RANDOM, system, system.system or name, name))
+    return found + [Arm(name, "network", system, system.system or name) for name, system in plan.systems.items()]

@@ -1,0 +1,312 @@
+"""Reads a plan and checks all of it before anything runs: keys, types, names, flags, files."""
+
+import dataclasses
+import difflib
+import glob
+import importlib
+import re
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.options.declaration import Option, nearest, options_of
+from data_pipelines.schema import Place, convert, fields
+from xmodels import systems
+from xmodels.comparison import yaml_file
+from xmodels.comparison.plan import BEST, NAME, Plan, System
+
+OPTIONS = {
+    "train_vocabulary": "data_pipelines.options.train_vocabulary",
+    "create_pretraining_data": "data_pipelines.options.create_pretraining_data",
+    "pretrain": "xmodels.jobs.options.pretrain",
+    "finetune": "xmodels.jobs.options.finetune",
+}
+# Flags that the comparison gives itself, and the key of the plan that decides them.
+OWN = {
+    "train_vocabulary": {
+        "input_file": "corpus.train", "language": "language", "vocab_size": "vocabulary.size", "output_file": None,
+        "tokenizer": "vocabulary.tokenizer", "overwrite": None,
+    },
+    "create_pretraining_data": {
+        "input_file": "corpus.train", "language": "language", "vocab_file": "vocabulary", "output_dir": None, "resume": None,
+        "max_seq_length": "pretraining.max_seq_length", "overwrite": None, "task": None, "num_tasks": None, "masking": None,
+    },
+    "pretrain": {
+        "system": "systems.NAME.system", "size": "systems.NAME.size", "data_dir": "corpus", "eval_data_dir": "corpus",
+        "model_dir": None, "num_train_steps": "budget", "resume": None, "seed": "pretraining.seeds",
+        "eval_every": "pretraining.evaluations", "eval_steps": "pretraining.eval_steps", "dry_run": None,
+        "max_seq_length": "pretraining.max_seq_length", "log_steps": None, "input_file": None, "vocab_file": None,
+        "tokens_per_batch": "pretraining.train_batch_size",
+    },
+    "finetune": {
+        "task": "tasks.NAME.task", "init_checkpoint": None, "random_init": "baselines.random", "train_file": "tasks.NAME.train",
+        "eval_file": "tasks.NAME.dev", "test_file": "tasks.NAME.test", "model_dir": None, "resume": None, "dry_run": None,
+        "seed": "finetuning.seeds", "data_dir": None, "text_column": "tasks.NAME.text_column",
+        "text_pair_column": "tasks.NAME.text_pair_column", "label_column": "tasks.NAME.label_column",
+    },
+}  # fmt: skip
+OF_COST = ("train_batch_size", "gradient_accumulation_steps", "length_schedule", "pack_row_length")
+IN_PLAN = {"pretrain": {"train_batch_size": "pretraining.train_batch_size"}}  # a system may have another
+
+
+@dataclasses.dataclass(frozen=True)
+class Lined(Place):
+    """A place in a plan, which knows the line of each key."""
+
+    lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def fault(self, what: str) -> ReportedError:
+        key = self.key
+        while key and key not in self.lines:  # what is missing has the line of what should hold it
+            key = key.rpartition(".")[0]
+        where = f", line {self.lines[key]}" if key else ""
+        return self.error(f"{self.file}{where}: {what} {self.advice}".rstrip())
+
+    def unknown(self, name: str, known: Iterable[str]) -> ReportedError:
+        """The error about a key that there is not."""
+        place = self.at(name)
+        return place.fault(f"unknown key `{place.key}`.{nearest(name, known)}")
+
+
+def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
+    """The plan of a file, whose keys, types and names are checked.
+
+    Raises:
+        DataError: names the file, the line, the key, what was found and what is expected.
+    """
+    value, lines = yaml_file.read(path, variables)
+    place = Lined(path, verdict="", lines=lines)
+    _check_keys(value, Plan, place)
+    plan = convert(value, Plan, place)
+    _check_budget(plan, place.at("budget"))
+    _check_arms(plan, place)
+    _check_tasks(plan, place)
+    _check_flags(plan, place)
+    return plan, place
+
+
+def check_surroundings(plan: Plan, place: Lined) -> None:
+    """What needs files and the systems: corpora, labelled tables, records that each system can read.
+
+    Raises:
+        ReportedError: of the kind that fits.
+    """
+    for name in ("train", "heldout"):
+        _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
+    for name, task in plan.tasks.items():
+        widths = {}
+        for part in ("train", "dev", "test"):
+            here = place.at("tasks").at(name).at(part)
+            skips = part != "test" and task.flags.get("on_bad_row", plan.finetuning.flags.get("on_bad_row")) == "skip"
+            widths[part] = _check_table(getattr(task, part), task, skips, here)
+        if len(set(widths.values())) > 1:
+            raise (
+                place.at("tasks")
+                .at(name)
+                .fault(
+                    f"`tasks.{name}`: the files have another number of texts in a row: {widths}. Name the columns, such as "
+                    "text_pair_column."
+                )
+            )
+    for name, system in plan.systems.items():
+        _check_system(name, system, place.at("systems").at(name))
+    if plan.baselines.word_vectors:
+        _check_size("skip_gram", plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors"))
+
+
+def _check_keys(value: Any, wanted: Any, place: Lined) -> None:
+    """Raises where a key is unknown, with those that are like it."""
+    if typing.get_origin(wanted) is Annotated:
+        wanted = typing.get_args(wanted)[0]
+    kinds = [wanted, *typing.get_args(wanted)]
+    kind = next((each for each in kinds if dataclasses.is_dataclass(each)), None)
+    if kind is None or not isinstance(value, dict):
+        return
+    if kind is not wanted and typing.get_origin(wanted) is dict:
+        for name, inner in value.items():
+            _check_keys(inner, kind, place.at(name))
+        return
+    known = fields(kind)
+    for name, inner in value.items():
+        if name not in known:
+            raise place.unknown(name, known)
+        _check_keys(inner, known[name], place.at(name))
+
+
+def _check_budget(plan: Plan, place: Lined) -> None:
+    if len(plan.budget.given) != 1:
+        found = ", ".join(plan.budget.given) or "none"
+        raise place.fault(
+            f"`budget` must hold exactly one of {', '.join(vars(plan.budget))}, equal for all systems. Found: {found}."
+        )
+
+
+def _check_arms(plan: Plan, place: Lined) -> None:
+    if not plan.systems:
+        raise place.at("systems").fault("`systems` must name one system at least. Found: none.")
+    known = systems.names()
+    for name, system in plan.systems.items():
+        here = place.at("systems").at(name)
+        _check_name(name, here)
+        if name in ("majority", "bag_of_words", "word_vectors", BEST) or name.startswith("random-"):
+            raise here.fault(f"`{here.key}`: this name is that of a baseline. Choose another.")
+        if (system.system or name) not in known:
+            near = difflib.get_close_matches(system.system or name, known, 3) or known
+            key = here.at("system").key if system.system else here.key
+            raise here.at("system").fault(
+                f"`{key}`: there is no system {system.system or name!r}. Did you mean {' or '.join(near)}? An arm of another "
+                "name says which system it is with `system`."
+            )
+    for i, name in enumerate(plan.baselines.random):
+        if name not in plan.systems:
+            here = place.at("baselines").at("random").at(i)
+            raise here.fault(f"`{here.key}`: {name!r} is none of `systems`.{nearest(name, plan.systems)}")
+    if plan.baselines.word_vectors and plan.baselines.word_vectors.system not in (None, "skip_gram"):
+        here = place.at("baselines").at("word_vectors").at("system")
+        raise here.fault(f"`{here.key}`: word vectors are those of skip_gram; leave the key out.")
+    from xmodels.comparison.arms import arms_of
+
+    names = [arm.name for arm in arms_of(plan)]
+    if plan.reference not in (BEST, *names):
+        raise place.at("reference").fault(
+            f"`reference`: there is no arm {plan.reference!r}.{nearest(plan.reference, (BEST, *names))}"
+        )
+
+
+def _check_name(name: str, place: Lined) -> None:
+    if not re.fullmatch(NAME, name):
+        raise place.fault(
+            f"`{place.key}`: a name is part of file names, so it holds letters, digits, `_`, `-` and `.` only. Found: {name!r:.60}."
+        )
+
+
+def _check_tasks(plan: Plan, place: Lined) -> None:
+    if not plan.tasks:
+        raise place.at("tasks").fault("`tasks` must name one task at least. Found: none.")
+    for name, task in plan.tasks.items():
+        here = place.at("tasks").at(name)
+        _check_name(name, here)
+        if task.task == "similarity" and task.text_pair_column is None:
+            raise here.fault(f"`{here.key}`: similarity compares two texts; name the second with text_pair_column.")
+        paths = [task.train, task.dev, task.test]
+        if len(set(paths)) < 3:
+            raise here.fault(f"`{here.key}`: train, dev and test must be different files. Found: {', '.join(paths)}.")
+    if plan.finetuning.tuning_seeds > len(plan.finetuning.seeds):
+        raise (
+            place.at("finetuning")
+            .at("tuning_seeds")
+            .fault(
+                f"`finetuning.tuning_seeds`: {plan.finetuning.tuning_seeds}, but there are {len(plan.finetuning.seeds)} seeds."
+            )
+        )
+
+
+def _check_flags(plan: Plan, place: Lined) -> None:
+    """Every flag that the plan names must be one of its verb, and one that the comparison does not give itself."""
+    shared = set(_options("train_vocabulary")) & set(_options("create_pretraining_data"))
+    for name in plan.corpus.flags:
+        if name not in shared:
+            here = place.at("corpus").at("flags")
+            raise here.at(name).fault(
+                f"`{here.at(name).key}`: is not a flag of how text is read.{nearest(name, shared)}"
+            )
+    found: list[tuple[str, Mapping[str, Any], Lined]] = [
+        ("create_pretraining_data", plan.corpus.flags, place.at("corpus").at("flags")),
+        ("train_vocabulary", plan.vocabulary.flags, place.at("vocabulary").at("flags")),
+        ("create_pretraining_data", plan.records, place.at("records")),
+        ("pretrain", plan.pretraining.flags, place.at("pretraining").at("flags")),
+        ("pretrain", plan.pretraining.tune, place.at("pretraining").at("tune")),
+        ("finetune", plan.finetuning.flags, place.at("finetuning").at("flags")),
+        ("finetune", plan.finetuning.tune, place.at("finetuning").at("tune")),
+    ]
+    for name, task in plan.tasks.items():
+        found.append(("finetune", task.flags, place.at("tasks").at(name).at("flags")))
+    several = [(system, place.at("systems").at(name)) for name, system in plan.systems.items()]
+    if plan.baselines.word_vectors:
+        several.append((plan.baselines.word_vectors, place.at("baselines").at("word_vectors")))
+    for system, here in several:
+        found += [
+            ("create_pretraining_data", system.records, here.at("records")),
+            ("pretrain", system.flags, here.at("flags")),
+            ("pretrain", system.tune or {}, here.at("tune")),
+            ("finetune", system.finetune, here.at("finetune")),
+        ]
+        if system.vocabulary:
+            found.append(("train_vocabulary", system.vocabulary.flags, here.at("vocabulary").at("flags")))
+    for verb, flags, here in found:
+        of_all = here.key.startswith("pretraining.")
+        for name, value in flags.items():
+            _check_flag(verb, name, value, here.at(name), of_all)
+            if name in OF_COST and here.key.endswith("tune"):
+                raise here.at(name).fault(
+                    f"`{here.at(name).key}`: --{name} changes what a step costs, so it cannot be tuned within one budget. Name two "
+                    "systems with different `flags` instead."
+                )
+
+
+def _check_flag(verb: str, name: str, value: Any, place: Lined, of_all: bool) -> None:
+    known, own = _options(verb), OWN[verb] | (IN_PLAN.get(verb, {}) if of_all else {})
+    if name in own:
+        instead = f"; `{own[name]}` of the plan decides it" if own[name] else ""
+        raise place.fault(f"`{place.key}`: the comparison gives --{name} itself{instead}.")
+    if name not in known:
+        usable = [each for each in known if each not in own]
+        raise place.fault(f"`{place.key}`: `xmodels {verb}` has no flag --{name}.{nearest(name, usable)}")
+    for each in value if isinstance(value, list) else [value]:
+        try:
+            known[name].checked(each)
+        except UsageError as error:
+            raise place.fault(f"`{place.key}`: {error}") from None
+
+
+def _options(verb: str) -> dict[str, Option]:
+    return {each.shown: each for each in options_of(importlib.import_module(OPTIONS[verb]).Options)}
+
+
+def _check_corpus(text: str, place: Lined) -> None:
+    for part in text.split(","):
+        pattern = re.sub(r":[0-9.]+$", "", part.strip())
+        if not pattern.startswith("tfds:") and not glob.glob(pattern):
+            raise place.fault(f"`{place.key}`: {pattern}: no such file. Check the path.")
+
+
+def _check_table(path: str, task, skips: bool, place: Lined) -> int:
+    """Reads a labelled table, and returns the number of texts in a row. Each row of the test is answered, so none may be left out."""
+    columns = task.columns()
+    bad_rows = [] if skips else None
+    if stem(path).endswith(".txt"):
+        raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
+    try:
+        rows = read_table(
+            path,
+            Columns(*(columns.get(name) for name in ("text_column", "text_pair_column", "label_column"))),
+            bad_rows=bad_rows,
+        )
+    except ReportedError as error:
+        raise place.fault(f"`{place.key}`: {error}") from None
+    return len(rows[0].texts)
+
+
+def _check_size(name: str, size: str, place: Lined) -> None:
+    sizes = systems.load(name).SIZES
+    if size not in sizes:
+        raise place.at("size").fault(f"`{place.at('size').key}`: {name} has no size {size!r}.{nearest(size, sizes)}")
+
+
+def _check_system(name: str, system: System, place: Lined) -> None:
+    """Whether the size is there, the records are of a kind that the system reads, and a task can be learnt."""
+    from xmodels.comparison.networks import packings
+
+    called = system.system or name
+    _check_size(called, system.size, place)
+    fitting, found = packings(called, system.size), system.records.get("packing")
+    if found is not None and found not in fitting:
+        here = place.at("records").at("packing")
+        raise here.fault(f"`{here.key}`: {called} cannot frame records of {found}. Expected: {' or '.join(fitting)}.")
+    if "dialogue" in (found or fitting[0]) or (found or fitting[0]) == "parallel":
+        raise place.fault(
+            f"`{place.key}`: {called} learns from {found or fitting[0]}, not from the text that all share."
+        )

@@ -1,0 +1,58 @@
+"""What a plan must know of a system before it runs: the records that it reads, and about what a step costs."""
+
+import dataclasses
+import functools
+
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from xmodels import systems
+from xmodels.training.recipe import Records
+
+ROLES = ("<eop>", "<eod>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<unk>", "<mask>")
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """About what a network costs, before it has been built.
+
+    Attributes:
+        parameters: of blocks and token embeddings.
+        flops_per_token: of training.
+    """
+
+    parameters: float
+    flops_per_token: float
+
+
+def _vocabulary(size: int) -> Vocabulary:
+    """A vocabulary of as many entries, which no text is read with."""
+    special = dict.fromkeys((*SPECIAL_TOKENS, *ROLES))
+    return Vocabulary([*special, *(f"piece{i}" for i in range(size - len(special)))], "the plan")
+
+
+def usual_jobs() -> int:
+    """How many commands run side by side: one on a GPU, whose memory TensorFlow takes whole."""
+    import tensorflow as tf
+
+    return 1 if tf.config.list_physical_devices("GPU") else 2
+
+
+@functools.cache
+def packings(name: str, size: str) -> tuple[str, ...]:
+    """The values of `create_pretraining_data --packing` whose records a system reads, the usual one first."""
+    system, vocabulary = systems.load(name), _vocabulary(100)
+    return systems.recipe(system, vocabulary, Records(), systems.configuration(system, vocabulary, size)).packings
+
+
+def needs_words(name: str) -> bool:
+    """Whether a system hides whole words, which the records must mark."""
+    return systems.load(name).NEEDS_WORDS
+
+
+def estimate(name: str, size: str, vocabulary_size: int, length: int) -> Estimate:
+    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at every sixth token."""
+    config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
+    width, layers = config.hidden_dim, getattr(config, "num_layers", 0)
+    block = 4 * width**2 + 2 * width * getattr(config, "intermediate_dim", 0)
+    head = vocabulary_size * getattr(config, "embedding_dim", width)
+    forward = layers * (2 * block + 4 * length * width) + 2 * head / 6
+    return Estimate(layers * block + head, 3 * forward)

@@ -1,0 +1,278 @@
+"""The page of a comparison: one HTML file that stands alone, and the same numbers as JSON."""
+
+import dataclasses
+import html
+import os
+import shlex
+from collections.abc import Callable, Sequence
+
+from data_pipelines import strict_json
+from data_pipelines.files import whole_file, write_json
+from xmodels.comparison import pictures
+from xmodels.comparison.budget import UNITS
+from xmodels.comparison.findings import Findings, Score
+from xmodels.comparison.plan import BEST, Plan
+from xmodels.comparison.planning import Agenda, named
+from xmodels.comparison.runner import THREADS, environment, last_line
+from xmodels.comparison.statistics import LEVEL, mean_and_spread
+from xmodels.comparison.workspace import Workspace
+from xmodels.runs import page
+from xmodels.runs.reading import flat
+
+REPORT, RESULTS = "report.html", "results.json"
+CONTROLS = ("majority", "bag_of_words")  # stand beside every row
+
+
+def write(plan: Plan, known: Workspace, agenda: Agenda, findings: Findings, text: str, jobs: int) -> str:
+    """Writes the page and results.json into the folder of the comparison. Returns the path of the page.
+
+    Args:
+        text: of the plan, as it was read.
+    """
+    path = os.path.join(known.folder, REPORT)
+    sections: dict[str, Callable[[], str]] = {
+        "": lambda: _opening(plan, findings, agenda),
+        "Scores": lambda: pictures.scores(plan, findings) + _overview(plan, findings),
+        **{f"Task: {task}": (lambda task=task: _task(task, findings)) for task in plan.tasks},
+        "What each system's own objective reached": lambda: _objectives(plan, findings),
+        "Cost": lambda: _costs(plan, findings),
+        "What failed": lambda: _failures(known, findings),
+        "Commands": lambda: _commands(known, agenda),
+        "Plan": lambda: f"<details><summary>the plan as it was read</summary><pre>{html.escape(text)}</pre></details>",
+        "Machine and versions": lambda: _environment(known, agenda, jobs),
+    }
+    parts = ((title, make()) for title, make in sections.items())
+    body = "".join(f"<h2>{html.escape(title)}</h2>{part}" if title else part for title, part in parts if part)
+    with whole_file(path, "w") as file:
+        file.write(page.document(plan.name, body, plan.language))
+    write_json(os.path.join(known.folder, RESULTS), as_json(findings))
+    return path
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
+    unit = UNITS[plan.budget.kind][0]
+    text = (
+        f"Each pretraining had a budget of {plan.budget.amount:,.6g} {unit}, and then the same fine-tunings: "
+        f"{len(plan.finetuning.seeds)} seed(s) a task, numbers chosen on development data for each arm and task by itself. Test "
+        f"data were scored once, with what was chosen. {_pretrainings(plan)}"
+    )
+    if agenda.waiting or findings.failed or len(findings.scores) < len(findings.arms) * len(plan.tasks):
+        open_ = f" {len(findings.failed)} command(s) failed (below)." if findings.failed else ""
+        text += f" This page is not complete: rows are missing where nothing has been scored yet.{open_}"
+    return _paragraph(text)
+
+
+def _pretrainings(plan: Plan) -> str:
+    number = len(plan.pretraining.seeds)
+    if number == 1:
+        return (
+            "There is one pretrained network a system: the spread is that of fine-tuning, and says nothing of how another "
+            "pretraining would have come out."
+        )
+    return (
+        f"Each system was pretrained with {number} seeds, and fine-tunings take these networks in turn: the spread holds "
+        "pretraining and fine-tuning."
+    )
+
+
+def percent(value: float | None, signed: bool = False) -> str:
+    return "" if value is None else f"{100 * value:{'+' if signed else ''}.1f}"
+
+
+def with_spread(score: Score | None) -> str:
+    """`71.2 ± 0.8`."""
+    if score is None:
+        return "–"
+    mean, spread = score.summary
+    return percent(mean) + ("" if spread is None else f" ± {percent(spread)}")
+
+
+def _overview(plan: Plan, findings: Findings) -> str:
+    rows = []
+    for arm in findings.arms:
+        scores = [findings.scores.get((arm.name, task)) for task in plan.tasks]
+        cells = [with_spread(score) for score in scores]
+        mean = sum(score.summary[0] for score in scores) / len(scores) if all(scores) else None
+        rows.append([arm.name, *cells, percent(mean)])
+    return page.table(["arm", *plan.tasks, "mean"], rows) + _paragraph(
+        "Right on the test file in %, mean and sample standard deviation over seeds. Arms that draw nothing have no spread."
+    )
+
+
+def _task(task: str, findings: Findings) -> str:
+    found = {arm.name: findings.scores[arm.name, task] for arm in findings.arms if (arm.name, task) in findings.scores}
+    if not found:
+        return ""
+    beside = [name for name in CONTROLS if name in found]
+    rows = []
+    for name, score in found.items():
+        difference = score.difference
+        cells = ["the reference", "", ""] if name == findings.reference else ["", "", ""]
+        if difference is not None:
+            cells = [
+                f"{percent(difference.mean, True)} ({percent(difference.low, True)} to {percent(difference.high, True)})",
+                f"{difference.p:.4f}", f"{difference.corrected:.4f}" + (" *" if difference.corrected < LEVEL else ""),
+            ]  # fmt: skip
+        chosen = ", ".join(named(score.chosen)).replace("_", " ")
+        lines = [with_spread(found[each]) for each in beside]
+        rows.append([name, with_spread(score), *lines, *cells, percent(score.dev), chosen])
+    head = [
+        "arm", "right, %", *(name.replace("_", " ") for name in beside), f"difference to {findings.reference} (95 %)", "p",
+        "p, Holm", "development, %", "chosen",
+    ]  # fmt: skip
+    return page.table(head, rows) + _paragraph(in_words(task, findings))
+
+
+def in_words(task: str, findings: Findings) -> str:
+    """What the test says."""
+    if findings.reference is None:
+        return "No arm can be compared with the reference yet."
+    compared = {a: s.difference for (a, t), s in findings.scores.items() if t == task and s.difference is not None}
+    better = [a for a, d in compared.items() if d.corrected < LEVEL and d.mean > 0]
+    worse = [a for a, d in compared.items() if d.corrected < LEVEL and d.mean < 0]
+    alike = [a for a in compared if a not in better + worse]
+    parts = [
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what} {findings.reference}."
+        for names, what in ((better, "better than"), (worse, "worse than"), (alike, "not told apart from"))
+        if names
+    ]
+    examples = next(score.right.shape[1] for (_, t), score in findings.scores.items() if t == task)
+    return (
+        f"{' '.join(parts)} The test: of each of the {examples:,} examples the share of seeds that are right is compared with that of "
+        "the reference, and signs are exchanged at random (paired permutation test, two-sided). Holm's correction counts all "
+        f"{findings.num_tests} comparisons of this page; * marks what stays below {LEVEL:g}. The interval is a bootstrap over "
+        "examples. Neither knows of other seeds."
+    )
+
+
+def _objectives(plan: Plan, findings: Findings) -> str:
+    if not findings.objectives:
+        return ""
+    rows = []
+    for name, found in findings.objectives.items():
+        levels = found.baselines
+        rows.append([
+            name, _several(found.losses, "{:.3f}"), (found.measure or "").replace("_", " "),
+            _several([100 * accuracy for accuracy in found.accuracies], "{:.1f}"),
+            percent(levels and levels.unigram_baseline), percent(levels and levels.neighbour_baseline),
+        ])  # fmt: skip
+    head = [
+        "system",
+        "held-out loss",
+        "measure",
+        "reached, %",
+        "commonest token, %",
+        "commonest beside the neighbours, %",
+    ]
+    tuned = (
+        " Where a pretraining was tuned, the same text chose the candidate."
+        if plan.pretraining.tune or any(system.tune for system in plan.systems.values())
+        else ""
+    )
+    return (
+        page.table(head, rows)
+        + _paragraph(
+            "Objectives differ, so these numbers tell how far each system is with its own one, and do not compare systems. The last "
+            f"two columns need no network.{tuned}"
+        )
+        + pictures.objectives(plan, findings)
+    )
+
+
+def _several(values: Sequence[float], form: str) -> str:
+    """Mean and standard deviation; nothing where there is no value."""
+    if not values:
+        return ""
+    mean, spread = mean_and_spread(values)
+    return form.format(mean) + ("" if spread is None else f" ± {form.format(spread)}")
+
+
+def _costs(plan: Plan, findings: Findings) -> str:
+    if not findings.costs:
+        return ""
+    rows = []
+    for name, cost in findings.costs.items():
+        step, most = cost.step, next(arm.system.max_steps for arm in findings.arms if arm.name == name)
+        rows.append([
+            name, f"{cost.parameters:,}", f"{cost.num_steps:,}" + (" (max_steps)" if most == cost.num_steps else ""),
+            f"{cost.tokens / 1e6:,.2f}",
+            f"{step.flops * cost.num_steps / 1e12:,.3g}" if step.flops else "",
+            f"{step.processor_seconds * cost.num_steps / 60:.2f}", f"{step.seconds * cost.num_steps / 60:.2f}",
+            f"{cost.processor_minutes:.1f}", f"{cost.minutes:.1f}", f"{findings.finetuning_minutes.get(name, 0.0):.1f}",
+        ])  # fmt: skip
+    for name, minutes in findings.finetuning_minutes.items():  # random weights
+        if name not in findings.costs:
+            rows.append([name, *[""] * 8, f"{minutes:.1f}"])
+    head = [
+        "system", "parameters", "steps", "million tokens", "TFLOPs", "steps: processor minutes", "steps: minutes of the clock",
+        "all: processor minutes", "all: minutes of the clock", "fine-tunings: processor minutes",
+    ]  # fmt: skip
+    how = {
+        "processor_minutes": "A short probe of each system measured the processor seconds of a step, beside another one where several "
+        "ran at once; the budget divided by it is the number of steps, which stays as it is when the comparison is resumed.",
+        "device_minutes": "A short probe of each system measured the seconds of a step; the budget divided by it is the number of "
+        "steps, which stays as it is when the comparison is resumed.",
+        "flops": "A short probe counted the matrix products of a step, at the length of the records.",
+        "tokens": "Steps follow from the tokens of a batch, padding included.",
+    }[plan.budget.kind]
+    return page.table(head, rows) + _paragraph(
+        f"{how} The columns of steps are what the run itself measured, without the tracing of the graph and without evaluations; the "
+        "columns of all have these, the start of each command, the probe, all candidates of the tuning and all seeds. An "
+        "attempt that was killed is not in them."
+    )
+
+
+def _failures(known: Workspace, findings: Findings) -> str:
+    rows = [
+        [one.name, known.failure(one)["exit_code"], last_line(known.log(one)), known.log(one)]
+        for one in findings.failed
+    ]
+    head = ["command", "exit code", "last line of its log", "log"]
+    note = "The same command of the comparison tries them again. What depends on them is left out."
+    return page.table(head, rows) + _paragraph(note) if rows else ""
+
+
+def _commands(known: Workspace, agenda: Agenda) -> str:
+    lines = [f"xmodels {shlex.join(known.command(one))}" for one in agenda.stages if not one.uncertain]
+    if not lines:
+        return ""
+    return (
+        _paragraph("Each may be given again by hand, in this order. Their output is in the folder logs/.")
+        + f"<details><summary>{len(lines)} commands</summary><pre>{html.escape(chr(10).join(lines))}</pre></details>"
+    )
+
+
+def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
+    for each in agenda.pretrained.values():
+        if each.runs and known.mark(each.runs[0]):
+            found = strict_json.read(os.path.join(known.output(each.runs[0]), "environment.json"))
+            return page.facts(
+                {**flat(found), "commands side by side": jobs, "threads of each": environment(jobs)[THREADS[0]]}
+            )
+    return ""
+
+
+def as_json(findings: Findings) -> dict:
+    """The numbers of the page."""
+    scores: dict[str, dict] = {}
+    for (arm, task), score in findings.scores.items():
+        scores.setdefault(task, {})[arm] = {
+            "test_accuracy": score.accuracies, "seeds": score.seeds, "dev_accuracy": score.dev, "chosen": score.chosen,
+            "difference": score.difference and dataclasses.asdict(score.difference),
+        }  # fmt: skip
+    objectives = {
+        name: {
+            "losses": found.losses, "measure": found.measure, "accuracies": found.accuracies,
+            "baselines": found.baselines and dataclasses.asdict(found.baselines),
+        }
+        for name, found in findings.objectives.items()
+    }  # fmt: skip
+    return {
+        "reference": findings.reference or BEST, "scores": scores, "objectives": objectives,
+        "costs": {name: dataclasses.asdict(cost) for name, cost in findings.costs.items()},
+        "failed": [one.name for one in findings.failed],
+    }  # fmt: skip
