@@ -49,12 +49,16 @@ class Predictor:
     def __init__(self, run: Run, columns: dict | None = None):
         self.backbone, self.tokenizer = run.backbone, run.tokenizer
         self.num_texts, self.max_sequence_length = run.description.num_texts, run.description.max_sequence_length
-        self.task = run.make_task()
+        self.task = self.make_task(run)
         self.columns = columns or {}
         self.prepare()
         self.answer(self.features([self.example()]))  # builds the head
         run.assign(self.task)
         self._answer = compiled(self.answer)
+
+    def make_task(self, run: Run):
+        """The task as the run describes it, without weights."""
+        return run.make_task()
 
     def prepare(self) -> None:
         """Makes what `features` needs. By default nothing."""
