@@ -130,6 +130,29 @@ class Predictor:
         """The inputs of a labelled file, and the right answers, in the form that `scores` takes."""
         raise NotImplementedError
 
+    # What `xmodels encode` and `search` ask for.
+
+    def encode(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Callable[[int], None] = lambda count: None
+    ) -> np.ndarray:
+        """The vectors of texts, float32 (N, D). Raises a UsageError where the task has none."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def encoder_settings(self) -> dict:
+        """What a vector depends on beside weights and vocabulary, as JSON has it."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def encoder_weights(self) -> dict[str, np.ndarray]:
+        """The weights that a vector depends on, by name."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def pair_scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How well each text suits a query, read together with it. Raises a UsageError where the task has no such numbers."""
+        raise self._cannot("gives pairs of texts no scores", "--task=rank or regress")
+
+    def _cannot(self, what: str, tasks: str) -> UsageError:
+        return UsageError(f"This run was fine-tuned with --task={self.task.label}, which {what}. Take one of {tasks}.")
+
     # What `xmodels predict` reads and writes.
 
     def inputs(self, question: Question) -> list | Iterator:

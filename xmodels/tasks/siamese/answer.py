@@ -9,6 +9,7 @@ from data_pipelines.corpora.tables import iterate_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
+from xmodels.models import folder
 from xmodels.tasks.base.answer import compiled
 from xmodels.tasks.base.run import TASK_FILE
 from xmodels.tasks.classify import answer
@@ -76,8 +77,14 @@ class Predictor(answer.Predictor):
         """The vectors of texts, float32 (N, D)."""
         return np.stack(self.predict([(text,) for text in texts], batch_size, progress))
 
-    def encoder_settings(self) -> dict:
-        """What the vectors of a text depend on, beside the weights and the vocabulary."""
+    def encoder_weights(self):
+        """Those of the network, the pooling and the projection; a classifier's head is not among them."""
+        head = f"{self.task.prefix}.head."
+        of_task = folder.values_of(self.task.prefix, self.task)
+        kept = {name: value for name, value in of_task.items() if not name.startswith(head)}
+        return folder.values_of("backbone", self.backbone) | kept
+
+    def encoder_settings(self):
         kept = {name: getattr(self.settings, name) for name in ("normalize", "projection_dim", "projection_activation")}
         return {"pooling": self.task.reading.pooling, "max_sequence_length": self.max_sequence_length, **kept}
 

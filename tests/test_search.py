@@ -1,0 +1,231 @@
+"""Vectors of files, indices and search: order, fingerprints, exactness, whole files, texts and re-ranking; what does not belong together."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from invocation import invoke
+from small_models import network
+from test_siamese import QUICK, table
+
+from data_pipelines.errors import CheckpointError, DataError, UsageError
+from xmodels.jobs.texts_of_files import texts_of
+from xmodels.search import index, vectors
+from xmodels.search.encoder import Encoder, weights_sha256
+from xmodels.tasks.base.answer import load
+
+ENCODER = Encoder("a" * 64, "b" * 64, {"pooling": "mean"}, "net")
+
+
+def drawn(count, width=8, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, width)).astype("float32")
+
+
+def build(folder, values, kind="exact", texts=True):
+    folder.mkdir()
+    halves = np.array_split(np.arange(len(values)), 2)
+    parts = [([f"text {row}\n北" for row in rows] if texts else None, values[rows]) for rows in halves]
+    index.build(str(folder), ENCODER, kind, parts, values.shape[1], texts)
+    return index.Index(str(folder))
+
+
+@pytest.mark.parametrize("ending", ["npy", "parquet"])
+def test_a_file_of_vectors_gives_back_what_was_written(tmp_path, ending):
+    path, values = str(tmp_path / f"vectors.{ending}"), drawn(5)
+    texts = ["one", "", "two\nlines", "北京", "\u2028"]
+    assert vectors.write(path, ENCODER, [(texts[:3], values[:3]), (texts[3:], values[3:])]) == 5
+    found = vectors.read(path)
+    assert found.description.encoder == ENCODER and (found.description.count, found.description.width) == (5, 8)
+    parts = list(found.parts())
+    np.testing.assert_array_equal(np.concatenate([rows for _, rows in parts]), values)
+    if ending == "npy":
+        np.testing.assert_array_equal(np.load(path), values)  # an ordinary file of numpy
+    else:
+        assert [text for part, _ in parts for text in part] == texts
+
+
+def test_vectors_that_stop_halfway_leave_no_file(tmp_path):
+    def parts():
+        yield ["a"], drawn(1)
+        raise DataError("line 2 is bad")
+
+    for ending in ("npy", "parquet"):
+        with pytest.raises(DataError, match="line 2"):
+            vectors.write(str(tmp_path / f"vectors.{ending}"), ENCODER, parts())
+    assert not list(tmp_path.iterdir())
+
+
+def test_vectors_without_a_network_or_of_another_file_are_refused(tmp_path):
+    path = str(tmp_path / "vectors.npy")
+    np.save(path, drawn(3))
+    with pytest.raises(DataError, match="nothing says which network made"):
+        vectors.read(path)
+    vectors.write(path, ENCODER, [(["a", "b"], drawn(2))])
+    np.save(path, drawn(2, seed=1))
+    with pytest.raises(DataError, match="is not the file that .*json describes"):
+        vectors.read(path)
+    beside = pathlib.Path(path + ".json")
+    beside.write_text(beside.read_text().replace('"width": 8', '"width": "8"'))
+    with pytest.raises(DataError, match="`width` must be a whole number"):
+        vectors.read(path)
+    with pytest.raises(UsageError, match=r"ends in \.npy or \.parquet"):
+        vectors.read(str(tmp_path / "vectors.txt"))
+
+
+def test_an_exact_index_orders_as_all_cosines_do_and_equal_ones_by_their_place(tmp_path, monkeypatch):
+    values = drawn(50)
+    values[[7, 30, 31]] = values[3] * 2  # the same direction
+    found = build(tmp_path / "index", values)
+    queries = np.concatenate([drawn(4, seed=1), values[3:4]])
+    units = values / np.linalg.norm(values, axis=1, keepdims=True)
+    cosines = (queries / np.linalg.norm(queries, axis=1, keepdims=True)) @ units.T
+    for block in (7, 1000):
+        monkeypatch.setattr(index, "BLOCK", block)
+        rows, scores = found.search(queries, 6)
+        assert rows[4, :4].tolist() == [3, 7, 30, 31]
+        np.testing.assert_array_equal(rows[:4], np.argsort(-cosines[:4], axis=1, kind="stable")[:, :6])
+        np.testing.assert_allclose(scores, -np.sort(-cosines, axis=1)[:, :6], atol=1e-5)
+    assert found.search(queries, 80)[0].shape == (5, 50)  # all that there are
+    assert list(found.texts([4, 0, 49])) == ["text 4\n北", "text 0\n北", "text 49\n北"]
+
+
+def test_a_graph_finds_most_of_the_nearest(tmp_path):
+    pytest.importorskip("faiss", reason="the extra `search`")
+    values, queries = drawn(500, 16), drawn(20, 16, seed=1)
+    exact, graph = (build(tmp_path / kind, values, kind, texts=False).search(queries, 10)[0] for kind in index.KINDS)
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, graph, strict=True)]) > 0.95
+    (tmp_path / "hnsw/graph.faiss").write_bytes(b"nothing")
+    os.remove(tmp_path / "hnsw/SHA256SUMS")
+    with pytest.raises(DataError, match="not a readable graph"):
+        index.Index(str(tmp_path / "hnsw"))
+
+
+def test_an_index_that_was_changed_is_named(tmp_path):
+    build(tmp_path / "index", drawn(4))
+    file = tmp_path / "index/vectors.f32"
+    file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\0")
+    with pytest.raises(CheckpointError, match=r"vectors\.f32: changed"):
+        index.Index(str(tmp_path / "index"))
+    os.remove(tmp_path / "index/SHA256SUMS")
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(CheckpointError, match="has not the 128 bytes"):
+        index.Index(str(tmp_path / "index"))
+    with pytest.raises(CheckpointError, match="is no index"):
+        index.Index(str(tmp_path))
+
+
+def test_the_weights_the_tokenizer_and_each_setting_make_another_encoder():
+    values = {"a": drawn(2), "b": drawn(1)}
+    assert weights_sha256(values) == weights_sha256(dict(reversed(values.items())))
+    assert weights_sha256(values) != weights_sha256(values | {"b": drawn(1, seed=1)})
+    ENCODER.check(Encoder("a" * 64, "b" * 64, {"pooling": "mean"}, "elsewhere"), "index", "--model_dir=elsewhere")
+    other = Encoder("c" * 64, "b" * 64, {"pooling": "max"}, "other")
+    with pytest.raises(
+        UsageError,
+        match=r"another network \(net\) than --model_dir=other.*weights aaaaaaaa there, cccccccc here; pooling mean",
+    ):
+        ENCODER.check(other, "index", "--model_dir=other")
+
+
+def test_texts_are_the_lines_of_a_file_or_a_column(tmp_path):
+    (tmp_path / "a.txt").write_bytes("one \r\n\n北京".encode())
+    (tmp_path / "a.tsv").write_text("id\ttitle\n1\tone\n2\ttwo\n", "utf-8")
+    assert list(texts_of(str(tmp_path / "a.txt"))) == ["one", "", "北京"]
+    assert list(texts_of(str(tmp_path / "a.tsv"), "title")) == ["one", "two"]
+    (tmp_path / "long.txt").write_text("x" * 1_000_002)
+    with pytest.raises(DataError, match=r"long\.txt, line 1: more than"):
+        list(texts_of(str(tmp_path / "long.txt")))
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(DataError, match="holds no text"):
+        list(texts_of(str(tmp_path / "empty.txt")))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A Siamese run, the same after more steps, and a ranker of pairs."""
+    path = tmp_path_factory.mktemp("runs")
+    file, start = table(path / "train.tsv", 64, 0, "match"), network("bert", tmp_path_factory.mktemp("bert"))
+    flags = {"init_checkpoint": start, "train_file": file} | QUICK
+    siamese = flags | {"task": "siamese", "siamese_loss": "contrastive"}
+    assert invoke("finetune", model_dir=path / "siamese", num_train_epochs=1, **siamese) == 0
+    assert invoke("finetune", model_dir=path / "other", num_train_epochs=2, **siamese) == 0
+    assert invoke("finetune", model_dir=path / "cross", num_train_epochs=1, task="regress", **flags) == 0
+    return path
+
+
+TEXTS = [
+    "ann in york",
+    "bob in rome",
+    "",
+    "dan and car in oslo and many words more and more",
+    "北京",
+    "who does live in bonn ?",
+]
+
+
+def test_search_finds_what_direct_scoring_finds_and_a_cross_encoder_orders_it_anew(runs, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS), "utf-8")
+    encode = {"model_dir": runs / "siamese", "input_file": tmp_path / "texts.txt"}
+    for ending in ("npy", "parquet"):
+        assert invoke("encode", output_file=tmp_path / f"vectors.{ending}", batch_size=2, **encode) == 0
+    predictor = load(str(runs / "siamese"))
+    np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), predictor.encode(TEXTS), atol=1e-5)
+    assert invoke("index", vectors_file=tmp_path / "vectors.parquet", output_dir=tmp_path / "parquet") == 0
+    npy = {"vectors_file": tmp_path / "vectors.npy", "output_dir": tmp_path / "npy"}
+    assert invoke("index", input_file=tmp_path / "texts.txt", **npy) == 0
+    (tmp_path / "queries.txt").write_text("ann and rome\nwho\n", "utf-8")
+    for name in ("parquet", "npy"):
+        search = {
+            "index": tmp_path / name,
+            "model_dir": runs / "siamese",
+            "input_file": tmp_path / "queries.txt",
+            "top_k": 4,
+        }
+        assert invoke("search", output_file=tmp_path / f"{name}.jsonl", **search) == 0
+    assert (tmp_path / "parquet.jsonl").read_text() == (tmp_path / "npy.jsonl").read_text()
+    for line in (tmp_path / "npy.jsonl").read_text().splitlines():
+        answer = json.loads(line)
+        direct = np.array([each.similarity for each in predictor.predict([(answer["query"], text) for text in TEXTS])])
+        assert [each["row"] for each in answer["results"]] == np.argsort(-direct, kind="stable")[:4].tolist()
+        np.testing.assert_allclose(
+            [each["similarity"] for each in answer["results"]], np.sort(direct)[::-1][:4], atol=1e-5
+        )
+        assert all(each["text"] == TEXTS[each["row"]] for each in answer["results"])
+    rerank = {"rerank_model_dir": runs / "cross", "rerank_depth": 6, "output_file": tmp_path / "cross.jsonl"}
+    assert invoke("search", **search | rerank) == 0
+    cross = load(str(runs / "cross"))
+    answer = json.loads((tmp_path / "cross.jsonl").read_text().splitlines()[0])
+    scores = np.array(cross.predict([(answer["query"], text) for text in TEXTS]))
+    np.testing.assert_allclose([each["score"] for each in answer["results"]], np.sort(scores)[::-1][:4], atol=1e-4)
+    capsys.readouterr()
+    assert invoke("search", index=tmp_path / "npy", model_dir=runs / "siamese", text="ann in york", top_k=1) == 0
+    assert "\t0\tann in york" in capsys.readouterr().out
+
+
+def test_what_does_not_belong_together_is_refused(runs, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("ann\nbob\n", "utf-8")
+    encode = {
+        "model_dir": runs / "siamese",
+        "input_file": tmp_path / "texts.txt",
+        "output_file": tmp_path / "vectors.npy",
+    }
+    assert invoke("encode", **encode) == 0
+    assert invoke("encode", **encode) == 2 and "add --overwrite" in capsys.readouterr().err
+    made = {"vectors_file": tmp_path / "vectors.npy", "output_dir": tmp_path / "index"}
+    (tmp_path / "others.txt").write_text("bob\nann\n", "utf-8")
+    assert invoke("index", input_file=tmp_path / "others.txt", **made) == 3
+    assert "holds not the texts" in capsys.readouterr().err and not (tmp_path / "index").exists()
+    assert invoke("index", **made) == 0
+    asked = {"index": tmp_path / "index", "text": "ann"}
+    assert invoke("search", model_dir=runs / "other", **asked) == 2
+    assert "another network" in capsys.readouterr().err
+    assert invoke("search", model_dir=runs / "cross", **asked) == 2
+    assert "--task=regress, which gives texts no vectors" in capsys.readouterr().err
+    assert invoke("search", model_dir=runs / "siamese", rerank_model_dir=runs / "cross", **asked) == 2
+    assert "holds no texts" in capsys.readouterr().err
+    assert invoke("index", "--overwrite", **made) == 0
+    (tmp_path / "index/notes.txt").write_text("mine")
+    assert invoke("index", "--overwrite", **made) == 2
+    assert "is no index, or holds more than one" in capsys.readouterr().err
