@@ -1,13 +1,14 @@
-"""Vectors of files, indices and search: order, fingerprints, exactness, whole files, texts and re-ranking; what does not belong together."""
+"""Files of vectors, indices and search: order, fingerprints, exact answers, whole files, re-ranking; what does not belong together."""
 
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
 from invocation import invoke
-from small_models import network
+from small_models import NAMES, PLACES, network
 from test_siamese import QUICK, table
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
@@ -142,17 +143,20 @@ def test_texts_are_the_lines_of_a_file_or_a_column(tmp_path):
         list(texts_of(str(tmp_path / "empty.txt")))
 
 
+FLAGS = QUICK | {"num_train_epochs": 1}
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A Siamese run, the same after more steps, and a ranker of pairs."""
-    path = tmp_path_factory.mktemp("runs")
-    file, start = table(path / "train.tsv", 64, 0, "match"), network("bert", tmp_path_factory.mktemp("bert"))
-    flags = {"init_checkpoint": start, "train_file": file} | QUICK
-    siamese = flags | {"task": "siamese", "siamese_loss": "contrastive"}
-    assert invoke("finetune", model_dir=path / "siamese", num_train_epochs=1, **siamese) == 0
-    assert invoke("finetune", model_dir=path / "other", num_train_epochs=2, **siamese) == 0
-    assert invoke("finetune", model_dir=path / "cross", num_train_epochs=1, task="regress", **flags) == 0
-    return path
+def start(tmp_path_factory):
+    return network("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def run(start, tmp_path_factory):
+    path = tmp_path_factory.mktemp("run")
+    flags = {"init_checkpoint": start, "train_file": table(path / "train.tsv", 32, 0, "match")} | FLAGS
+    assert invoke("finetune", task="siamese", siamese_loss="contrastive", model_dir=path / "siamese", **flags) == 0
+    return path / "siamese"
 
 
 TEXTS = [
@@ -165,12 +169,12 @@ TEXTS = [
 ]
 
 
-def test_search_finds_what_direct_scoring_finds_and_a_cross_encoder_orders_it_anew(runs, tmp_path, capsys):
+def test_search_finds_what_direct_scoring_finds(run, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS), "utf-8")
-    encode = {"model_dir": runs / "siamese", "input_file": tmp_path / "texts.txt"}
+    encode = {"model_dir": run, "input_file": tmp_path / "texts.txt"}
     for ending in ("npy", "parquet"):
         assert invoke("encode", output_file=tmp_path / f"vectors.{ending}", batch_size=2, **encode) == 0
-    predictor = load(str(runs / "siamese"))
+    predictor = load(str(run))
     np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), predictor.encode(TEXTS), atol=1e-5)
     assert invoke("index", vectors_file=tmp_path / "vectors.parquet", output_dir=tmp_path / "parquet") == 0
     npy = {"vectors_file": tmp_path / "vectors.npy", "output_dir": tmp_path / "npy"}
@@ -179,7 +183,7 @@ def test_search_finds_what_direct_scoring_finds_and_a_cross_encoder_orders_it_an
     for name in ("parquet", "npy"):
         search = {
             "index": tmp_path / name,
-            "model_dir": runs / "siamese",
+            "model_dir": run,
             "input_file": tmp_path / "queries.txt",
             "top_k": 4,
         }
@@ -193,21 +197,44 @@ def test_search_finds_what_direct_scoring_finds_and_a_cross_encoder_orders_it_an
             [each["similarity"] for each in answer["results"]], np.sort(direct)[::-1][:4], atol=1e-5
         )
         assert all(each["text"] == TEXTS[each["row"]] for each in answer["results"])
-    rerank = {"rerank_model_dir": runs / "cross", "rerank_depth": 6, "output_file": tmp_path / "cross.jsonl"}
-    assert invoke("search", **search | rerank) == 0
-    cross = load(str(runs / "cross"))
-    answer = json.loads((tmp_path / "cross.jsonl").read_text().splitlines()[0])
-    scores = np.array(cross.predict([(answer["query"], text) for text in TEXTS]))
-    np.testing.assert_allclose([each["score"] for each in answer["results"]], np.sort(scores)[::-1][:4], atol=1e-4)
     capsys.readouterr()
-    assert invoke("search", index=tmp_path / "npy", model_dir=runs / "siamese", text="ann in york", top_k=1) == 0
+    assert invoke("search", index=tmp_path / "npy", model_dir=run, text="ann in york", top_k=1) == 0
     assert "\t0\tann in york" in capsys.readouterr().out
 
 
-def test_what_does_not_belong_together_is_refused(runs, tmp_path, capsys):
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["regress", "rank"])
+def test_a_cross_encoder_orders_what_was_found_anew(task, run, start, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("".join(f"{text or 'more'}\n" for text in TEXTS), "utf-8")
+    rows = [f"{name}\t{place} and {name}\t1\n{name}\t{place}\t0\n" for name in NAMES for place in PLACES]
+    (tmp_path / "train.tsv").write_text("text\ttext_pair\tlabel\n" + "".join(rows), "utf-8")
+    train = {"init_checkpoint": start, "train_file": tmp_path / "train.tsv", "task": task} | FLAGS
+    assert invoke("finetune", model_dir=tmp_path / "cross", **train) == 0
+    made = {"model_dir": run, "input_file": tmp_path / "texts.txt", "output_file": tmp_path / "vectors.parquet"}
+    assert invoke("encode", **made) == 0
+    assert invoke("index", vectors_file=tmp_path / "vectors.parquet", output_dir=tmp_path / "index") == 0
+    asked = {"index": tmp_path / "index", "model_dir": run, "text": "ann and rome", "top_k": 4}
+    rerank = {"rerank_model_dir": tmp_path / "cross", "rerank_depth": 6, "output_file": tmp_path / "out.jsonl"}
+    assert invoke("search", **asked | rerank) == 0
+    answer = json.loads((tmp_path / "out.jsonl").read_text())
+    assert len(answer["results"]) == 4
+    cross = load(str(tmp_path / "cross"))
+    scores = sorted(
+        (cross.pair_scores("ann and rome", [text])[0] for text in (t or "more" for t in TEXTS)), reverse=True
+    )
+    np.testing.assert_allclose([each["score"] for each in answer["results"]], scores[:4], atol=1e-4)
+    assert invoke("search", **asked | rerank | {"rerank_depth": 3}) == 2
+    assert "must be at least --top_k=4" in capsys.readouterr().err
+    assert invoke("search", **asked | rerank | {"rerank_model_dir": run}, overwrite=True) == 2
+    assert "--task=siamese, which gives pairs of texts no scores" in capsys.readouterr().err
+    assert invoke("encode", **made | {"model_dir": tmp_path / "cross"}, overwrite=True) == 2
+    assert f"--task={task}, which gives texts no vectors" in capsys.readouterr().err
+
+
+def test_what_does_not_belong_together_is_refused(run, start, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("ann\nbob\n", "utf-8")
     encode = {
-        "model_dir": runs / "siamese",
+        "model_dir": run,
         "input_file": tmp_path / "texts.txt",
         "output_file": tmp_path / "vectors.npy",
     }
@@ -219,12 +246,16 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path, capsys):
     assert "holds not the texts" in capsys.readouterr().err and not (tmp_path / "index").exists()
     assert invoke("index", **made) == 0
     asked = {"index": tmp_path / "index", "text": "ann"}
-    assert invoke("search", model_dir=runs / "other", **asked) == 2
-    assert "another network" in capsys.readouterr().err
-    assert invoke("search", model_dir=runs / "cross", **asked) == 2
-    assert "--task=regress, which gives texts no vectors" in capsys.readouterr().err
-    assert invoke("search", model_dir=runs / "siamese", rerank_model_dir=runs / "cross", **asked) == 2
+    shutil.copytree(run, tmp_path / "other")
+    os.remove(tmp_path / "other/SHA256SUMS")
+    task = json.loads((tmp_path / "other/task.json").read_text())
+    (tmp_path / "other/task.json").write_text(json.dumps(task | {"max_sequence_length": 12}))
+    assert invoke("search", model_dir=tmp_path / "other", **asked) == 2
+    assert "another network" in (said := capsys.readouterr().err) and "max_sequence_length 16 there, 12 here" in said
+    assert invoke("search", model_dir=run, rerank_model_dir=run, **asked) == 2
     assert "holds no texts" in capsys.readouterr().err
+    assert invoke("search", model_dir=start, **asked) == 4
+    assert "Fine-tune it first" in capsys.readouterr().err
     assert invoke("index", "--overwrite", **made) == 0
     (tmp_path / "index/notes.txt").write_text("mine")
     assert invoke("index", "--overwrite", **made) == 2

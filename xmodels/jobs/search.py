@@ -29,7 +29,11 @@ def search(options: Options) -> list[dict]:
     predictor = load_predictor(options.model_dir)
     asked = f"--model_dir={options.model_dir}"
     index.description.encoder.check(Encoder.of(predictor, options.model_dir), options.index, asked)
-    rescore = load_predictor(options.rerank_model_dir).pair_scores if options.rerank_model_dir else None
+    rescore = None
+    if options.rerank_model_dir:
+        list(index.texts([]))  # says that there are none before any network is opened
+        rescore = load_predictor(options.rerank_model_dir).pair_scores
+        rescore("", [])  # says that the task has no scores before queries are read
     queries = iter([options.text]) if options.text is not None else texts_of(options.input_file, options.text_column)
     answers = found(index, lambda texts: predictor.encode(texts, options.batch_size), queries, options, rescore)
     if options.output_file:
