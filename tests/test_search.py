@@ -92,8 +92,8 @@ def test_an_exact_index_orders_as_all_cosines_do_and_equal_ones_by_their_place(t
     assert list(found.texts([4, 0, 49])) == ["text 4\n北", "text 0\n北", "text 49\n北"]
 
 
+@pytest.mark.extra("faiss")
 def test_a_graph_finds_most_of_the_nearest(tmp_path):
-    pytest.importorskip("faiss", reason="the extra `search`")
     values, queries = drawn(500, 16), drawn(20, 16, seed=1)
     exact, graph = (build(tmp_path / kind, values, kind, texts=False).search(queries, 10)[0] for kind in index.KINDS)
     assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(exact, graph, strict=True)]) > 0.95
