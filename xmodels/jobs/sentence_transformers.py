@@ -6,7 +6,7 @@ import tempfile
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, UsageError
-from data_pipelines.text.frames import BERT, ROBERTA, XLNET
+from data_pipelines.text.frames import BERT, ROBERTA
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion import sentence_transformers as theirs
@@ -17,7 +17,7 @@ from xmodels.runs.loaded import BACKBONE_FOLDER, identify
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.run import read_task, write_description
 
-FRAMES = (BERT, ROBERTA, XLNET)  # of which the tokenizers of Hugging Face put the same special tokens around a text
+FRAMES = (BERT, ROBERTA)  # of which the tokenizers of Hugging Face put the same special tokens around a text
 TEXTS = ("A man plays the guitar.", "他在弹吉他。", "", "Many words, " * 200)  # that `verify` compares
 
 
