@@ -75,6 +75,17 @@ def test_vectors_without_a_network_or_of_another_file_are_refused(tmp_path):
         vectors.read(str(tmp_path / "vectors.txt"))
 
 
+def test_parquet_that_was_damaged_is_named(tmp_path):
+    path = tmp_path / "vectors.parquet"
+    vectors.write(str(path), ENCODER, [(["one", "two"], drawn(2))])
+    whole = path.read_bytes()
+    place = whole.index(drawn(2).tobytes()[8:16])  # a number of a vector
+    for damaged in (whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :], whole[:-20], whole[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"vectors\.parquet: "):
+            list(vectors.read(str(path)).parts())
+
+
 def test_an_exact_index_orders_as_all_cosines_do_and_equal_ones_by_their_place(tmp_path, monkeypatch):
     values = drawn(50)
     values[[7, 30, 31]] = values[3] * 2  # the same direction

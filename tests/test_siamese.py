@@ -8,6 +8,8 @@ import tensorflow as tf
 from invocation import invoke
 from small_models import NAMES, PLACES, TOKENIZER, network
 
+from xmodels import systems
+from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.siamese import losses, measures
@@ -367,3 +369,20 @@ def test_every_family_learns_and_serves_it(kind, data, tmp_path):
     found = train(data, network(kind, path), tmp_path / "run", "contrastive", **flags)
     assert found["evaluation average_precision"] > 0.6
     assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["t5", "bart", "albert"])
+def test_encoder_decoders_and_shared_layers_encode_too(name, data, tmp_path):
+    system = systems.load(name)
+    config = system.MODEL.config_class(
+        len(TOKENIZER.vocabulary), hidden_dim=32, num_layers=1, num_heads=2, intermediate_dim=64
+    )
+    (tmp_path / "start").mkdir()
+    backbone = system.MODEL(config).initialize()
+    folder.write_model(str(tmp_path / "start"), backbone, None, TOKENIZER.files(), TOKENIZER.describe(), name)
+    train(data, tmp_path / "start", tmp_path / "run", "contrastive", num_train_epochs=1)
+    texts = ["ann in york", "where does dan live in oslo and bonn ?"]
+    predictor = load(str(tmp_path / "run"))
+    together = predictor.encode(texts)
+    np.testing.assert_allclose(together, [predictor.encode([text])[0] for text in texts], atol=1e-5)

@@ -106,7 +106,7 @@ def _write_parquet(path: str, encoder: Encoder, parts) -> int:
                 described = json.dumps(dataclasses.asdict(Description(encoder, vectors.shape[1])), ensure_ascii=False)
                 fields = [("text", pyarrow.string()), ("vector", pyarrow.list_(pyarrow.float32(), vectors.shape[1]))]
                 schema = pyarrow.schema(fields, metadata={KEY: described})
-                writer = opened.enter_context(pyarrow.parquet.ParquetWriter(file, schema))
+                writer = opened.enter_context(pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True))
             flat = pyarrow.array(np.ascontiguousarray(vectors, np.float32).ravel())
             column = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
             writer.write_table(pyarrow.Table.from_arrays([pyarrow.array(list(texts)), column], schema=schema))
@@ -134,10 +134,19 @@ class Vectors:
             for first in range(0, len(held), CHUNK):
                 yield None, np.asarray(held[first : first + CHUNK])
             return
-        with _pyarrow(self.path).parquet.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(CHUNK, columns=["text", "vector"]):
-                flat = np.asarray(batch.column(1).flatten(), np.float32)
-                yield batch.column(0).to_pylist(), flat.reshape(-1, self.description.width)
+        yield from self._rows(_pyarrow(self.path))
+
+    def _rows(self, pyarrow) -> Iterator[tuple[list[str], np.ndarray]]:
+        width = self.description.width
+        try:
+            with pyarrow.parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+                for batch in file.iter_batches(CHUNK, columns=["text", "vector"]):
+                    texts, flat = batch.column(0).to_pylist(), np.asarray(batch.column(1).flatten(), np.float32)
+                    if None in texts or len(flat) != len(texts) * width or not np.isfinite(flat).all():
+                        raise DataError(f"{self.path}: a row lacks its text or its vector, or holds no finite numbers.")
+                    yield texts, flat.reshape(-1, width)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{self.path}: damaged ({str(error)[:200]}). Encode the texts again.") from None
 
 
 def read(path: str) -> Vectors:
@@ -175,7 +184,7 @@ def _read_parquet(path: str) -> Vectors:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             schema, count = file.schema_arrow, file.metadata.num_rows
-    except (pyarrow.ArrowInvalid, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: not readable as Parquet ({error}).") from None
     stored = (schema.metadata or {}).get(KEY)
     if stored is None or "text" not in schema.names or "vector" not in schema.names:
