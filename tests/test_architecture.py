@@ -31,7 +31,7 @@ DOORS = {
                          "xmodels.layers.dropout", "xmodels.layers.positions", "xmodels.layers.rematerialization",
                          "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
-                           "data_pipelines.schema", "data_pipelines.text"},
+                           "data_pipelines.schema", "data_pipelines.strict_json", "data_pipelines.text"},
     "xmodels.search": {"data_pipelines"},
     "xmodels.export": {"xmodels.runs.loaded", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
                        "xmodels.models", "data_pipelines"},
