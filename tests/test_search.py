@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from invocation import invoke
 from small_models import NAMES, PLACES, network
-from test_siamese import QUICK, table
+from test_sentence_transformers import folder_of
+from test_siamese import QUICK
 
 from data_pipelines.errors import CheckpointError, DataError, UsageError
+from xmodels.jobs.sentence_transformers import to_run
 from xmodels.jobs.texts_of_files import texts_of
 from xmodels.search import index, vectors
 from xmodels.search.encoder import Encoder, weights_sha256
@@ -163,10 +165,10 @@ def start(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(start, tmp_path_factory):
+def run(tmp_path_factory):
+    """A run of random weights."""
     path = tmp_path_factory.mktemp("run")
-    flags = {"init_checkpoint": start, "train_file": table(path / "train.tsv", 32, 0, "match")} | FLAGS
-    assert invoke("finetune", task="siamese", siamese_loss="contrastive", model_dir=path / "siamese", **flags) == 0
+    to_run(str(folder_of(path / "made", dense=False)), str(path / "siamese"))
     return path / "siamese"
 
 
@@ -180,26 +182,24 @@ TEXTS = [
 ]
 
 
-def test_search_finds_what_direct_scoring_finds(run, tmp_path, capsys):
+def test_search_finds_what_direct_scoring_finds(run, tmp_path):
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS), "utf-8")
-    encode = {"model_dir": run, "input_file": tmp_path / "texts.txt"}
-    for ending in ("npy", "parquet"):
-        assert invoke("encode", output_file=tmp_path / f"vectors.{ending}", batch_size=2, **encode) == 0
+    encode = {"model_dir": run, "input_file": tmp_path / "texts.txt", "output_file": tmp_path / "vectors.npy"}
+    assert invoke("encode", batch_size=2, **encode) == 0
+    held = np.load(tmp_path / "vectors.npy")
+    made = vectors.read(str(tmp_path / "vectors.npy")).description.encoder
+    vectors.write(str(tmp_path / "vectors.parquet"), made, [(TEXTS, held)])
     predictor = load(str(run))
     np.testing.assert_allclose(np.load(tmp_path / "vectors.npy"), predictor.encode(TEXTS), atol=1e-5)
     assert invoke("index", vectors_file=tmp_path / "vectors.parquet", output_dir=tmp_path / "parquet") == 0
     npy = {"vectors_file": tmp_path / "vectors.npy", "output_dir": tmp_path / "npy"}
     assert invoke("index", input_file=tmp_path / "texts.txt", **npy) == 0
+    both = [index.Index(str(tmp_path / name)) for name in ("parquet", "npy")]
+    assert [list(each.texts(range(6))) for each in both] == [TEXTS, TEXTS]
+    np.testing.assert_array_equal(*(each.search(held, 6)[0] for each in both))
     (tmp_path / "queries.txt").write_text("ann and rome\nwho\n", "utf-8")
-    for name in ("parquet", "npy"):
-        search = {
-            "index": tmp_path / name,
-            "model_dir": run,
-            "input_file": tmp_path / "queries.txt",
-            "top_k": 4,
-        }
-        assert invoke("search", output_file=tmp_path / f"{name}.jsonl", **search) == 0
-    assert (tmp_path / "parquet.jsonl").read_text() == (tmp_path / "npy.jsonl").read_text()
+    asked = {"index": tmp_path / "npy", "model_dir": run, "input_file": tmp_path / "queries.txt", "top_k": 4}
+    assert invoke("search", output_file=tmp_path / "npy.jsonl", **asked) == 0
     for line in (tmp_path / "npy.jsonl").read_text().splitlines():
         answer = json.loads(line)
         direct = np.array([each.similarity for each in predictor.predict([(answer["query"], text) for text in TEXTS])])
@@ -208,9 +208,6 @@ def test_search_finds_what_direct_scoring_finds(run, tmp_path, capsys):
             [each["similarity"] for each in answer["results"]], np.sort(direct)[::-1][:4], atol=1e-5
         )
         assert all(each["text"] == TEXTS[each["row"]] for each in answer["results"])
-    capsys.readouterr()
-    assert invoke("search", index=tmp_path / "npy", model_dir=run, text="ann in york", top_k=1) == 0
-    assert "\t0\tann in york" in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -229,6 +226,9 @@ def test_a_cross_encoder_orders_what_was_found_anew(task, run, start, tmp_path, 
     assert invoke("search", **asked | rerank) == 0
     answer = json.loads((tmp_path / "out.jsonl").read_text())
     assert len(answer["results"]) == 4
+    capsys.readouterr()
+    assert invoke("search", **asked | {"text": "ann in york", "top_k": 1}) == 0
+    assert "\t0\tann in york" in capsys.readouterr().out
     cross = load(str(tmp_path / "cross"))
     scores = sorted(
         (cross.pair_scores("ann and rome", [text])[0] for text in (t or "more" for t in TEXTS)), reverse=True

@@ -24,6 +24,7 @@ CONFIG = BertConfig(
     len(TOKENIZER.vocabulary), 16, 1, 2, 32, max_sequence_length=16, dropout=0.0, attention_dropout=0.0, initializer_stddev=0.3
 )  # fmt: skip
 ONES = np.ones(32, "float32")
+COMPILED_OFTEN = ("multiple_negatives", "online_contrastive")  # the two whose graphs are the least plain
 
 
 def vectors(*shape, seed=0):
@@ -139,7 +140,9 @@ def test_a_projection_and_a_length_of_one():
     np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 1.0, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in COMPILED_OFTEN)) for name in LOSSES]
+)
 def test_every_loss_compiles_and_rows_that_fill_a_batch_count_for_nothing(name):
     backbone = Bert(CONFIG).initialize()
     task = Siamese(CONFIG, ["no", "yes"], settings=Settings(name), training=Training())
@@ -215,7 +218,7 @@ def train(data, start, path, loss, **flags):
 @pytest.fixture(scope="module")
 def run(data, start, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "matches"
-    assert train(data, start, path, "contrastive")["evaluation average_precision"] > 0.9
+    assert train(data, start, path, "contrastive", num_train_epochs=4)["evaluation average_precision"] > 0.9
     return path
 
 
