@@ -9,7 +9,8 @@ COMMAND = Command(
     Options,
     "Finds the texts of an index that are nearest to queries.",
     "xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5\n"
-    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker --output_file=found.jsonl",
+    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl\n"
+    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker",
 )
 
 if __name__ == "__main__":
