@@ -53,6 +53,7 @@ setup(
         "beam": ["apache-beam>=2.77"],
         "rouge": ["rouge-score>=0.1.2"],  # scores of summaries; brings nltk, which takes a second to import
         "parquet": ["pyarrow>=15"],  # CVE-2023-47248 (code in files) is fixed in 14.0.1
+        "search": ["faiss-cpu>=1.8"],  # indices that are graphs; exact ones need nothing
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code
         "notebook": ["ipykernel>=6.29", "nbclient>=0.10"],

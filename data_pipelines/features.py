@@ -43,7 +43,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "token_ids": (
         Feature(L, "int32", "a text, or the texts of an example one behind the other"),
         Feature(
-            NL, "int32", "several sequences: the choices of a question, both orders of a pair, sentences of a story"
+            NL, "int32", "several sequences: choices, orders of a pair, sides of a Siamese pair, sentences of a story"
         ),
     ),
     "padding_mask": (
@@ -182,6 +182,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature((), "float32", "the number of a text or a pair"),
         Feature(L, "float32", "how well each candidate answers the query"),
     ),
+    "vectors": (Feature(L, "float32", "the vector of a text; of several texts one behind the other"),),
     "start_logits": (Feature(L, "float32", "how well the answer begins at each token, before a softmax"),),
     "end_logits": (Feature(L, "float32", "how well the answer ends at each token, before a softmax"),),
     "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),

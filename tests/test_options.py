@@ -104,6 +104,14 @@ def test_what_a_resumed_run_must_keep():
         "max_query_length",
         "list_size",
         "rank_loss",
+        "siamese_loss",
+        "siamese_scale",
+        "siamese_margin",
+        "siamese_symmetric",
+        "siamese_features",
+        "max_score",
+        "projection_dim",
+        "normalize_vectors",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {

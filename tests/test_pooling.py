@@ -52,7 +52,10 @@ def test_padding_counts_nowhere_on_either_side(name):
 def test_each_pooling_is_what_it_is_called():
     real = STATES[0, :3]
     found = {name: np.array(pool(STATES, RIGHT))[0] for name, pool in STATELESS.items()}
-    for name, value in {"first": real[0], "last": real[2], "mean": real.mean(0), "max": real.max(0)}.items():
+    expected = {"first": real[0], "last": real[2], "mean": real.mean(0), "max": real.max(0)}
+    expected |= {"mean_sqrt_len": real.sum(0) / 3**0.5, "weighted_mean": (real[0] + 2 * real[1] + 3 * real[2]) / 6}
+    assert set(expected) == set(STATELESS)
+    for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-6)
     fresh = AttentionPooling(3)
     np.testing.assert_allclose(fresh(STATES, RIGHT)[0], real.mean(0), rtol=1e-5)  # it begins as the mean
@@ -100,7 +103,8 @@ def test_sixteen_bits_are_summed_in_float32(name):
     states = np.ones((1, 2000, 3), "float32")
     found = EVERY[name](ops.cast(states, "bfloat16"), np.ones((1, 2000), bool))
     assert keras.backend.standardize_dtype(found.dtype) == "bfloat16" or name == "attention"
-    np.testing.assert_allclose(np.array(ops.cast(found, "float32")), 1.0, rtol=1e-2)
+    expected = 2000**0.5 if name == "mean_sqrt_len" else 1.0
+    np.testing.assert_allclose(np.array(ops.cast(found, "float32")), expected, rtol=1e-2)
 
 
 def network(path, name):

@@ -57,14 +57,14 @@ class Columns:
 def read_table(
     path: str,
     columns: Columns,
-    with_labels: bool = True,
+    with_labels: bool | None = True,
     bad_rows: list[BadRow] | None = None,
     may_be_empty: bool = False,
 ) -> list[Row]:
     """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
 
     Args:
-        with_labels: whether there is a label to each row.
+        with_labels: whether there is a label to each row; None where only the table says it.
         bad_rows: rows that cannot be used are left out, and appended here. By default they are errors.
         may_be_empty: whether a row with a label can be used if that, or a text, is empty.
 
@@ -72,6 +72,17 @@ def read_table(
         DataError: a missing or empty file, text in another encoding, a row that cannot be used; names the file and the line.
         UsageError: the kind is unknown, or the columns cannot be found.
     """
+    rows = list(iterate_table(path, columns, with_labels, bad_rows, may_be_empty))
+    if not rows:
+        raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
+    return rows
+
+
+def iterate_table(
+    path: str, columns: Columns, with_labels: bool | None = True, bad_rows: list[BadRow] | None = None,
+    may_be_empty: bool = False,
+) -> Iterator[Row]:  # fmt: skip
+    """As `read_table`, row by row, in memory that does not grow with the table; a table without rows gives none."""
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file. Check the path.")
     if columns.by_position and columns.text is None:
@@ -85,10 +96,7 @@ def read_table(
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     with open_text(path) as file:
         table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
-        rows = [row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row)]
-    if not rows:
-        raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
-    return rows
+        yield from (row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +105,7 @@ class _Table:
 
     path: str
     columns: Columns
-    with_labels: bool
+    with_labels: bool | None
     bad_rows: list[BadRow] | None
     may_be_empty: bool
 
@@ -137,7 +145,7 @@ def separated_rows(
     lines: Iterable[str],
     delimiter: str,
     columns: Columns,
-    with_labels: bool,
+    with_labels: bool | None,
     path: str,
     place: Callable[[int], str],
     longest_field: int = _LONGEST_FIELD,
@@ -161,7 +169,10 @@ def separated_rows(
             continue
         if columns.by_position:
             header = fields
-            wanted = [c and int(c) for c in (columns.text, columns.text_pair, columns.label if with_labels else None)]
+            wanted = [
+                c and int(c)
+                for c in (columns.text, columns.text_pair, columns.label if with_labels is not False else None)
+            ]
         elif len(fields) > len(header):
             refuse(
                 place(line),
@@ -256,7 +267,7 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
         yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), number)
 
 
-def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> list[int | None]:
+def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:
     """The positions of text, second text and label among the names of a header."""
 
     def position(given: str | None, usual: tuple[str, ...], flag: str, needed: bool) -> int | None:
@@ -274,7 +285,8 @@ def _find(header: list[str], columns: Columns, with_labels: bool, path: str) -> 
 
     text = position(columns.text, TEXT_NAMES, "--text_column", True)
     pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", False)
-    label = position(columns.label, LABEL_NAMES, "--label_column", True) if with_labels else None
+    required = bool(with_labels)
+    label = None if with_labels is False else position(columns.label, LABEL_NAMES, "--label_column", required)
     _check_different([text, pair, label], header, path)
     return [text, pair, label]
 

@@ -51,6 +51,16 @@ def readers() -> None:
         model_dir="tagger",
         **tables | start | {"task": "tag", "train_file": "entities.conll", "eval_file": "entities.conll"},
     )
+    pairs = {
+        "train_file": "pairs.tsv",
+        "text_pair_column": "text_b",
+        "siamese_loss": "classification",
+        "max_seq_length": 32,
+    }
+    command("finetune", model_dir="siamese", task="siamese", train_batch_size=4, **start | pairs)
+    command("encode", model_dir="siamese", input_file="passages.txt", output_file="vectors.npy")
+    command("encode", model_dir="siamese", input_file="passages.txt", output_file="vectors.parquet")
+    command("index", vectors_file="vectors.parquet", output_dir="index")
 
 
 def writers() -> None:

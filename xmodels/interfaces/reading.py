@@ -48,6 +48,8 @@ STATELESS = {
     "last": pooling.last_state,
     "mean": pooling.mean_state,
     "max": pooling.max_state,
+    "mean_sqrt_len": pooling.mean_sqrt_len_state,
+    "weighted_mean": pooling.weighted_mean_state,
 }  # poolings without weights
 
 

@@ -3,13 +3,18 @@
 import dataclasses
 
 from xmodels import systems
-from xmodels.conversion import convert
+from xmodels.conversion import convert, sentence_transformers
 from xmodels.jobs.options.convert_checkpoint import Options
 
 
 def convert_checkpoint(options: Options) -> None:
     """Converts, and with `verify` compares the outputs of both checkpoints on one batch."""
     source, target = options.source, options.target
+    if sentence_transformers.is_named(source) or sentence_transformers.is_named(target):
+        from xmodels.jobs.sentence_transformers import convert_sentences
+
+        convert_sentences(source, target, options.allow_pickle, options.verify)
+        return
     loaded = convert.load(source, options.allow_pickle)
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))

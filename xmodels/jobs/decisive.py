@@ -37,7 +37,7 @@ class Evaluation:
 
     @property
     def decisive(self) -> str:
-        return self.score.DECISIVE
+        return self.task.decisive or self.score.DECISIVE
 
     def means(self, source, settings: dict | None = None) -> dict[str, float]:
         """Losses and metrics of a set, the decisive score among them.

@@ -28,6 +28,22 @@ def mean_state(states, padding_mask):
     return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), states.dtype)
 
 
+def mean_sqrt_len_state(states, padding_mask):
+    """(B, L, D) -> (B, D), the sum of the states of the real tokens over the root of their number (as in sentence-transformers)."""
+    real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
+    total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
+    return ops.cast(total / ops.sqrt(ops.maximum(ops.sum(real, axis=1), 1.0)), states.dtype)
+
+
+def weighted_mean_state(states, padding_mask):
+    """(B, L, D) -> (B, D), the mean in which the first real token has the weight 1, the second 2, and so on (Muennighoff, 2022,
+    section 3)."""
+    real = ops.cast(padding_mask, "float32")
+    weights = ops.expand_dims(ops.cumsum(real, axis=1) * real, -1)  # (B, L, 1)
+    total = ops.sum(ops.cast(states, "float32") * weights, axis=1)  # (B, D)
+    return ops.cast(total / ops.maximum(ops.sum(weights, axis=1), 1.0), states.dtype)
+
+
 def max_state(states, padding_mask):
     """(B, L, D) -> (B, D), in each dimension the largest number of the real tokens; 0 where there is none."""
     real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)  # (B, L, 1)

@@ -49,12 +49,16 @@ class Predictor:
     def __init__(self, run: Run, columns: dict | None = None):
         self.backbone, self.tokenizer = run.backbone, run.tokenizer
         self.num_texts, self.max_sequence_length = run.description.num_texts, run.description.max_sequence_length
-        self.task = run.make_task()
+        self.task = self.make_task(run)
         self.columns = columns or {}
         self.prepare()
         self.answer(self.features([self.example()]))  # builds the head
         run.assign(self.task)
         self._answer = compiled(self.answer)
+
+    def make_task(self, run: Run):
+        """The task as the run describes it, without weights."""
+        return run.make_task()
 
     def prepare(self) -> None:
         """Makes what `features` needs. By default nothing."""
@@ -125,6 +129,29 @@ class Predictor:
     def labelled(self, path: str) -> tuple[list, list]:
         """The inputs of a labelled file, and the right answers, in the form that `scores` takes."""
         raise NotImplementedError
+
+    # What `xmodels encode` and `search` ask for.
+
+    def encode(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Callable[[int], None] = lambda count: None
+    ) -> np.ndarray:
+        """The vectors of texts, float32 (N, D). Raises a UsageError where the task has none."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def encoder_settings(self) -> dict:
+        """What a vector depends on beside weights and vocabulary, as JSON has it."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def encoder_weights(self) -> dict[str, np.ndarray]:
+        """The weights that a vector depends on, by name."""
+        raise self._cannot("gives texts no vectors", "--task=siamese")
+
+    def pair_scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How well each text suits a query, read together with it. Raises a UsageError where the task has no such numbers."""
+        raise self._cannot("gives pairs of texts no scores", "--task=rank or regress")
+
+    def _cannot(self, what: str, tasks: str) -> UsageError:
+        return UsageError(f"This run was fine-tuned with --task={self.task.label}, which {what}. Take one of {tasks}.")
 
     # What `xmodels predict` reads and writes.
 

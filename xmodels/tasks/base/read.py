@@ -75,6 +75,15 @@ OWN_FLAGS = {
     "max_answer_length": None,
     "list_size": None,
     "rank_loss": None,
+    "siamese_loss": None,
+    "siamese_scale": None,
+    "siamese_margin": None,
+    "siamese_symmetric": False,
+    "siamese_features": None,
+    "max_score": None,
+    "negative_column": None,
+    "projection_dim": None,
+    "normalize_vectors": False,
 }
 
 

@@ -48,17 +48,18 @@ def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -
         task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", ""),
         dict(getattr(task, "settings", {})),
     )  # fmt: skip
-    _write(run, description)
+    write_description(run, description)
 
 
 def choose_settings(run: str, settings: dict) -> None:
     """Changes `settings` in the task.json of a run, those that are named."""
     if settings:
         found = read_task(run)
-        _write(run, dataclasses.replace(found, settings=found.settings | settings))
+        write_description(run, dataclasses.replace(found, settings=found.settings | settings))
 
 
-def _write(run: str, description: TaskDescription) -> None:
+def write_description(run: str, description: TaskDescription) -> None:
+    """Writes task.json."""
     values = dataclasses.asdict(description)
     values = {name: value for name, value in values.items() if name not in ("prefix", "settings") or value}
     write_json(os.path.join(run, TASK_FILE), values)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,13 @@ TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
 class TextReader(Reader):
-    """Reads texts in the way that the system names, its `READING`."""
+    """Reads texts in the way that the system names, its `READING`.
+
+    Attributes:
+        default_pooling: of the task; None for that of the system.
+    """
+
+    default_pooling: ClassVar[str | None] = None
 
     def training_files(self) -> str:
         """The file or the folder of records to learn from."""
@@ -51,7 +58,7 @@ class TextReader(Reader):
 
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
-        reading, pooling = system and system.READING, self.options.pooling
+        reading, pooling = system and system.READING, self.options.pooling or self.default_pooling
         if reading is None and system and pooling not in (None, PUBLISHED):
             reading = plain_reading(system.MODEL, tokenizer.vocabulary, bool(system.WRITING))
         if reading is None:
@@ -62,7 +69,7 @@ class TextReader(Reader):
             )
         self.numbers = dict(reading.numbers)
         if self.pools:
-            self.numbers["pooling"] = reading.default_pooling(loaded.config)
+            self.numbers["pooling"] = self.default_pooling or reading.default_pooling(loaded.config)
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):

@@ -63,6 +63,9 @@ class Predictor(answer.Predictor):
             progress(len(asked))
         return found
 
+    def pair_scores(self, query, texts):
+        return self.predict([RankedList(query, list(texts), [], "")])[0].scores if texts else []
+
     def predictions(self, inputs, features, outputs):
         return outputs["scores"].tolist()
 

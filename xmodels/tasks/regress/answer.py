@@ -11,6 +11,9 @@ class Predictor(answer.Predictor):
     def predictions(self, inputs, features, outputs):
         return outputs["scores"].tolist()
 
+    def pair_scores(self, query, texts):
+        return self.predict([(query, text) for text in texts])
+
     def shown(self, asked, prediction):
         yield f"score: {prediction:.4f}"
 

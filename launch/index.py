@@ -1,0 +1,16 @@
+"""Makes an index of vectors."""
+
+import sys
+
+from launch.command import Command
+from xmodels.jobs.options.index import Options
+
+COMMAND = Command(
+    Options,
+    "Makes an index of the vectors that encode wrote.",
+    "xmodels index --vectors_file=vectors.npy --input_file=texts.txt --output_dir=index\n"
+    "xmodels index --vectors_file=vectors.parquet --kind=hnsw --output_dir=index",
+)
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main())

@@ -1,0 +1,17 @@
+"""Finds the texts of an index that are nearest to queries."""
+
+import sys
+
+from launch.command import Command
+from xmodels.jobs.options.search import Options
+
+COMMAND = Command(
+    Options,
+    "Finds the texts of an index that are nearest to queries.",
+    "xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5\n"
+    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl\n"
+    "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker",
+)
+
+if __name__ == "__main__":
+    sys.exit(COMMAND.main())

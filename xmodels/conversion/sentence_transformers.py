@@ -1,0 +1,262 @@
+"""Folders of the `sentence-transformers` library: an encoder of Hugging Face, a pooling, perhaps a Dense layer and a length of 1.
+
+`modules.json` lists the steps; each has a folder. Both spellings of the pooling are read, that of version 6 and the older one,
+which is written, as all versions read it.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from data_pipelines import strict_json
+from data_pipelines.errors import CheckpointError
+from data_pipelines.schema import Place, convert
+from xmodels.conversion import hugging_face
+from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.pickles import check_allowed, unpickle
+from xmodels.models.folder import CONFIG, check_finite, read_json, read_weights, write_weights
+from xmodels.tasks.base.run import TaskDescription
+from xmodels.tasks.siamese.settings import Settings
+
+TASK, PROJECTION = "siamese", "objective.siamese.projection"
+PREFIX = "sentence_transformers:"
+MODULES, LIBRARY = "modules.json", "config_sentence_transformers.json"
+LENGTHS = tuple(
+    f"sentence_{name}_config.json"
+    for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)  # of the encoder, by the age of the library
+STEPS = ("Transformer", "Pooling", "Dense", "Normalize")  # in this order; the last two may be absent
+TYPE = "sentence_transformers.models."
+# Ours -> the flag of older versions, and the name of newer ones.
+POOLINGS = {
+    "first": ("pooling_mode_cls_token", "cls"),
+    "mean": ("pooling_mode_mean_tokens", "mean"),
+    "max": ("pooling_mode_max_tokens", "max"),
+    "mean_sqrt_len": ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
+    "weighted_mean": ("pooling_mode_weightedmean_tokens", "weightedmean"),
+    "last": ("pooling_mode_lasttoken", "lasttoken"),
+}
+ACTIVATIONS = {
+    "torch.nn.modules.activation.Tanh": "tanh", "torch.nn.modules.linear.Identity": "linear",
+}  # fmt: skip
+LINEAR, DENSE_WEIGHTS, DENSE_PICKLE = "linear", "model.safetensors", "pytorch_model.bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceEncoder:
+    """What a folder holds.
+
+    Attributes:
+        encoder: the network, without heads.
+        pooling: of ours.
+        max_sequence_length: counts the special tokens.
+        dense: kernel (D, O) and bias (O,) of the Dense layer, and its activation; None where there is none.
+        normalize: whether vectors have the length 1.
+    """
+
+    encoder: Checkpoint
+    pooling: str
+    max_sequence_length: int
+    dense: tuple[np.ndarray, np.ndarray, str] | None
+    normalize: bool
+
+
+def of_run(checkpoint: Checkpoint, settings: Mapping, pooling: str, max_sequence_length: int) -> SentenceEncoder:
+    """A Siamese run as such a folder has it; a classifier that it was trained with has no place there.
+
+    Args:
+        checkpoint: with the weights of the task.
+        settings: of its task.json.
+    """
+    known = convert(dict(settings), Settings, Place("task.json").at("settings"))
+    dense = None
+    if known.projection_dim:
+        kernel, bias = (checkpoint.values[f"{PROJECTION}.{name}"] for name in ("kernel", "bias"))
+        dense = kernel, bias, known.projection_activation
+    backbone = {name: value for name, value in checkpoint.values.items() if name.startswith("backbone.")}
+    encoder = dataclasses.replace(checkpoint, values=backbone, heads=frozenset(), labels=None, pooling=None)
+    return SentenceEncoder(encoder, pooling, max_sequence_length, dense, known.normalize)
+
+
+def as_run(made: SentenceEncoder, pooling: str | None, system: str | None) -> tuple[Checkpoint, TaskDescription]:
+    """The network with the weights of the task, and the task.json of a run.
+
+    Args:
+        pooling: as a model folder names it: None where it is what the paper of the system reads.
+    """
+    values, settings = dict(made.encoder.values), Settings(normalize=made.normalize)
+    if made.dense:
+        kernel, bias, activation = made.dense
+        values |= {f"{PROJECTION}.kernel": kernel, f"{PROJECTION}.bias": bias}
+        settings = dataclasses.replace(settings, projection_dim=kernel.shape[1], projection_activation=activation)
+    heads = frozenset({TASK} if made.dense else ())
+    checkpoint = dataclasses.replace(made.encoder, values=values, heads=heads, pooling=pooling, system=system)
+    return checkpoint, TaskDescription(TASK, [], 2, made.max_sequence_length, settings=dataclasses.asdict(settings))
+
+
+def is_named(name: str) -> bool:
+    """Whether a name means such a folder."""
+    return name.startswith(PREFIX)
+
+
+def read(path: str, allow_pickle: bool = False) -> SentenceEncoder:
+    """Reads a folder that `SentenceTransformer.save` wrote.
+
+    Raises:
+        CheckpointError: a file is missing or damaged, or a step cannot be done here.
+    """
+    steps = _steps(path)
+    encoder = hugging_face.read(steps["Transformer"], allow_pickle)
+    if encoder.tokenizer is None:
+        raise CheckpointError(f"{steps['Transformer']}: holds no vocabulary.")
+    _check_prompts(path)
+    _check_case(steps["Transformer"], encoder)
+    backbone = {name: value for name, value in encoder.values.items() if name.startswith("backbone.")}
+    check_finite(backbone, path)
+    encoder = dataclasses.replace(encoder, values=backbone, heads=frozenset(), labels=None)
+    dense = _read_dense(steps["Dense"], allow_pickle) if "Dense" in steps else None
+    length = _length(steps["Transformer"], encoder.config.max_sequence_length)
+    return SentenceEncoder(encoder, _read_pooling(steps["Pooling"]), length, dense, "Normalize" in steps)
+
+
+def _steps(path: str) -> dict[str, str]:
+    """The folders of the steps, by the last word of their types."""
+    source = os.path.join(path, MODULES)
+    if not os.path.isfile(source):
+        raise CheckpointError(f"{path}: is no folder of sentence-transformers: there is no {MODULES}.")
+    try:
+        listed = strict_json.read(source)
+    except ValueError as error:
+        raise CheckpointError(f"{source}: not valid JSON ({error}).") from None
+    entries = listed if isinstance(listed, list) else []
+    if not entries or not all(
+        isinstance(e, dict) and isinstance(e.get("type"), str) and isinstance(e.get("path"), str) for e in entries
+    ):
+        raise CheckpointError(f"{source}: expected a list of steps, each with `type` and `path`.")
+    names = [entry["type"].rpartition(".")[2] for entry in entries]
+    if names != [step for step in STEPS if step in names] or names[:2] != list(STEPS[:2]):
+        raise CheckpointError(
+            f"{source}: expected the steps Transformer, Pooling, perhaps Dense, perhaps Normalize. Found: {', '.join(names)}."
+        )
+    for entry in entries:
+        if os.path.basename(entry["path"]) != entry["path"] or entry["path"] == "..":
+            raise CheckpointError(f"{source}: {entry['path']!r} is not a folder in this one.")
+    return {name: os.path.join(path, entry["path"]).rstrip(os.sep) for name, entry in zip(names, entries, strict=True)}
+
+
+def _read_pooling(folder: str) -> str:
+    source = os.path.join(folder, CONFIG)
+    stored = read_json(source)
+    named = stored.get("pooling_mode")
+    found = [
+        ours for ours, (flag, name) in POOLINGS.items() if stored.get(flag) is True or named == name or named == [name]
+    ]
+    others = [key for key, value in stored.items() if key.startswith("pooling_mode_") and value is True]
+    if len(found) != 1 or len(others) > 1:
+        raise CheckpointError(
+            f"{source}: expected one of the poolings {', '.join(name for _, name in POOLINGS.values())}. "
+            f"Found: {named if named is not None else ', '.join(others) or 'none'}. Several at once are not known here."
+        )
+    return found[0]
+
+
+def _read_dense(folder: str, allow_pickle: bool) -> tuple[np.ndarray, np.ndarray, str]:
+    source = os.path.join(folder, CONFIG)
+    stored = read_json(source)
+    activation = ACTIVATIONS.get(stored.get("activation_function"))
+    if activation is None:
+        named = stored.get("activation_function")
+        raise CheckpointError(
+            f"{source}: `activation_function` must be one of {', '.join(ACTIVATIONS)}. Found: {named!r:.80}."
+        )
+    weights, pickled = os.path.join(folder, DENSE_WEIGHTS), os.path.join(folder, DENSE_PICKLE)
+    if os.path.isfile(weights):
+        found = read_weights(weights)
+    else:
+        check_allowed(pickled, allow_pickle)
+        weights, found = pickled, unpickle(pickled)
+    kernel = found.get(f"{LINEAR}.weight")
+    if kernel is None or kernel.ndim != 2 or set(found) - {f"{LINEAR}.weight", f"{LINEAR}.bias"}:
+        raise CheckpointError(
+            f"{weights}: expected {LINEAR}.weight and perhaps {LINEAR}.bias. Found: {', '.join(sorted(found))[:200]}."
+        )
+    bias = found.get(f"{LINEAR}.bias", np.zeros(len(kernel), np.float32))
+    if bias.shape != (len(kernel),):
+        raise CheckpointError(f"{weights}: {LINEAR}.bias has the shape {bias.shape}, expected ({len(kernel)},).")
+    check_finite({f"{LINEAR}.weight": kernel, f"{LINEAR}.bias": bias}, weights)
+    return np.ascontiguousarray(kernel.T, np.float32), np.asarray(bias, np.float32), activation
+
+
+def _length(folder: str, positions: int) -> int:
+    """The longest text: as the library says, else as the tokenizer does, but no more than the network has positions."""
+    for name, key in (*((name, "max_seq_length") for name in LENGTHS), ("tokenizer_config.json", "model_max_length")):
+        source = os.path.join(folder, name)
+        found = read_json(source).get(key) if os.path.isfile(source) else None
+        if found is None:
+            continue
+        if type(found) not in (int, float) or not found >= 4:
+            raise CheckpointError(f"{source}: `{key}` must be a whole number from 4. Found: {found!r:.40}.")
+        return int(min(found, positions))
+    return positions
+
+
+def _check_prompts(path: str) -> None:
+    """Raises a CheckpointError where texts get a prompt before them, which changes all vectors."""
+    source = os.path.join(path, LIBRARY)
+    stored = read_json(source) if os.path.isfile(source) else {}
+    if stored.get("default_prompt_name") is not None:
+        raise CheckpointError(
+            f"{source}: puts the prompt {stored['default_prompt_name']!r:.40} before each text, which is not known here."
+        )
+
+
+def _check_case(folder: str, encoder: Checkpoint) -> None:
+    """Raises a CheckpointError where the library lower-cases texts before a tokenizer that does not."""
+    lowers = encoder.tokenizer.open().do_lower_case
+    for name in LENGTHS:
+        source = os.path.join(folder, name)
+        if os.path.isfile(source) and read_json(source).get("do_lower_case") is True and not lowers:
+            raise CheckpointError(
+                f"{source}: lower-cases texts, but the tokenizer keeps capital letters; this is not known here."
+            )
+
+
+def write(path: str, made: SentenceEncoder) -> None:
+    """Fills the existing folder `path` with what `SentenceTransformer` reads.
+
+    Raises:
+        CheckpointError: the pooling has no place there, or Hugging Face's format has none for the network.
+    """
+    if made.pooling not in POOLINGS:
+        raise CheckpointError(
+            f"{path}: sentence-transformers has no pooling {made.pooling!r}; it has those called {', '.join(POOLINGS)} here."
+        )
+    hugging_face.write(path, made.encoder)
+    width = made.encoder.config.hidden_dim
+    flags = {flag: ours == made.pooling for ours, (flag, _) in POOLINGS.items()}
+    files: dict[str, Mapping] = {
+        LENGTHS[0]: {"max_seq_length": made.max_sequence_length, "do_lower_case": False},  # the tokenizer does it
+        LIBRARY: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+        f"1_Pooling/{CONFIG}": {"word_embedding_dimension": width, **flags, "include_prompt": True},
+    }
+    folders = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    if made.dense:
+        kernel, bias, activation = made.dense
+        name = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == activation)
+        shape = {"in_features": kernel.shape[0], "out_features": kernel.shape[1]}
+        files[f"2_Dense/{CONFIG}"] = {**shape, "bias": True, "activation_function": name}
+        folders.append(("2_Dense", "Dense"))
+    if made.normalize:
+        folders.append((f"{len(folders)}_Normalize", "Normalize"))
+    for folder, _ in folders[1:]:
+        os.mkdir(os.path.join(path, folder))
+    if made.dense:
+        tensors = {f"{LINEAR}.weight": np.ascontiguousarray(kernel.T), f"{LINEAR}.bias": bias}
+        write_weights(tensors, os.path.join(path, "2_Dense", DENSE_WEIGHTS), "pt")
+    steps = [
+        {"idx": i, "name": str(i), "path": folder, "type": TYPE + kind} for i, (folder, kind) in enumerate(folders)
+    ]
+    for name, value in {**files, MODULES: steps}.items():
+        hugging_face.write_json(os.path.join(path, name), value)

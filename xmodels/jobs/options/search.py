@@ -1,0 +1,29 @@
+"""The options of `xmodels search`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """An index, the network that made its vectors, and queries."""
+
+    JOB: ClassVar = "xmodels.jobs.search:search"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    index: str = option(REQUIRED, "Folder of an index.", section="Index and model")
+    model_dir: str = option(REQUIRED, "The network that made its vectors; another one is refused.")
+    text: str | None = option(None, "A query.", section="Queries: one of these")
+    input_file: str | None = option(None, "Plain text with a query a line, or TSV, CSV, JSON lines.")
+    encoding: str = encoding_option()
+    text_column: str | None = option(None, "Column of the query: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
+    top_k: int = option(10, "Texts that are found for a query.", section="Results", minimum=1)
+    rerank_model_dir: str | None = option(None, "Run of finetune --task=rank or regress, which reads a query and a text together and orders the texts anew.")  # fmt: skip
+    rerank_depth: int = option(100, "The nearest texts that it orders.", minimum=1)
+    output_file: str | None = option(None, "JSON lines, a query each. Default: print.", section="Output")
+    overwrite: bool = option(False, "Replace an existing output_file.")
+    batch_size: int = option(32, "Texts at a time.", minimum=1)

@@ -1,0 +1,204 @@
+"""A folder of vectors that are searched: the nearest to a vector, by cosine, exactly or by a graph; with the texts, where known."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from data_pipelines import checksums
+from data_pipelines.errors import CheckpointError, DataError, UsageError
+from data_pipelines.files import write_json
+from data_pipelines.schema import Count, Place, Positive, convert, one_of
+from xmodels.search.encoder import Encoder
+from xmodels.search.vectors import strict_json_of
+
+INDEX, VECTORS, GRAPH, TEXTS, STARTS = "index.json", "vectors.f32", "graph.faiss", "texts.jsonl", "text_starts.i64"
+FILES = {INDEX, VECTORS, GRAPH, TEXTS, STARTS, checksums.FILE}
+EXACT, HNSW = "exact", "hnsw"
+KINDS = (EXACT, HNSW)
+BLOCK = 65536  # vectors whose scores are in memory at once
+TINY = 1e-12
+SEARCH_DEPTH, BUILD_DEPTH = 64, 100  # of a graph (Malkov and Yashunin, 2016: ef and efConstruction)
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What index.json says.
+
+    Attributes:
+        encoder: the network that made the vectors.
+        kind: of `KINDS`.
+        count, width: the shape of the vectors.
+        has_texts: whether the folder holds the texts.
+        neighbours: of each vector in the graph; None without one.
+    """
+
+    encoder: Encoder
+    kind: one_of(*KINDS)
+    count: Count
+    width: Positive
+    has_texts: bool
+    neighbours: Positive | None = None
+
+
+def is_index(folder: str) -> bool:
+    """Whether a folder holds an index, and nothing else."""
+    return os.path.isfile(os.path.join(folder, INDEX)) and set(os.listdir(folder)) <= FILES
+
+
+def build(
+    folder: str, encoder: Encoder, kind: str, parts: Iterable[tuple[Sequence[str] | None, np.ndarray]], width: int,
+    has_texts: bool, neighbours: int = 32,
+) -> Description:  # fmt: skip
+    """Fills an empty folder; memory does not grow with the vectors, but for a graph, which holds them.
+
+    Args:
+        parts: texts, where `has_texts`, and vectors float32 (N, D).
+
+    Raises:
+        UsageError: a graph is asked for, and its library is not there.
+    """
+    graph = _new_graph(width, neighbours) if kind == HNSW else None
+    count = start = 0
+    names = [VECTORS] + [TEXTS, STARTS] * has_texts
+    files = {name: open(os.path.join(folder, name), "wb") for name in names}  # noqa: SIM115
+    try:
+        for texts, vectors in parts:
+            units = normalized(vectors)
+            files[VECTORS].write(units.tobytes())
+            if graph is not None:
+                graph.add(units)
+            for text in texts if has_texts else ():
+                line = json.dumps(text, ensure_ascii=False).encode() + b"\n"
+                files[STARTS].write(np.int64(start).tobytes())
+                files[TEXTS].write(line)
+                start += len(line)
+            count += len(vectors)
+    finally:
+        for file in files.values():
+            file.close()
+    if graph is not None:
+        _faiss().write_index(graph, os.path.join(folder, GRAPH))
+    made = Description(encoder, kind, count, width, has_texts, None if graph is None else neighbours)
+    write_json(os.path.join(folder, INDEX), dataclasses.asdict(made))
+    checksums.record(folder, [INDEX, *names, *([GRAPH] if graph is not None else [])])
+    return made
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    """Vectors of length 1, float32; zeros stay zeros."""
+    wide = np.asarray(vectors, np.float64)
+    return (wide / np.sqrt(np.sum(np.square(wide), axis=1, keepdims=True) + TINY)).astype("<f4")
+
+
+class Index:
+    """An index that is searched.
+
+    Args:
+        folder: as `build` fills it.
+
+    Raises:
+        CheckpointError: a file is missing or was changed.
+        DataError: index.json is damaged.
+    """
+
+    def __init__(self, folder: str):
+        path = os.path.join(folder, INDEX)
+        if not os.path.isfile(path):
+            raise CheckpointError(f"{folder}: is no index: there is no {INDEX}. `xmodels index` makes one.")
+        checksums.check(folder, FILES - {checksums.FILE})
+        self.folder = folder
+        self.description = found = convert(strict_json_of(path), Description, Place(path))
+        expected = {VECTORS: found.count * found.width * 4} | ({STARTS: found.count * 8} if found.has_texts else {})
+        for name, size in expected.items():
+            file = os.path.join(folder, name)
+            if not os.path.isfile(file) or os.path.getsize(file) != size:
+                raise CheckpointError(
+                    f"{file}: has not the {size:,} bytes that {INDEX} promises. Make the index again."
+                )
+        shape = (found.count, found.width)
+        self._vectors = (
+            np.memmap(os.path.join(folder, VECTORS), "<f4", "r", shape=shape) if found.count else np.zeros(shape)
+        )
+        self._graph = _read_graph(os.path.join(folder, GRAPH)) if found.kind == HNSW else None
+        if found.has_texts and found.count:
+            self._starts = np.memmap(os.path.join(folder, STARTS), "<i8", "r", shape=(found.count,))
+
+    def search(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest vectors, the best first; of equal cosines the one that stands first in the index.
+
+        Args:
+            queries: float32 (Q, D).
+            count: how many of each; all, where there are fewer.
+
+        Returns:
+            Rows int64 (Q, K) and cosines float32 (Q, K). A graph may find fewer: then -1 and -inf.
+        """
+        queries, count = normalized(queries), min(count, self.description.count)
+        if self._graph is None:
+            return self._exact(queries, count)
+        self._graph.hnsw.efSearch = max(SEARCH_DEPTH, 2 * count)
+        cosines, rows = self._graph.search(queries, count)
+        return rows, np.where(rows < 0, -np.inf, cosines).astype(np.float32)
+
+    def _exact(self, queries: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows, cosines = np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32)
+        for first in range(0, len(self._vectors), BLOCK):
+            found = queries @ self._vectors[first : first + BLOCK].T  # (Q, N)
+            here = np.broadcast_to(np.arange(first, first + found.shape[1]), found.shape)
+            cosines, rows = _largest(
+                np.concatenate([cosines, found], axis=1), np.concatenate([rows, here], axis=1), count
+            )
+        return rows, cosines
+
+    def texts(self, rows: Iterable[int]) -> Iterator[str]:
+        """The texts of rows. Raises a UsageError where the index holds none."""
+        if not self.description.has_texts:
+            raise UsageError(
+                f"{self.folder}: holds no texts. Make the index of a .parquet file, or give them: xmodels index --input_file=TEXTS."
+            )
+        with open(os.path.join(self.folder, TEXTS), "rb") as file:
+            for row in rows:
+                file.seek(int(self._starts[row]))
+                yield json.loads(file.readline())
+
+
+def _largest(cosines: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `count` largest of each line, sorted; rows that stand first win."""
+    if cosines.shape[1] > count:
+        # Equal cosines at the border would be drawn by chance, so all that reach the border are sorted.
+        border = np.partition(cosines, cosines.shape[1] - count, axis=1)[:, cosines.shape[1] - count]
+        kept = [np.flatnonzero(line >= least) for line, least in zip(cosines, border, strict=True)]
+    else:
+        kept = [np.arange(cosines.shape[1])] * len(cosines)
+    found = np.zeros((2, len(cosines), min(count, cosines.shape[1])))
+    for number, places in enumerate(kept):
+        order = places[np.lexsort((rows[number, places], -cosines[number, places]))][:count]
+        found[0, number], found[1, number] = cosines[number, order], rows[number, order]
+    return found[0].astype(np.float32), found[1].astype(np.int64)
+
+
+def _faiss():
+    try:
+        import faiss
+    except ImportError:
+        raise UsageError(
+            "--kind=hnsw: a graph needs faiss. Install it: pip install 'xmodels[search]', or take --kind=exact, which needs nothing."
+        ) from None
+    return faiss
+
+
+def _new_graph(width: int, neighbours: int):
+    faiss = _faiss()
+    graph = faiss.IndexHNSWFlat(width, neighbours, faiss.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = BUILD_DEPTH
+    return graph
+
+
+def _read_graph(path: str):
+    try:
+        return _faiss().read_index(path)
+    except RuntimeError as error:
+        raise DataError(f"{path}: not a readable graph of faiss ({str(error)[:100]}). Make the index again.") from None

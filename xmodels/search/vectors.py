@@ -1,0 +1,219 @@
+"""Files of vectors: `.npy` with a JSON beside it that says which network made them, or Parquet, which holds texts and that too."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from data_pipelines import strict_json
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.files import file_sha256, whole_file, write_json
+from data_pipelines.schema import Count, Place, Positive, Sha256, convert
+from xmodels.search.encoder import Encoder
+
+NPY, PARQUET, BESIDE = ".npy", ".parquet", ".json"
+KEY = b"xmodels"  # of the metadata of Parquet
+CHUNK = 8192  # vectors that are read at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What stands beside vectors.
+
+    Attributes:
+        encoder: the network.
+        width: numbers of a vector.
+        count: vectors; of Parquet the file itself knows.
+        texts_sha256: of the texts, in their order.
+        vectors_sha256: of the file.
+    """
+
+    encoder: Encoder
+    width: Positive
+    count: Count | None = None
+    texts_sha256: Sha256 | None = None
+    vectors_sha256: Sha256 | None = None
+
+
+class TextDigest:
+    """The SHA-256 of texts in their order."""
+
+    def __init__(self):
+        self._found = hashlib.sha256()
+
+    def add(self, text: str) -> None:
+        encoded = text.encode()
+        self._found.update(b"%d " % len(encoded) + encoded)
+
+    def hexdigest(self) -> str:
+        return self._found.hexdigest()
+
+
+def check_kind(path: str, flag: str) -> None:
+    """Raises a UsageError unless the name ends as files of vectors do, and its library is there."""
+    if not path.endswith((NPY, PARQUET)):
+        raise UsageError(f"--{flag}={path}: expected a name that ends in {NPY} or {PARQUET}.")
+    if path.endswith(PARQUET):
+        _pyarrow(path)
+
+
+def write(path: str, encoder: Encoder, parts: Iterable[tuple[Sequence[str], np.ndarray]]) -> int:
+    """Writes vectors as they come; the file appears when it is whole. Returns how many.
+
+    Args:
+        parts: texts and their vectors, float32 (N, D).
+    """
+    return (_write_parquet if path.endswith(PARQUET) else _write_npy)(path, encoder, parts)
+
+
+def _write_npy(path: str, encoder: Encoder, parts) -> int:
+    count, width, digest = 0, 0, TextDigest()
+    with whole_file(path) as file:
+        for texts, vectors in parts:
+            if not width:
+                width = vectors.shape[1]
+                start = _header(file, 0, width)
+            for text in texts:
+                digest.add(text)
+            file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
+            count += len(texts)
+        file.seek(0)
+        if _header(file, count, width) != start:  # numpy leaves room for a first axis that grows
+            raise RuntimeError("The header of a .npy file changed its length. Please report this.")
+    made = Description(encoder, width, count, digest.hexdigest(), file_sha256(path))
+    write_json(path + BESIDE, dataclasses.asdict(made))
+    return count
+
+
+def _header(file, count: int, width: int) -> int:
+    """Writes the header of `count` vectors; returns where they begin."""
+    described = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+    np.lib.format.write_array_header_1_0(file, described)
+    return file.tell()
+
+
+def _write_parquet(path: str, encoder: Encoder, parts) -> int:
+    pyarrow = _pyarrow(path)
+    count, writer = 0, None
+    with whole_file(path) as file, contextlib.ExitStack() as opened:
+        for texts, vectors in parts:
+            if writer is None:
+                described = json.dumps(dataclasses.asdict(Description(encoder, vectors.shape[1])), ensure_ascii=False)
+                fields = [("text", pyarrow.string()), ("vector", pyarrow.list_(pyarrow.float32(), vectors.shape[1]))]
+                schema = pyarrow.schema(fields, metadata={KEY: described})
+                writer = opened.enter_context(pyarrow.parquet.ParquetWriter(file, schema, write_page_checksum=True))
+            flat = pyarrow.array(np.ascontiguousarray(vectors, np.float32).ravel())
+            column = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+            writer.write_table(pyarrow.Table.from_arrays([pyarrow.array(list(texts)), column], schema=schema))
+            count += len(texts)
+        opened.close()  # writes the end of the file
+    return count
+
+
+@dataclasses.dataclass(frozen=True)
+class Vectors:
+    """A file of vectors.
+
+    Attributes:
+        has_texts: whether the file holds the texts.
+    """
+
+    path: str
+    description: Description
+    has_texts: bool
+
+    def parts(self) -> Iterator[tuple[list[str] | None, np.ndarray]]:
+        """Texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
+        if not self.has_texts:
+            held = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            for first in range(0, len(held), CHUNK):
+                yield None, np.asarray(held[first : first + CHUNK])
+            return
+        yield from self._rows(_pyarrow(self.path))
+
+    def _rows(self, pyarrow) -> Iterator[tuple[list[str], np.ndarray]]:
+        width = self.description.width
+        try:
+            with pyarrow.parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+                for batch in file.iter_batches(CHUNK, columns=["text", "vector"]):
+                    texts, flat = batch.column(0).to_pylist(), np.asarray(batch.column(1).flatten(), np.float32)
+                    if None in texts or len(flat) != len(texts) * width or not np.isfinite(flat).all():
+                        raise DataError(f"{self.path}: a row lacks its text or its vector, or holds no finite numbers.")
+                    yield texts, flat.reshape(-1, width)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{self.path}: damaged ({str(error)[:200]}). Encode the texts again.") from None
+
+
+def read(path: str) -> Vectors:
+    """Opens a file of vectors.
+
+    Raises:
+        DataError: it is missing, damaged, or nothing says which network made it.
+        UsageError: its ending is unknown.
+    """
+    check_kind(path, "vectors_file")
+    if not os.path.isfile(path):
+        raise DataError(f"{path}: no such file.")
+    return _read_parquet(path) if path.endswith(PARQUET) else _read_npy(path)
+
+
+def _read_npy(path: str) -> Vectors:
+    beside = path + BESIDE
+    if not os.path.isfile(beside):
+        raise DataError(
+            f"{beside}: is not there, so nothing says which network made the vectors of {path}. `xmodels encode` writes both."
+        )
+    description = _described(strict_json_of(beside), beside)
+    if file_sha256(path) != description.vectors_sha256:
+        raise DataError(
+            f"{path}: is not the file that {beside} describes (its SHA-256 differs). Copy both, or encode the texts again."
+        )
+    shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
+    if shape != (description.count, description.width):
+        raise DataError(f"{path}: has the shape {shape}, {beside} says ({description.count}, {description.width}).")
+    return Vectors(path, description, False)
+
+
+def _read_parquet(path: str) -> Vectors:
+    pyarrow = _pyarrow(path)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            schema, count = file.schema_arrow, file.metadata.num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not readable as Parquet ({error}).") from None
+    stored = (schema.metadata or {}).get(KEY)
+    if stored is None or "text" not in schema.names or "vector" not in schema.names:
+        raise DataError(f"{path}: was not written by `xmodels encode`, so nothing says which network made it.")
+    try:
+        description = _described(strict_json.loads(stored.decode()), path)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: its metadata are no JSON ({error}).") from None
+    if schema.field("vector").type != pyarrow.list_(pyarrow.float32(), description.width):
+        raise DataError(f"{path}: `vector` is {schema.field('vector').type}, expected {description.width} float32.")
+    return Vectors(path, dataclasses.replace(description, count=count), True)
+
+
+def _described(value: Any, where: str) -> Description:
+    return convert(value, Description, Place(where))
+
+
+def strict_json_of(path: str) -> Any:
+    """A JSON file, or a DataError that names it."""
+    try:
+        return strict_json.read(path)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(f"{path}: not valid JSON ({error}).") from None
+
+
+def _pyarrow(path: str):
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError(f"{path}: Parquet needs pyarrow. Install it: pip install 'xmodels[parquet]'.") from None
+    return pyarrow

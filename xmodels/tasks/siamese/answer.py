@@ -1,0 +1,146 @@
+"""How similar two texts are; the vectors of texts."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from data_pipelines.corpora.tables import iterate_table
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.schema import Place, convert
+from data_pipelines.text.framing import pack_texts
+from xmodels.models import folder
+from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.classify import answer
+from xmodels.tasks.siamese.read import pack_sides
+from xmodels.tasks.siamese.settings import Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """What is said of a pair.
+
+    Attributes:
+        similarity: the cosine of both vectors.
+        match: whether it reaches the threshold; None where no evaluation file has chosen one.
+        probabilities: of each label, where the network was trained on labels; else None.
+    """
+
+    similarity: float
+    match: bool | None = None
+    probabilities: dict[str, float] | None = None
+
+    @property
+    def label(self) -> str | None:
+        return max(self.probabilities, key=self.probabilities.get) if self.probabilities else None
+
+
+def check_pair(texts: tuple[str, ...]) -> None:
+    """Raises a UsageError where there is one text only."""
+    if len(texts) == 1:
+        raise UsageError(
+            "One text has nothing that it is similar to. Give the second one with --text_pair or --text_pair_column; `xmodels "
+            "encode` gives vectors of single texts."
+        )
+
+
+class Predictor(answer.Predictor):
+    """Compares tuples of two texts, and encodes tuples of one: those get their vector, float32 (D,)."""
+
+    answers = "similarities"
+
+    def __init__(self, run, columns=None):
+        self.settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        super().__init__(run, columns)
+        graphs = {2: self._answer, 3: compiled(self.answer)}  # of texts and of pairs: one of both would know no rank
+        self._answer = lambda features: graphs[features["token_ids"].ndim](features)
+
+    def make_task(self, run):
+        return run.make_task(settings=self.settings)
+
+    def features(self, inputs):
+        """Of pairs (N, 2, L), of single texts (N, L)."""
+        frame, length = self.task.reading.frame, self.max_sequence_length
+        if len(inputs[0]) == 1:
+            return pack_texts(inputs, self.tokenizer, length, frame)
+        columns = [
+            [pieces.ids for pieces in self.tokenizer.encode_batch(column)] for column in zip(*inputs, strict=True)
+        ]
+        return pack_sides(list(zip(*columns, strict=True)), self.tokenizer.vocabulary, length, frame)
+
+    def _check(self, inputs) -> None:
+        if any(isinstance(row, str) or len(row) != 1 for row in inputs):
+            super()._check(inputs)
+
+    def encode(self, texts: Sequence[str], batch_size=32, progress=lambda count: None) -> np.ndarray:
+        """The vectors of texts, float32 (N, D)."""
+        return np.stack(self.predict([(text,) for text in texts], batch_size, progress))
+
+    def encoder_weights(self):
+        """Those of the network, the pooling and the projection; a classifier's head is not among them."""
+        head = f"{self.task.prefix}.head."
+        of_task = folder.values_of(self.task.prefix, self.task)
+        kept = {name: value for name, value in of_task.items() if not name.startswith(head)}
+        return folder.values_of("backbone", self.backbone) | kept
+
+    def encoder_settings(self):
+        kept = {name: getattr(self.settings, name) for name in ("normalize", "projection_dim", "projection_activation")}
+        return {"pooling": self.task.reading.pooling, "max_sequence_length": self.max_sequence_length, **kept}
+
+    def predictions(self, inputs, features, outputs):
+        if "scores" not in outputs:
+            return list(outputs["vectors"])
+        threshold, names = self.settings.threshold, self.labels
+        shares = outputs.get("probabilities", [[]] * len(inputs))
+        return [
+            Prediction(
+                float(score),
+                None if threshold is None else bool(score >= threshold),
+                dict(zip(names, map(float, row), strict=True)) if names else None,
+            )
+            for score, row in zip(outputs["scores"], shares, strict=True)
+        ]
+
+    def inputs(self, question):
+        if question.text is not None:
+            asked = super().inputs(question)
+            check_pair(asked[0])
+            return asked
+        return self._rows(question)
+
+    def _rows(self, question) -> Iterator[tuple[str, ...]]:
+        """The pairs of a table, row by row."""
+        row = None
+        for row in iterate_table(question.input_file, self.columns_of(question), with_labels=False):
+            check_pair(row.texts)
+            yield row.texts
+        if row is None:
+            raise DataError(f"{question.input_file}: holds no rows.")
+
+    def shown(self, asked, prediction):
+        yield f"similarity: {prediction.similarity:.4f}"
+        if prediction.match is not None:
+            yield f"match: {'yes' if prediction.match else 'no'} (from {self.settings.threshold:.4f} on)"
+        for name, value in sorted((prediction.probabilities or {}).items(), key=lambda item: -item[1])[: answer.SHOWN]:
+            yield f"  {value:.4f}  {name}"
+
+    def line(self, asked, prediction):
+        return f"{prediction.similarity:.4f}\t{' | '.join(asked)}"
+
+    def header(self):
+        return (
+            ["similarity"]
+            + ["match"] * (self.settings.threshold is not None)
+            + ["label", *self.labels] * bool(self.labels)
+        )
+
+    def row(self, asked, prediction):
+        match = [] if prediction.match is None else [int(prediction.match)]
+        shares = [f"{share:.6f}" for share in (prediction.probabilities or {}).values()]
+        return [f"{prediction.similarity:.6f}", *match, *([prediction.label] if self.labels else []), *shares]
+
+    def record(self, asked, prediction):
+        found = {"texts": list(asked), "similarity": prediction.similarity}
+        found |= {} if prediction.match is None else {"match": prediction.match}
+        return found | ({"label": prediction.label, "probabilities": prediction.probabilities} if self.labels else {})

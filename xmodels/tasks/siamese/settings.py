@@ -1,0 +1,103 @@
+"""What makes two Siamese networks different: the loss, and the steps from the pooled state to the vector of a text."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated
+
+from data_pipelines.errors import UsageError
+from data_pipelines.schema import Narrower, whole
+
+LABEL, SCORE, MATCH, POSITIVE = "label", "score", "match", "positive"  # what a row says of its texts
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """What a loss needs.
+
+    Attributes:
+        rows: LABEL: the name of a class; SCORE: a number; MATCH: 0 or 1; POSITIVE: nothing, the first two texts match.
+        decisive: the score that chooses the epoch.
+        margin: the usual one; None where the loss has none.
+    """
+
+    rows: str
+    decisive: str
+    margin: float | None = None
+
+
+LOSSES: Mapping[str, Loss] = {
+    "multiple_negatives": Loss(POSITIVE, "mrr"),
+    "classification": Loss(LABEL, "accuracy"),
+    "cosine": Loss(SCORE, "spearman"),
+    "contrastive": Loss(MATCH, "average_precision", margin=0.5),
+    "online_contrastive": Loss(MATCH, "average_precision", margin=0.5),
+    "triplet": Loss(POSITIVE, "triplet_accuracy", margin=1.0),
+}
+FEATURES = ("u", "v", "difference", "product")  # of the vectors of both texts: u, v, |u - v|, u * v
+ACTIVATIONS = ("tanh", "linear")
+SCALE = 20.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What stands in the task.json of a run.
+
+    Attributes:
+        loss: of `LOSSES`; that of the training.
+        normalize: whether vectors have the length 1.
+        projection_dim: the width of a Dense layer behind the pooling; None where there is none.
+        projection_activation: of that layer.
+        features: what the classifier reads, some of `FEATURES`.
+        threshold: texts match whose cosine is not below it; None where no evaluation file has chosen one.
+    """
+
+    loss: Annotated[str, Narrower(lambda name: name in LOSSES, f"one of {', '.join(LOSSES)}")] = "multiple_negatives"
+    normalize: bool = False
+    projection_dim: whole(1) | None = None
+    projection_activation: Annotated[str, Narrower(lambda name: name in ACTIVATIONS, "tanh or linear")] = "tanh"
+    features: Annotated[
+        list[str], Narrower(lambda names: names and set(names) <= set(FEATURES), f"some of {', '.join(FEATURES)}")
+    ] = dataclasses.field(default_factory=lambda: ["u", "v", "difference"])
+    threshold: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Numbers of the loss, which nothing but training needs.
+
+    Attributes:
+        scale: multiplies cosines before a softmax.
+        margin: of the losses that have one; None for the usual one.
+        symmetric: whether the second texts look for the first ones too.
+    """
+
+    scale: float = SCALE
+    margin: float | None = None
+    symmetric: bool = False
+
+
+def settings_of(options) -> tuple[Settings, Training]:
+    """What the flags of `finetune` say.
+
+    Raises:
+        UsageError: a flag that the loss has no use for, or unknown features.
+    """
+    name = options.siamese_loss or next(iter(LOSSES))
+    softmax, classifies = name == "multiple_negatives", name == "classification"
+    unused = {
+        "siamese_scale": options.siamese_scale is not None and not softmax,
+        "siamese_symmetric": options.siamese_symmetric and not softmax,
+        "siamese_margin": options.siamese_margin is not None and LOSSES[name].margin is None,
+        "siamese_features": options.siamese_features is not None and not classifies,
+        "max_score": options.max_score is not None and LOSSES[name].rows != SCORE,
+    }
+    for flag in (flag for flag, wrong in unused.items() if wrong):
+        raise UsageError(f"--{flag}: --siamese_loss={name} has no such number. Leave it out.")
+    features = [each.strip() for each in (options.siamese_features or "u,v,difference").split(",")]
+    if len(set(features)) < len(features) or not set(features) <= set(FEATURES):
+        raise UsageError(
+            f"--siamese_features={options.siamese_features}: expected some of {', '.join(FEATURES)}, each once, parted by commas."
+        )
+    settings = Settings(name, options.normalize_vectors, options.projection_dim, features=features)
+    scale = SCALE if options.siamese_scale is None else options.siamese_scale
+    return settings, Training(scale, options.siamese_margin, options.siamese_symmetric)
