@@ -104,6 +104,8 @@ def test_what_a_resumed_run_must_keep():
         "max_query_length",
         "list_size",
         "rank_loss",
+        "distill_file",
+        "distill_divergence",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {

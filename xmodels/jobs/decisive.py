@@ -16,7 +16,8 @@ class Evaluation:
     """Scores the evaluation sets of a fine-tuning.
 
     Attributes:
-        task_name: a folder of `xmodels/tasks`; its `score.py` says which score decides.
+        task_name: a folder of `xmodels/tasks`.
+        decisive: the score that chooses the best epoch.
         batches: those of training; evaluation sets are read as they are, once and in order.
         chosen: the settings that the evaluation set chose last.
         answers: what the network answered to it then, and what is right.
@@ -27,6 +28,7 @@ class Evaluation:
     learner: Learner
     batches: Batches
     labels: list[str]
+    decisive: str
     chosen: dict = dataclasses.field(default_factory=dict)
     answers: tuple | None = None
 
@@ -34,10 +36,6 @@ class Evaluation:
         self.score = part(self.task_name, "score")
         self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
         self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
-
-    @property
-    def decisive(self) -> str:
-        return self.score.DECISIVE
 
     def means(self, source, settings: dict | None = None) -> dict[str, float]:
         """Losses and metrics of a set, the decisive score among them.
@@ -61,7 +59,7 @@ class Evaluation:
             settings, self.answers = self.score.chosen(*answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings)
-        return {**means, self.decisive: found[self.decisive]}
+        return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED)}}
 
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some."""

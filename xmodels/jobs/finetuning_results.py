@@ -26,7 +26,7 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
         loop.watch.evaluated(state.step)
     kept_step, kept = _kept(job, state)
     print_status(f"Kept {kept}.")
-    reported = ("loss", job.decisive)
+    reported = ("loss", job.decisive, *job.evaluation.score.REPORTED)
     means = {"evaluation": loop.best_means} if loop.best_means else {}
     means |= {name: job.means(name) for name in job.data.evaluation_sets if name not in means}
     results = {f"{name} {n}": means[name][n] for name in job.data.evaluation_sets for n in means[name] if n in reported}

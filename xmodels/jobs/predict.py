@@ -50,6 +50,7 @@ def predict(options: Options) -> list[dict | None]:
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
     predictor = load_predictor(options.model_dir)
+    predictor.adjust(speed=options.speed, exit_mode=options.exit_mode)
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
     )

@@ -25,6 +25,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
+FIRST_PHASE = "teacher"  # a run that is finished before that of the folder begins
 MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
@@ -106,7 +107,9 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         run_id = stored.get("run_id")
         if states:
             changed_flags.compare(folder, stored, now, structural)
-    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if name != LOCK and not is_temporary(name)]:
+    elif os.path.isdir(folder) and [
+        name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
+    ]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
         raise UsageError(

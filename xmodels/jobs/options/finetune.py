@@ -6,6 +6,7 @@ from typing import ClassVar
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from xmodels.jobs.options.training import TrainingOptions
+from xmodels.layers.exits import DISTILLATIONS
 from xmodels.layers.poolings import POOLINGS
 from xmodels.tasks.base import find
 
@@ -49,6 +50,10 @@ class Options(TrainingOptions):
     max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip
     list_size: int | None = option(None, "Candidates of a list that are learnt from together; of longer lists the relevant ones and others drawn at random. Default: 8.", minimum=2, section="Rankings: queries with candidates, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     rank_loss: str | None = option(None, "listwise: a softmax over the candidates of a list. pairwise: each pair of which one is more relevant. Default: listwise.", choices=("listwise", "pairwise"), structural=True)  # fmt: skip
+    distill_file: str | None = option(None, "Texts of the second phase, without labels: a .txt with one text a line, or a table. Default: those of train_file or data_dir.", section="Early exit: network and teacher learn from labels, then students from the teacher", structural=True)  # fmt: skip
+    distill_epochs: float | None = option(None, "Passes over the texts of the second phase; 0 leaves it out. Default: 5.")  # fmt: skip
+    distill_learning_rate: float | None = option(None, "Peak of the schedule of the second phase. Default: 2e-4; small networks want more.")  # fmt: skip
+    distill_divergence: str | None = option(None, "From a student to the teacher. teacher_first: sum p_t log(p_t / p_s), as the released code. student_first: sum p_s log(p_s / p_t), as the paper. Default: teacher_first.", choices=DISTILLATIONS, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too. Default: the system's (docs/probing.md).", choices=POOLINGS, structural=True)  # fmt: skip

@@ -8,6 +8,7 @@ from tqdm.auto import tqdm
 from xmodels.tasks.base.find import part
 
 DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
+REPORTED: tuple[str, ...] = ()  # further scores that stand in the log of a fine-tuning and in its results
 CHOSEN: tuple[
     str, ...
 ] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
