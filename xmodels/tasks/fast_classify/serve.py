@@ -94,8 +94,8 @@ ADAPTIVE = """
 ## Early exit
 
 A text leaves at the first of {layers} layers whose label is less uncertain than the speed. At speed 0 none leaves before the last
-layer, at 1 all leave behind the first. Texts that left are computed no further. Both signatures also give `layer`, int32 (B,), behind which each
-text left, from 1, and `uncertainty`, float32 (B,).
+layer, at 1 all leave behind the first. Texts that left are computed no further. Both signatures also give `layer`, int32 (B,), behind
+which each text left, from 1, and `uncertainty`, float32 (B,).
 
 `serving_default` has the speed {speed:g}. The signature `adaptive` also takes `speed`, one float32 for the whole request:
 
