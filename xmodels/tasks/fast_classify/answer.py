@@ -45,7 +45,11 @@ class Predictor(answer.Predictor):
         self.modes = {SELECT: self._answer, FULL: compiled(self.of_teacher)}
         if keras.backend.backend() == "tensorflow":
             self.modes[EXIT] = compiled(self.at_exits)
-        self._answer = lambda batch: self.modes[self.exit_mode]({**batch, "speed": np.float32(self.speed)})
+        self._answer = self.asked
+
+    def asked(self, batch) -> dict:
+        """What the network answers at the speed and in the mode that hold."""
+        return self.modes[self.exit_mode](batch | {"speed": np.float32(self.speed)})
 
     def adjust(self, **values):
         super().adjust(**values)
