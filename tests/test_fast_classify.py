@@ -269,7 +269,12 @@ def test_one_command_teaches_and_distils(run, data, tmp_path, capsys):
     assert any(name not in same for name in before if ".branches.0." in name)
     assert {"exits.png", "speed.png", "uncertainty.png"} <= {each.name for each in (run / "pictures").iterdir()}
     scores = tmp_path / "scores.json"
-    assert invoke("evaluate", model_dir=run, test_file=data / "dev.tsv", speed="0,0.5,1", output_file=scores) == 0
+    assert (
+        invoke(
+            "evaluate", model_dir=run, test_file=data / "dev.tsv", speed="0,0.5,1", batch_size=64, output_file=scores
+        )
+        == 0
+    )
     rows = json.loads(scores.read_text())["speeds"]
     assert [row["mean_layers"] for row in rows][::2] == [2.0, 1.0] and rows[1]["mean_layers"] <= 2.0
     assert rows[0]["accuracy"] == pytest.approx(results["evaluation teacher_accuracy"]) and sum(rows[1]["exits"]) == 64
@@ -294,23 +299,21 @@ def test_both_phases_resume_bit_by_bit(run, data, start, tmp_path):
         assert all(np.array_equal(expected[name], found[name]) for name in expected), lost
 
 
-def test_texts_get_one_answer_however_they_are_asked(run, tmp_path, capsys):
+def test_texts_get_one_answer_however_they_are_asked(run, tmp_path):
     (tmp_path / "lines.txt").write_text("ann rome\n\nrome ann bob\nmany words\n", "utf-8")
-    found = {}
-    for mode in ("exit", "select"):
-        flags = {"input_file": tmp_path / "lines.txt", "output_file": tmp_path / f"{mode}.jsonl", "speed": 0.4}
-        assert invoke("predict", model_dir=run, exit_mode=mode, **flags) == 0
-        found[mode] = [json.loads(line) for line in (tmp_path / f"{mode}.jsonl").read_text().splitlines()]
-    assert found["exit"][1] is None and found["select"][1] is None
-    for one, other in zip(*([x for x in each if x] for each in found.values()), strict=True):
-        assert one["layer"] == other["layer"] in (1, 2) and one["label"] == other["label"]
-        assert one["uncertainty"] == pytest.approx(other["uncertainty"], abs=1e-5) and 0 <= one["uncertainty"] <= 1
-    assert invoke("predict", model_dir=run, text="ann rome", speed=1) == 0
-    assert "layer: 1 of 2" in capsys.readouterr().out
-    predictor = load(str(run))
-    exits = Exits.of(predictor, [("ann rome",), ("rome",)], 2)
-    predictor.adjust(speed=0.4)
-    assert [each.layer - 1 for each in predictor.predict([("ann rome",), ("rome",)])] == exits.at(0.4)[1].tolist()
+    flags = {"input_file": tmp_path / "lines.txt", "output_file": tmp_path / "found.jsonl", "speed": 0.4}
+    assert invoke("predict", model_dir=run, **flags) == 0
+    found = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    assert found.pop(1) is None  # a blank line
+    predictor, asked = load(str(run)), [("ann rome",), ("rome ann bob",), ("many words",)]
+    predictor.adjust(speed=0.4, exit_mode="select")
+    selected = predictor.predict(asked)
+    for one, other in zip(found, selected, strict=True):
+        assert one["layer"] == other.layer in (1, 2) and one["label"] == other.label
+        assert one["uncertainty"] == pytest.approx(other.uncertainty, abs=1e-5) and 0 <= one["uncertainty"] <= 1
+        assert list(predictor.shown(None, other))[-1].startswith(f"layer: {other.layer} of 2, uncertainty")
+    exits = Exits.of(predictor, asked, 2)
+    assert [each.layer - 1 for each in selected] == exits.at(0.4)[1].tolist()
 
 
 @pytest.mark.long
@@ -397,7 +400,7 @@ def test_other_families_learn_and_serve_it(kind, data, tmp_path):
 
 @pytest.mark.long
 def test_the_doctor_and_a_dry_run_know_it(data, start, tmp_path, capsys):
-    files = {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv", "init_checkpoint": start}
+    files = {"train_file": data / "train.tsv", "init_checkpoint": start}
     numbers = {name: QUICK[name] for name in ("task", "max_seq_length", "train_batch_size")}
     assert invoke("doctor", model_dir=tmp_path / "run", distill_file=data / "plain.txt", **files, **numbers) == 0
     assert "60 texts to distil on" in capsys.readouterr().out

@@ -217,8 +217,15 @@ def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def plain_lines(path: str) -> list[str]:
     """The lines of a text file, without blanks around them. Raises a DataError where there is no text."""
+    return list(each_line(path))
+
+
+def each_line(path: str) -> Iterator[str]:
+    """The same, read as they are asked for; the error comes behind the last line."""
+    empty = True
     with open_text(path) as file:
-        lines = [line.strip() for line in file]
-    if not any(lines):
+        for line in file:
+            empty = empty and not line.strip()
+            yield line.strip()
+    if empty:
         raise DataError(f"{path}: holds no text.")
-    return lines
