@@ -104,6 +104,7 @@ def test_what_a_resumed_run_must_keep():
         "max_query_length",
         "list_size",
         "rank_loss",
+        "class_weights",
         "distill_file",
         "distill_divergence",
     }

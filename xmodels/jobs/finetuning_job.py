@@ -102,6 +102,11 @@ def plan(given, strategy) -> Job:
     options = reader.of_this_phase(flags)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = reader.read(tokenizer)
+    if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
+        raise UsageError(
+            f"--early_stopping_patience={options.early_stopping_patience}: nothing says which epoch is better. Name labelled rows by "
+            "--eval_file."
+        )
     grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)

@@ -37,12 +37,14 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
         "labels": ", ".join(job.data.labels[:20]) or "none",
         **({"pooling": options.pooling} if options.pooling else {}),
         "from": job.origin,
-        "steps": f"{job.num_steps:,}",
+        "steps": f"{job.num_steps:,}"
+        if state.step == job.num_steps
+        else f"{state.step:,} of {job.num_steps:,}, ended early",
         "kept": kept,
         "weights": averaged or "as trained",
     }
     run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
-    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results)
+    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results, state.step)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Fine-tuned network: {options.model_dir}/backbone")
     return results

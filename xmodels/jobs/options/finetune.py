@@ -11,6 +11,7 @@ from xmodels.layers.poolings import POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
+BEST_METRICS = ("accuracy", "macro_f1", "mcc")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ class Options(TrainingOptions):
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
     on_bad_row: str = option("fail", "Rows of a table that cannot be used (an empty label or text, quotes that nothing closes, missing columns): stop and name the line, or leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
     max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
+    class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
+    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
     held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip
@@ -55,6 +58,7 @@ class Options(TrainingOptions):
     distill_learning_rate: float | None = option(None, "Peak of the schedule of the second phase. Default: 2e-4; small networks want more.")  # fmt: skip
     distill_divergence: str | None = option(None, "From a student to the teacher. teacher_first: sum p_t log(p_t / p_s), as the released code. student_first: sum p_s log(p_s / p_t), as the paper. Default: teacher_first.", choices=DISTILLATIONS, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
+    early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too. Default: the system's (docs/probing.md).", choices=POOLINGS, structural=True)  # fmt: skip
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip

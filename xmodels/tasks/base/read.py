@@ -77,6 +77,8 @@ OWN_FLAGS = {
     "max_answer_length": None,
     "list_size": None,
     "rank_loss": None,
+    "class_weights": None,
+    "best_metric": None,
     "distill_file": None,
     "distill_epochs": None,
     "distill_learning_rate": None,

@@ -27,14 +27,18 @@ class Reader(read.Reader):
     With --distill_epochs=0 there is the first phase only. It is how the first phase of another run looks, too.
     """
 
-    own_flags: ClassVar[tuple[str, ...]] = ("distill_file", *NUMBERS)
+    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "distill_file", *NUMBERS)
 
     def __init__(self, name, options):
         super().__init__(name, options)
         self.distils = options.distill_epochs != 0
         if options.distill_epochs is not None and options.distill_epochs < 0:
             raise UsageError(f"--distill_epochs={options.distill_epochs:g}: must not be below 0; 5 is usual.")
-        others = [flag for flag in self.own_flags if flag != "distill_epochs" and getattr(options, flag) is not None]
+        others = [
+            flag
+            for flag in ("distill_file", *NUMBERS)
+            if flag != "distill_epochs" and getattr(options, flag) is not None
+        ]
         if others and not self.distils:
             raise UsageError(f"--{others[0]}: with --distill_epochs=0 nothing is distilled. Leave one of the two out.")
 
@@ -63,7 +67,7 @@ class Reader(read.Reader):
                 f"{self.teacher}: missing; the run of --model_dir={self.options.model_dir} learns from this teacher. Copy it back, or "
                 "choose another --model_dir."
             )
-        without = dict.fromkeys(self.own_flags) | {"distill_epochs": 0.0, "model_dir": self.teacher}
+        without = dict.fromkeys(("distill_file", *NUMBERS)) | {"distill_epochs": 0.0, "model_dir": self.teacher}
         return dataclasses.replace(self.options, **without)
 
     def of_this_phase(self, options):
