@@ -88,7 +88,7 @@ def pretrained(options, files: dict[str, str]) -> str:
         )  # fmt: skip
     run(
         "pretrain", system="roberta_wwm", size="mini", set="num_layers=6", data_dir=records, model_dir=model_dir, recipe="small",
-        num_train_steps=options.pretraining_steps, train_batch_size=32, seed=1,
+        num_train_steps=options.pretraining_steps, train_batch_size=16, seed=1,
     )  # fmt: skip
     return model_dir
 
@@ -129,7 +129,7 @@ def fine_tuned(options, files, name: str, checkpoint: str, rate: str, seed: int)
                 "distill_learning_rate": options.distill_rate,
             }
         run(
-            "finetune", init_checkpoint=checkpoint, model_dir=folder, learning_rate=rate, seed=seed, num_train_epochs=options.epochs,
+            "finetune", *options.more, init_checkpoint=checkpoint, model_dir=folder, learning_rate=rate, seed=seed, num_train_epochs=options.epochs,
             train_batch_size=32, max_seq_length=options.max_seq_length, save_checkpoints_steps=10**6, length_buckets="auto",
             **{f"{part}_file": path for part, path in files.items()}, **own,
         )  # fmt: skip
@@ -348,20 +348,21 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--text", nargs="*", default=[], help="files to pretrain on")
     parser.add_argument("--checkpoint", help="in place of pretraining")
     parser.add_argument("--folder", required=True, help="of all that is made on the way")
-    parser.add_argument("--pretraining_steps", type=int, default=3000)
-    parser.add_argument("--train_rows", type=int, default=6000)
+    parser.add_argument("--pretraining_steps", type=int, default=800)
+    parser.add_argument("--train_rows", type=int, default=5000)
     parser.add_argument("--eval_rows", type=int, default=600)
     parser.add_argument("--test_rows", type=int, default=1000)
     parser.add_argument("--timed_rows", type=int, default=500)
-    parser.add_argument("--depths", default="1,2,3,4,6", help="of the networks of first layers")
-    parser.add_argument("--rates", default="1e-4,3e-4", help="in rising order")
+    parser.add_argument("--depths", default="1,2,3,6", help="of the networks of first layers")
+    parser.add_argument("--rates", default="3e-4", help="in rising order")
     parser.add_argument("--distill_rate", default="1e-3")
-    parser.add_argument("--epochs", type=float, default=4)
+    parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--distill_epochs", type=float, default=5)
     parser.add_argument("--max_seq_length", type=int, default=64)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--name", default="fastbert", help="of the page")
     parser.add_argument("--output", default=RESULTS, help="folder of page and picture")
+    parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --pooling=mean")
     options = parser.parse_args()
     options.depths, options.seeds = ([int(x) for x in text.split(",")] for text in (options.depths, options.seeds))
     options.rates = options.rates.split(",")

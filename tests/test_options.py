@@ -105,6 +105,7 @@ def test_what_a_resumed_run_must_keep():
         "list_size",
         "rank_loss",
         "class_weights",
+        "label_separator",
         "distill_file",
         "distill_divergence",
     }

@@ -38,6 +38,7 @@ class Options(TrainingOptions):
     max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
     best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
+    label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
     held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip

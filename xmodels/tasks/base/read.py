@@ -79,6 +79,7 @@ OWN_FLAGS = {
     "rank_loss": None,
     "class_weights": None,
     "best_metric": None,
+    "label_separator": None,
     "distill_file": None,
     "distill_epochs": None,
     "distill_learning_rate": None,
