@@ -130,7 +130,8 @@ def fine_tuned(options, files, name: str, checkpoint: str, rate: str, seed: int)
             }
         run(
             "finetune", *options.more, init_checkpoint=checkpoint, model_dir=folder, learning_rate=rate, seed=seed,
-            num_train_epochs=options.epochs, train_batch_size=32, max_seq_length=options.max_seq_length, save_checkpoints_steps=10**6, length_buckets="auto",
+            num_train_epochs=options.epochs, train_batch_size=32,
+            max_seq_length=options.max_seq_length, save_checkpoints_steps=10**6, length_buckets="auto",
             **{f"{part}_file": path for part, path in files.items()}, **own,
         )  # fmt: skip
     for inner in (folder, os.path.join(folder, "teacher")):

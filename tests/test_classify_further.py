@@ -12,6 +12,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
+from xmodels.runs import errors
 from xmodels.tasks.classify.score import matthews
 from xmodels.tasks.classify.task import Classify
 
@@ -116,6 +117,16 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, start,
     assert "class_weights" in capsys.readouterr().err
     log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert max(entry["mcc"] for entry in log if entry["kind"] == "evaluation") == pytest.approx(kept)
+    wrong = json.loads((tmp_path / "run/errors.json").read_text())
+    assert (
+        wrong["wrong"]
+        == round((1 - json.loads(scores.read_text())["accuracy"]) * 32)
+        == sum(p["count"] for p in wrong["pairs"])
+    )
+    assert wrong["rows"] == 32 and all(each["truth"] != each["answer"] for each in wrong["examples"])
+    known = (data / "dev.tsv").read_text("utf-8")
+    assert all(f"{each['text']}\t{each['truth']}\n" in known for each in wrong["examples"])
+    assert f"{wrong['wrong']} wrong answers on 32 rows of dev.tsv" in (tmp_path / "run/report.html").read_text()
     assert folder.read_labels(str(tmp_path / "run/backbone")) == ("person", "place")
 
 
@@ -125,3 +136,18 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, start,
 def test_other_tasks_have_no_such_flags(flags, data, start, tmp_path, capsys):
     assert finetune(data, start, tmp_path / "run", **flags) != 0
     assert "has no such flag" in capsys.readouterr().err
+
+
+def test_what_a_report_shows_of_errors_is_escaped(tmp_path):
+    (tmp_path / "errors.json").write_text(
+        json.dumps(
+            {
+                "file": "<b>.tsv", "rows": 2, "wrong": 1, "pairs": [{"truth": "<i>", "answer": "b", "count": 1}],
+                "examples": [{"truth": "<i>", "answer": "b", "probability": 0.5, "text": "<script>"}],
+            }
+        )
+    )  # fmt: skip
+    found = errors.section(str(tmp_path))
+    assert "&lt;script&gt;" in found and not any(tag in found for tag in ("<b>", "<i>", "<script>"))
+    (tmp_path / "errors.json").write_text('{"rows": 2, "wro')
+    assert errors.section(str(tmp_path)) == errors.section(str(tmp_path / "nowhere")) == ""

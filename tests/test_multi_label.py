@@ -99,6 +99,8 @@ def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_pat
     assert results["test micro_f1"] == pytest.approx(
         results["evaluation micro_f1"]
     )  # with the thresholds chosen before
+    errors = json.loads((run / "errors.json").read_text())
+    assert all("none" in (pair["truth"], pair["answer"]) for pair in errors["pairs"]) and errors["rows"] == 64
     settings = read_task(str(run)).settings
     assert len(settings["thresholds"]) == 3 and settings["label_separator"] == "|"
     assert invoke("evaluate", model_dir=run, test_file=data / "dev.tsv", output_file=tmp_path / "scores.json") == 0

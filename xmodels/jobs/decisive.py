@@ -43,14 +43,11 @@ class Evaluation:
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        if id(source) not in self._sets:
-            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
-        _, batches = self._sets[id(source)]
-        means = self.learner.evaluate(batches)
+        means = self.learner.evaluate(self._batches(source))
         if self.decisive in means:
             return means
         with self.learner.averaged():
-            outputs, examples = stacked(self._answered(batch) for batch in batches)
+            outputs, examples = self.answered(source)
         if self.score.READS_SOURCE:
             answers = self.score.from_source(outputs, source, self.task)
         else:
@@ -60,6 +57,16 @@ class Evaluation:
             self.chosen = settings
         found = self.score.scores(*answers, **settings)
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED)}}
+
+    def answered(self, source) -> list[Mapping[str, np.ndarray]]:
+        """What the network answers to a set, and the set: {name: array (N, ...)} each."""
+        return stacked(self._answered(batch) for batch in self._batches(source))
+
+    def _batches(self, source) -> tf.data.Dataset:
+        """A set as it is, once and in order."""
+        if id(source) not in self._sets:
+            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
+        return self._sets[id(source)][1]
 
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some."""

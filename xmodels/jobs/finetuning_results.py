@@ -1,6 +1,7 @@
 """The end of a fine-tuning: the weights that are handed over, their scores, the model card and the report."""
 
 from xmodels.conversion import convert
+from xmodels.jobs.finetuning_errors import write_errors
 from xmodels.jobs.finetuning_job import Job
 from xmodels.models.folder import assign
 from xmodels.runs import folder as run_folder
@@ -45,6 +46,7 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
     }
     run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
     run_folder.write_results(options.model_dir, job.num_steps, kept_step, results, state.step)
+    write_errors(job)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Fine-tuned network: {options.model_dir}/backbone")
     return results

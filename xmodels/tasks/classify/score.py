@@ -7,7 +7,7 @@ from data_pipelines.corpora.tables import read_table
 from data_pipelines.escaping import for_terminal
 from data_pipelines.finetuning.row_checks import label_ids
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import Mistake, predict
 from xmodels.tasks.classify.answer import Prediction
 
 CONFUSED = 20  # labels; of more the confusions are not printed
@@ -34,6 +34,13 @@ def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list,
     rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
     predictions = [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
     return predictions, [labels[label] for label in examples["labels"]]
+
+
+def mistakes(outputs: dict, examples: dict, labels: list[str], settings: dict) -> list[Mistake]:
+    """The wrong answers."""
+    found, truth, probabilities = outputs["label_ids"], examples["labels"], outputs["probabilities"]
+    wrong = np.flatnonzero(found != truth).tolist()
+    return [Mistake(i, labels[truth[i]], labels[found[i]], float(probabilities[i, found[i]])) for i in wrong]
 
 
 def matthews(confusion: np.ndarray) -> float:

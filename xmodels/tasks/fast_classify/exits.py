@@ -31,6 +31,12 @@ class Exits:
         """float32 (N, layers)"""
         return np.asarray(ops.convert_to_numpy(uncertainty(ops.convert_to_tensor(self.logits))))
 
+    @property
+    def probabilities(self) -> np.ndarray:
+        """float32 (N, layers, C)"""
+        shares = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
+        return shares / shares.sum(axis=-1, keepdims=True)
+
     def accuracies(self, truth) -> np.ndarray:
         """Of each classifier on all texts: (layers,)."""
         return (self.logits.argmax(axis=-1) == np.asarray(truth)[:, None]).mean(axis=0)

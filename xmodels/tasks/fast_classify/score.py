@@ -119,5 +119,14 @@ def scores(exits: Exits, truth) -> dict:
     }
 
 
+def mistakes(outputs, examples, labels, settings):
+    """Those at the default speed; of the first phase those of the teacher."""
+    if "exits" in outputs:
+        exits = Exits(outputs["exits"])
+        found, layers = exits.at(DEFAULT_SPEED)
+        outputs = {"label_ids": found, "probabilities": exits.probabilities[np.arange(len(layers)), layers]}
+    return score.mistakes(outputs, examples, labels, settings)
+
+
 def draw(folder, predictions, truth, settings):
     return pictures.draw(folder, predictions, truth)

@@ -4,7 +4,7 @@ import numpy as np
 
 from data_pipelines.escaping import for_terminal
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import Mistake, predict
 from xmodels.tasks.multi_label.read import label_rows, read_rows
 from xmodels.tasks.multi_label.task import THRESHOLD
 
@@ -54,6 +54,26 @@ def scores(probabilities, truth, thresholds) -> dict:
         "exact_match": float((chosen == right).all(axis=1).mean()),
         "f1": each.tolist(),
     }
+
+
+def mistakes(outputs, examples, labels, settings):
+    """Each label that is missing or too many is one."""
+    probabilities, right = outputs["probabilities"], examples["labels"] > 0.5
+    named = probabilities >= np.asarray(settings["thresholds"])
+    return [
+        Mistake(
+            int(row),
+            labels[k] if right[row, k] else "none",
+            "none" if right[row, k] else labels[k],
+            sure(probabilities[row, k], right[row, k]),
+        )
+        for row, k in zip(*np.nonzero(named != right), strict=True)
+    ]
+
+
+def sure(probability: float, right: bool) -> float:
+    """The probability of what was answered, where it is wrong."""
+    return float(1.0 - probability if right else probability)
 
 
 def chosen(predictions, truth) -> dict:
