@@ -12,6 +12,7 @@ from invocation import invoke
 from small_models import NAMES, PLACES, TOKENIZER
 from small_models import network as two_layers
 
+import xmodels
 from xmodels import systems
 from xmodels.layers.branches import BranchClassifier, leaves, uncertainty
 from xmodels.models import folder
@@ -305,14 +306,13 @@ def test_texts_get_one_answer_however_they_are_asked(run, tmp_path):
     assert invoke("predict", model_dir=run, **flags) == 0
     found = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     assert found.pop(1) is None  # a blank line
-    predictor, asked = load(str(run)), [("ann rome",), ("rome ann bob",), ("many words",)]
-    predictor.adjust(speed=0.4, exit_mode="select")
-    selected = predictor.predict(asked)
+    opened, asked = xmodels.load(str(run)), [("ann rome",), ("rome ann bob",), ("many words",)]
+    selected = opened.predict(asked, speed=0.4, exit_mode="select")
     for one, other in zip(found, selected, strict=True):
         assert one["layer"] == other.layer in (1, 2) and one["label"] == other.label
         assert one["uncertainty"] == pytest.approx(other.uncertainty, abs=1e-5) and 0 <= one["uncertainty"] <= 1
-        assert list(predictor.shown(None, other))[-1].startswith(f"layer: {other.layer} of 2, uncertainty")
-    exits = Exits.of(predictor, asked, 2)
+        assert list(opened.predictor.shown(None, other))[-1].startswith(f"layer: {other.layer} of 2, uncertainty")
+    exits = Exits.of(opened.predictor, asked, 2)
     assert [each.layer - 1 for each in selected] == exits.at(0.4)[1].tolist()
 
 
