@@ -188,6 +188,8 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),
     "answer_ids": (Feature((), "int32", "the likeliest answer"),),
     "probabilities": (Feature(L, "float32", "of each class or choice; of the likeliest tag of each token"),),
+    "exit_layers": (Feature((), "int32", "the layer, from 0, behind which a text left the network"),),
+    "uncertainties": (Feature((), "float32", "of the label there: its entropy, from 0 to 1"),),
     "answer_probabilities": (Feature(L, "float32", "of each answer"),),
 }
 """What each name may be: one entry for each of its shapes and types."""

@@ -112,6 +112,10 @@ def test_what_a_resumed_run_must_keep():
         "max_score",
         "projection_dim",
         "normalize_vectors",
+        "class_weights",
+        "label_separator",
+        "distill_file",
+        "distill_divergence",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {

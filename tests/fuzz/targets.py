@@ -130,6 +130,8 @@ NETWORKS = [
             "--train_file=squad.json --eval_file=squad.json --model_dir=out/run", "squad.json", "checkpoint"),
     _target("finetune numbers", "finetune --dry_run --max_seq_length=32 --task=regress --init_checkpoint=checkpoint --train_file=scores.csv --text_column=0 "
             "--text_pair_column=1 --label_column=2 --model_dir=out/run", "scores.csv", "checkpoint"),
+    _target("finetune labels", "finetune --dry_run --max_seq_length=32 --task=multi_label --init_checkpoint=checkpoint --train_file=train.tsv --model_dir=out/run",
+            "train.tsv", "checkpoint"),
     _target("finetune rankings", "finetune --dry_run --max_seq_length=32 --task=rank --init_checkpoint=checkpoint --train_file=queries.jsonl --list_size=3 "
             "--model_dir=out/run", "queries.jsonl", "checkpoint"),
     _target("finetune texts", "finetune --dry_run --task=translate --init_checkpoint=translator --train_file=parallel.tsv --text_column=0 "

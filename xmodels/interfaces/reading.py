@@ -43,14 +43,7 @@ def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
 
 
 SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summaries that have the name of a pooling
-STATELESS = {
-    "first": pooling.first_state,
-    "last": pooling.last_state,
-    "mean": pooling.mean_state,
-    "max": pooling.max_state,
-    "mean_sqrt_len": pooling.mean_sqrt_len_state,
-    "weighted_mean": pooling.weighted_mean_state,
-}  # poolings without weights
+STATELESS = pooling.STATELESS
 
 
 def as_published(config: Any) -> str:

@@ -16,7 +16,8 @@ class Evaluation:
     """Scores the evaluation sets of a fine-tuning.
 
     Attributes:
-        task_name: a folder of `xmodels/tasks`; its `score.py` says which score decides.
+        task_name: a folder of `xmodels/tasks`.
+        decisive: the score that chooses the best epoch.
         batches: those of training; evaluation sets are read as they are, once and in order.
         chosen: the settings that the evaluation set chose last.
         answers: what the network answered to it then, and what is right.
@@ -27,6 +28,7 @@ class Evaluation:
     learner: Learner
     batches: Batches
     labels: list[str]
+    decisive: str
     chosen: dict = dataclasses.field(default_factory=dict)
     answers: tuple | None = None
 
@@ -35,24 +37,17 @@ class Evaluation:
         self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
         self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
 
-    @property
-    def decisive(self) -> str:
-        return self.task.decisive or self.score.DECISIVE
-
     def means(self, source, settings: dict | None = None) -> dict[str, float]:
         """Losses and metrics of a set, the decisive score among them.
 
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        if id(source) not in self._sets:
-            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
-        _, batches = self._sets[id(source)]
-        means = self.learner.evaluate(batches)
+        means = self.learner.evaluate(self._batches(source))
         if self.decisive in means:
             return means
         with self.learner.averaged():
-            outputs, examples = stacked(self._answered(batch) for batch in batches)
+            outputs, examples = self.answered(source)
         if self.score.READS_SOURCE:
             answers = self.score.from_source(outputs, source, self.task)
         else:
@@ -61,7 +56,17 @@ class Evaluation:
             settings, self.answers = self.score.chosen(*answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings)
-        return {**means, self.decisive: found[self.decisive]}
+        return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED)}}
+
+    def answered(self, source) -> list[Mapping[str, np.ndarray]]:
+        """What the network answers to a set, and the set: {name: array (N, ...)} each."""
+        return stacked(self._answered(batch) for batch in self._batches(source))
+
+    def _batches(self, source) -> tf.data.Dataset:
+        """A set as it is, once and in order."""
+        if id(source) not in self._sets:
+            self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
+        return self._sets[id(source)][1]
 
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some."""

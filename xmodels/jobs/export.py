@@ -13,6 +13,7 @@ def export_model(options: Options) -> str:
         "num_beams": options.num_beams,
         "length_penalty": options.length_penalty,
         "max_new_tokens": options.max_new_tokens,
+        "speed": options.speed,
     }
     given = {name: value for name, value in given.items() if value is not None}
     task = task_of(options.model_dir)

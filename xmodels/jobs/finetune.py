@@ -2,13 +2,17 @@
 
 import dataclasses
 import math
+import os
+from collections.abc import Mapping
 
+from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import structural
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import devices, dry_run
 from xmodels.jobs.finetuning_job import Job, num_steps_of, plan
 from xmodels.jobs.finetuning_rates import optimization_of, print_rates
 from xmodels.jobs.finetuning_results import finish
+from xmodels.jobs.finetuning_start import reader_of
 from xmodels.jobs.options.finetune import Options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
@@ -43,12 +47,28 @@ def finetune(options: Options) -> dict[str, float]:
         return _finetune(options, strategy, workers)
 
 
-def _finetune(options: Options, strategy, workers: Workers) -> dict[str, float]:
+def _finetune(options: Options, strategy, workers: Workers, leads: bool = False) -> dict[str, float]:
+    """One fine-tuning; first the one that must come before it.
+
+    Args:
+        leads: whether another one follows.
+    """
+    if (first := reader_of(options).first_phase()) is not None:
+        if workers.count > 1:
+            raise UsageError(
+                f"--task={options.task}: its two phases need one machine. Start it without TF_CONFIG, on all its GPUs."
+            )
+        _finetune(first, strategy, workers, leads=True)
+        if options.resume == "must" and not os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG)):
+            options = dataclasses.replace(options, resume="auto")  # what had to be there was of the first one
     job = plan(options, strategy)
     if job.options.dry_run:
         show(job)
         return {}
     state, results = devices.start(workers, job.learner, lambda: _start(job))
+    if results is not None and leads:
+        print_status(f"{options.model_dir}: finished already.")
+        return results
     if results is not None:
         run_folder.print_finished(options.model_dir, "--num_train_epochs")
         return results
@@ -100,7 +120,7 @@ def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
         job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps, evaluate_every=job.steps_per_epoch,
         evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
-        select=lambda means: means[job.decisive], on_best=job.hand_over, watch=watcher,
+        select=lambda means: means[job.decisive], on_best=job.hand_over, patience=options.early_stopping_patience or 0, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
     )  # fmt: skip
 
@@ -109,7 +129,7 @@ def _start(job: Job):
     """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
     data = job.data
     claim = run_folder.claim(
-        *_run(job.options, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256)
+        *_run(job.flags, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256, data.identity)
     )  # fmt: skip
     if not claim.state or claim.results is not None:
         return checkpoints.State(0, job.options.seed, run_id=claim.run_id), claim.results
@@ -126,19 +146,20 @@ def _most_per_epoch(options: Options, num_rows: int) -> float:
 
 def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
     """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
-    per_epoch = _most_per_epoch(options, num_rows)
-    optimization = optimization_of(options, num_steps_of(options, per_epoch), per_epoch)
+    per_epoch, phase = _most_per_epoch(options, num_rows), reader_of(options).of_this_phase(options)
+    optimization = optimization_of(phase, num_steps_of(phase, per_epoch), per_epoch)
     return run_folder.existing(*_run(options, loaded, labels, optimization, tokenizer))
 
 
 def _run(
     options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer,
-    data_sha256: str | None = None,
+    data_sha256: str | None = None, identity: Mapping | None = None,
 ) -> tuple:  # fmt: skip
     """The arguments of `run_folder.claim`; without `data_sha256` the training data are not compared."""
     job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
     job |= {"system": loaded.system} if loaded.system else {}
     job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
+    job |= identity or {}
     settings = _settings(optimization, tokenizer)
     return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
 

@@ -35,13 +35,16 @@ class Job:
     """A fine-tuning, ready to begin.
 
     Attributes:
-        options: with the numbers that hold where flags give none; `given` are the flags as they were given.
+        options: of this phase, with the numbers that hold where flags give none; `flags` are those of the whole fine-tuning, and
+            `given` as they were given.
+        decisive: the score that chooses the best epoch.
         num_steps: updates in all.
         per_epoch: updates in an epoch.
         rows: examples of a batch, at least.
     """
 
     options: Any
+    flags: Any
     given: Any
     loaded: Checkpoint
     tokenizer: Tokenizer
@@ -53,15 +56,11 @@ class Job:
     num_steps: int
     per_epoch: float
     rows: int
+    decisive: str
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:
-        return Evaluation(self.options.task, self.task, self.learner, self.batches, self.data.labels)
-
-    @property
-    def decisive(self) -> str:
-        """The score that chooses the best epoch."""
-        return self.evaluation.decisive
+        return Evaluation(self.options.task, self.task, self.learner, self.batches, self.data.labels, self.decisive)
 
     @property
     def origin(self) -> str:
@@ -99,9 +98,15 @@ def plan(given, strategy) -> Job:
     """
     reader = reader_of(given)
     loaded, tokenizer = opened(given, reader)
-    options = reader.options = dataclasses.replace(given, **reader.defaults())
+    flags = reader.options = dataclasses.replace(given, **reader.defaults())
+    options = reader.of_this_phase(flags)
     check_options(options, strategy.num_replicas_in_sync, loaded)
     data = reader.read(tokenizer)
+    if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
+        raise UsageError(
+            f"--early_stopping_patience={options.early_stopping_patience}: nothing says which epoch is better. Name labelled rows by "
+            "--eval_file."
+        )
     grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
     num_steps = num_steps_of(options, per_epoch)
     optimization = optimization_of(options, num_steps, per_epoch)
@@ -110,8 +115,9 @@ def plan(given, strategy) -> Job:
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
     check_resources(options, learner, rows * sequences, options.max_seq_length)
     return Job(
-        options, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows
-    )
+        options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
+        reader.decisive,
+    )  # fmt: skip
 
 
 def num_steps_of(options, per_epoch: float) -> int:
@@ -152,6 +158,7 @@ def _learner(
         if loaded.values and not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
         task = reader.task(loaded.config, data)
+        reader.prepare_weights(task, backbone, loaded)
         objective = reader.objective(task)
         keep = objective.batch_features(backbone)
         batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)

@@ -1,6 +1,7 @@
 """The end of a fine-tuning: the weights that are handed over, their scores, the model card and the report."""
 
 from xmodels.conversion import convert
+from xmodels.jobs.finetuning_errors import write_errors
 from xmodels.jobs.finetuning_job import Job
 from xmodels.models.folder import assign
 from xmodels.runs import folder as run_folder
@@ -26,7 +27,7 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
         loop.watch.evaluated(state.step)
     kept_step, kept = _kept(job, state)
     print_status(f"Kept {kept}.")
-    reported = ("loss", job.decisive)
+    reported = ("loss", job.decisive, *job.evaluation.score.REPORTED)
     means = {"evaluation": loop.best_means} if loop.best_means else {}
     means |= {name: job.means(name) for name in job.data.evaluation_sets if name not in means}
     results = {f"{name} {n}": means[name][n] for name in job.data.evaluation_sets for n in means[name] if n in reported}
@@ -37,12 +38,15 @@ def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
         "labels": ", ".join(job.data.labels[:20]) or "none",
         **({"pooling": options.pooling} if options.pooling else {}),
         "from": job.origin,
-        "steps": f"{job.num_steps:,}",
+        "steps": f"{job.num_steps:,}"
+        if state.step == job.num_steps
+        else f"{state.step:,} of {job.num_steps:,}, ended early",
         "kept": kept,
         "weights": averaged or "as trained",
     }
     run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
-    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results)
+    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results, state.step)
+    write_errors(job)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Fine-tuned network: {options.model_dir}/backbone")
     return results

@@ -20,8 +20,8 @@ def opened(options, reader: Reader):
     """The checkpoint to start from, or a network without weights, and the tokenizer, as the task needs them."""
     begun = reader.begin()
     if begun is None:
-        loaded = convert.load(options.init_checkpoint)
-        system = systems.of_model(loaded.system, loaded.model, options.init_checkpoint)
+        loaded = convert.load(reader.checkpoint)
+        system = systems.of_model(loaded.system, loaded.model, reader.checkpoint)
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     return reader.prepare(*begun)

@@ -22,14 +22,16 @@ class OpenRun:
     def __init__(self, source: str, predictor: answer.Predictor | None, generator: Generator | None):
         self.source, self.predictor, self.generator = source, predictor, generator
 
-    def predict(self, inputs: Sequence, batch_size: int = 32) -> list:
+    def predict(self, inputs: Sequence, batch_size: int = 32, **flags) -> list:
         """The prediction of each input, as the task gives it, in the order of the inputs.
 
         Args:
             inputs: strings or tuples of strings; of other tasks what `xmodels/tasks/NAME/answer.py` takes.
+            flags: of the task, such as `speed` of `fast_classify`; they hold until they are given again.
         """
         if self.predictor is None:
             raise UsageError(f"{self.source}: was not fine-tuned, so it predicts nothing; `generate` continues texts.")
+        self.predictor.adjust(**flags)
         return self.predictor.predict([(each,) if isinstance(each, str) else each for each in inputs], batch_size)
 
     def generate(

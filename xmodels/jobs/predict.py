@@ -50,6 +50,7 @@ def predict(options: Options) -> list[dict | None]:
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
     predictor = load_predictor(options.model_dir)
+    predictor.adjust(speed=options.speed, exit_mode=options.exit_mode)
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
     )
@@ -72,10 +73,11 @@ def predict(options: Options) -> list[dict | None]:
 
 
 def streamed(predictor: Predictor, inputs: Iterator, batch_size: int) -> Iterator[tuple]:
-    """Each input and its prediction; some are in memory at once."""
+    """Each input and its prediction, None for a blank line; some are in memory at once."""
     inputs = iter(inputs)
     while chunk := list(itertools.islice(inputs, CHUNK)):
-        yield from zip(chunk, predictor.predict(chunk, batch_size), strict=True)
+        found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
+        yield from ((asked, None if asked is None else next(found)) for asked in chunk)
 
 
 def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:

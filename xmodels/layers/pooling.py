@@ -51,6 +51,16 @@ def max_state(states, padding_mask):
     return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), states.dtype)
 
 
+STATELESS = {
+    "first": first_state,
+    "last": last_state,
+    "mean": mean_state,
+    "max": max_state,
+    "mean_sqrt_len": mean_sqrt_len_state,
+    "weighted_mean": weighted_mean_state,
+}  # poolings without weights
+
+
 class AttentionPooling(keras.layers.Layer):
     """The mean of the states of real tokens, weighted by a softmax of their products with a learned query (Yang et al., 2016,
     equations 5 to 7, without their hidden layer).

@@ -172,6 +172,12 @@ class Backbone(keras.Model):
     def get_config(self):
         return {"config": self.config.to_json()}
 
+    @property
+    def passes(self) -> list:
+        """The layers in the order in which they are applied, of a network that is `embed`, these layers, and nothing behind them but
+        a pooler: each maps (B, L, D), the states of all tokens, to such states, (x, visible=..., training=...). Else empty."""
+        return []
+
     @classmethod
     def adopt(
         cls, model: str, config: ModelConfig, values: Mapping[str, Any]
@@ -207,11 +213,13 @@ class Backbone(keras.Model):
 
     def initialize(self) -> "Backbone":
         """Creates all weights by calling the network on a tiny batch. Returns itself."""
-        features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
-        self(
-            {name: keras.ops.zeros_like(value) if name.endswith("_ids") else value for name, value in features.items()}
-        )
+        self(self.tiny_batch())
         return self
+
+    def tiny_batch(self) -> dict:
+        """One text of two tokens."""
+        features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
+        return {n: keras.ops.zeros_like(value) if n.endswith("_ids") else value for n, value in features.items()}
 
 
 def named_weights(layer: keras.layers.Layer) -> dict[str, Any]:

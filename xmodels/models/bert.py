@@ -31,6 +31,10 @@ class BertConfig(MixerConfig):
 class Encoder(Backbone):
     """What BERT and its kin show of themselves. Subclasses have `embed` and a list of `blocks`."""
 
+    @property
+    def passes(self):
+        return list(self.blocks)
+
     def hidden_states(self, features):
         """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
         visible = default_visible(features)

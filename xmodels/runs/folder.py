@@ -25,6 +25,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
 
 CONFIG, RESULTS, BACKBONE = "config.json", "results.json", "backbone"
+FIRST_PHASE = "teacher"  # a run that is finished before that of the folder begins
 MODEL_FILES = (*DECISIVE, checksums.FILE)  # of the model folder that is handed over
 PACKAGES = ("tensorflow", "keras", "numpy", "tokenizers", "safetensors", "jieba", "xmodels")
 
@@ -88,6 +89,7 @@ class _Results:
     num_train_steps: Count
     kept_step: Count
     results: dict[str, float]
+    last_step: Count | None = None
 
 
 def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
@@ -106,7 +108,9 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         run_id = stored.get("run_id")
         if states:
             changed_flags.compare(folder, stored, now, structural)
-    elif os.path.isdir(folder) and [name for name in os.listdir(folder) if name != LOCK and not is_temporary(name)]:
+    elif os.path.isdir(folder) and [
+        name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
+    ]:
         raise UsageError(f"--model_dir={folder}: is not empty and not a run; choose another folder.")
     if states and checkpoints.step_of(states[-1]) > settings["num_train_steps"]:
         raise UsageError(
@@ -150,19 +154,25 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
 def _finished(folder: str, num_steps: int) -> dict[str, float] | None:
     """The results of a run that has done all its steps and handed over its network."""
     path = os.path.join(folder, RESULTS)
-    last = os.path.join(folder, "checkpoints", f"step_{num_steps:08d}")
-    if not os.path.isfile(path) or not os.path.isdir(last) or not os.path.isdir(os.path.join(folder, "backbone")):
+    if not os.path.isfile(path) or not os.path.isdir(os.path.join(folder, "backbone")):
         return None
     place = Place(path, error=CheckpointError, advice="Remove it; the command that began the run writes it again.")
     stored = convert(read_json(path), _Results, place)
-    return stored.results if stored.num_train_steps == num_steps else None
+    last = os.path.join(folder, "checkpoints", f"step_{stored.last_step or num_steps:08d}")
+    return stored.results if stored.num_train_steps == num_steps and os.path.isdir(last) else None
 
 
-def write_results(folder: str, num_steps: int, kept_step: int, results: dict[str, float]) -> None:
-    """Writes results.json, the last file of a run: what stands in `backbone/`, and what it scored."""
-    write_json(
-        os.path.join(folder, RESULTS), {"num_train_steps": num_steps, "kept_step": kept_step, "results": results}
-    )
+def write_results(
+    folder: str, num_steps: int, kept_step: int, results: dict[str, float], last_step: int | None = None
+) -> None:
+    """Writes results.json, the last file of a run: what stands in `backbone/`, and what it scored.
+
+    Args:
+        last_step: where the run ended, if that was before all its steps were done.
+    """
+    values = {"num_train_steps": num_steps, "kept_step": kept_step, "results": results}
+    early = {} if last_step in (None, num_steps) else {"last_step": last_step}
+    write_json(os.path.join(folder, RESULTS), values | early)
 
 
 def print_finished(folder: str, more: str) -> None:

@@ -97,7 +97,8 @@ def state(run: Run) -> str:
     steps = [entry["step"] for kind in ("train", "evaluation") for entry in run.of_kind(kind)]
     done, asked = max(steps, default=0), run.config.get("settings", {}).get("num_train_steps")
     if run.results and run.results.get("num_train_steps") == asked:
-        return f"finished, {asked:,} steps"
+        last = run.results.get("last_step")
+        return f"finished, {asked:,} steps" if last is None else f"ended early, {last:,} of {asked:,} steps"
     path = os.path.join(run.folder, "log.jsonl")
     if not os.path.isfile(path):
         return "not begun"

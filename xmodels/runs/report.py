@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
-from xmodels.runs import page, probe
+from xmodels.runs import errors, page, probe
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
 from xmodels.training.watching.progress import duration, measure_of, print_status, short
@@ -63,6 +63,7 @@ def as_html(runs: Sequence[Run]) -> str:
         ("Course of the run", grid(_course(runs))),
         ("What the network knows", _probes(runs)),
         ("Predictions", "".join(map(_predictions, runs))),
+        ("Errors", "".join(map(_errors, runs))),
         ("Pictures", "".join(map(_pictures, runs))),
         ("Warnings", "".join(map(_warnings, runs))),
         ("Configuration", _compared(head, [settings(run) for run in runs])),
@@ -187,6 +188,12 @@ def _pictures(run: Run) -> str:
     folder = os.path.join(run.folder, PICTURES)
     paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
     found = "".join(page.picture(path) for path in paths if path.endswith(".png"))
+    return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
+
+
+def _errors(run: Run) -> str:
+    """Where the network that is handed over is wrong."""
+    found = errors.section(run.folder)
     return f"<h3>{html.escape(run.name)}</h3>{found}" if found else ""
 
 

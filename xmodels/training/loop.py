@@ -51,6 +51,8 @@ class Loop:
             the position to go on with. By default the error is raised.
         max_skipped: so many steps in a row whose loss or gradients are not finite end the run, as do ten times as many in
             all.
+        patience: training ends after so many evaluations in a row without a better state; 0 for never. It is read off the state, so a
+            resumed run ends at the same step.
         on_best: called when `select` gives more than ever before.
         watch: logs norms, profiles and predictions on the way.
         keep: how many of the newest states are kept.
@@ -67,6 +69,7 @@ class Loop:
     evaluate: Callable[[], dict[str, float]] | None = None
     evaluation: str = "evaluation"
     select: Callable[[dict[str, float]], float] | None = None
+    patience: int = 0
     on_best: Callable[[], None] = lambda: None
     on_data_loss: Callable[[str, Position], tuple[Batches, Position]] | None = None
     max_skipped: int = 20
@@ -74,7 +77,7 @@ class Loop:
     keep: int = 2
 
     def run(self, state: State) -> State:
-        """Trains from `state` to `num_steps` and saves the last state.
+        """Trains from `state` to `num_steps`, or until patience is at its end, and saves the last state.
 
         Raises:
             Interrupted: a signal came; the state is saved.
@@ -110,7 +113,14 @@ class Loop:
         window, per_call = _Window(), 1
         saved = state.step or None
         while state.step < self.num_steps:
-            stop, count = self._agree(min(per_call, self._steps_to_event(state.step)))
+            stop, stale, count = self._agree(min(per_call, self._steps_to_event(state.step)), self._is_stale(state))
+            if stale:
+                print_status(
+                    f"Nothing better in {self.patience} evaluation(s): training ends at step {state.step} of {self.num_steps}."
+                )
+                if state.step != saved:
+                    self._save(state)
+                break
             if stop:
                 raise Interrupted(stop, self._save(state) if state.step != saved else self._where(state))
             self.watch.before(state.step)
@@ -148,10 +158,16 @@ class Loop:
                 saved = state.step
         return state
 
-    def _agree(self, count: int) -> tuple[int, int]:
-        """The signal that came to any worker, or 0, and how many steps the next call makes: the same for all."""
-        rows = self.workers.gather(self.signal, count)
-        return int(rows[:, 0].max()), int(rows[0, 1])
+    def _agree(self, count: int, stale: bool) -> tuple[int, bool, int]:
+        """The signal that came to any worker, or 0, whether the chief's patience is at its end, and how many steps the next call
+        makes: the same for all."""
+        rows = self.workers.gather(self.signal, int(stale), count)
+        return int(rows[:, 0].max()), bool(rows[:, 1].max()), int(rows[0, 2])
+
+    def _is_stale(self, state: State) -> bool:
+        """Whether as many evaluations as patience allows have passed since the best one."""
+        waited = state.step - state.best_step if state.best_step is not None else 0
+        return bool(self.patience) and waited >= self.patience * self.evaluate_every
 
     def _save(self, state: State) -> str:
         """Writes the state, which is the chief's task; says where it is."""

@@ -23,3 +23,4 @@ class Options:
     )
     length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha. Default: 0.6.")
     max_new_tokens: int | None = option(None, "Most tokens that are written behind a prompt. Default: 64.", section="Text generators", minimum=1)  # fmt: skip
+    speed: float | None = option(None, "Of early exit, where a request names none. Default: 0.1.", section="Early exit (docs/fast_classify.md)", minimum=0, maximum=1.0)  # fmt: skip

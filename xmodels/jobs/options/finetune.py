@@ -6,10 +6,12 @@ from typing import ClassVar
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from xmodels.jobs.options.training import TrainingOptions
+from xmodels.layers.exits import DISTILLATIONS
 from xmodels.layers.poolings import POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
+BEST_METRICS = ("accuracy", "macro_f1", "mcc")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,9 @@ class Options(TrainingOptions):
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
     on_bad_row: str = option("fail", "Rows of a table that cannot be used (an empty label or text, quotes that nothing closes, missing columns): stop and name the line, or leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
     max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
+    class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
+    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
+    label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
     held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip
@@ -58,7 +63,12 @@ class Options(TrainingOptions):
     max_score: float | None = option(None, "With cosine: the score that stands for a cosine of 1, such as 5 for STS-B. Default: 1.", structural=True)  # fmt: skip
     projection_dim: int | None = option(None, "Width of a Dense layer with tanh behind the pooling, so that vectors are as wide. Default: none.", minimum=1, structural=True)  # fmt: skip
     normalize_vectors: bool = option(False, "Vectors of length 1, in the loss too. (An index normalizes in any case.)", structural=True)  # fmt: skip
+    distill_file: str | None = option(None, "Texts of the second phase, without labels: a .txt with one text a line, or a table. Default: those of train_file or data_dir.", section="Early exit: network and teacher learn from labels, then students from the teacher", structural=True)  # fmt: skip
+    distill_epochs: float | None = option(None, "Passes over the texts of the second phase; 0 leaves it out. Default: 5.")  # fmt: skip
+    distill_learning_rate: float | None = option(None, "Peak of the schedule of the second phase. Default: 2e-4; small networks want more.")  # fmt: skip
+    distill_divergence: str | None = option(None, "From a student to the teacher. teacher_first: sum p_t log(p_t / p_s), as the released code. student_first: sum p_s log(p_s / p_t), as the paper. Default: teacher_first.", choices=DISTILLATIONS, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
+    early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too. Default: the system's (docs/probing.md).", choices=POOLINGS, structural=True)  # fmt: skip
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
+from xmodels.layers.exits import EXIT_MODES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class Options:
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
+    speed: float | None = option(None, "A text leaves at the first layer whose label is less uncertain than this: 0 none before the last layer, 1 all behind the first. Default: 0.1.", section="Early exit (docs/fast_classify.md)", minimum=0, maximum=1.0)  # fmt: skip
+    exit_mode: str | None = option(None, "exit: texts that left are computed no further. select: all layers are computed; the answers are equal. Default: exit.", choices=EXIT_MODES)  # fmt: skip
     output_file: str | None = option(None, "A line for each text: JSON where the name ends in .jsonl, else a table with a header, with commas where it ends in .csv, else with tabs. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Texts at a time.", minimum=1)

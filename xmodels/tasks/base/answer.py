@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -40,11 +40,13 @@ class Predictor:
     Attributes:
         unit: what an input is called, for bars of progress.
         answers: what predictions are called, several of them.
+        flags: of `xmodels predict`, that the task takes beside those of all; they are attributes here.
         num_texts: how many texts an input has, 1 or 2; 0 where that differs.
         max_sequence_length: counts the special tokens; longer inputs are shortened.
     """
 
     unit, answers = "text", "answers"
+    flags: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, run: Run, columns: dict | None = None):
         self.backbone, self.tokenizer = run.backbone, run.tokenizer
@@ -62,6 +64,14 @@ class Predictor:
 
     def prepare(self) -> None:
         """Makes what `features` needs. By default nothing."""
+
+    def adjust(self, **values) -> None:
+        """Sets flags of the task from now on; None leaves one as it is. Raises a UsageError where the task has no such flag."""
+        for flag, value in values.items():
+            if value is not None and flag not in self.flags:
+                raise UsageError(f"--{flag}: --task={self.task.label} has no such flag. Leave it out.")
+            if value is not None:
+                setattr(self, flag, value)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -234,8 +244,15 @@ def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def plain_lines(path: str) -> list[str]:
     """The lines of a text file, without blanks around them. Raises a DataError where there is no text."""
+    return list(each_line(path))
+
+
+def each_line(path: str) -> Iterator[str]:
+    """The same, read as they are asked for; the error comes behind the last line."""
+    empty = True
     with open_text(path) as file:
-        lines = [line.strip() for line in file]
-    if not any(lines):
+        for line in file:
+            empty = empty and not line.strip()
+            yield line.strip()
+    if empty:
         raise DataError(f"{path}: holds no text.")
-    return lines

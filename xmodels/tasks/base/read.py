@@ -15,7 +15,7 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
-from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.find import part, task_class
 from xmodels.tasks.base.task import SummaryTask, Task
 from xmodels.training.watching.progress import print_status
 
@@ -33,6 +33,7 @@ class Data:
         labels: the names of the labels, in the order of their ids; empty where they have none.
         num_texts: in an example; 0 where that differs.
         summary: of the data, for the log, such as "3 labels".
+        identity: what else, beside the training examples, must be equal when a run is resumed.
     """
 
     source: ArraySource
@@ -40,6 +41,7 @@ class Data:
     labels: list[str]
     num_texts: int
     summary: str
+    identity: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +86,13 @@ OWN_FLAGS = {
     "negative_column": None,
     "projection_dim": None,
     "normalize_vectors": False,
+    "class_weights": None,
+    "best_metric": None,
+    "label_separator": None,
+    "distill_file": None,
+    "distill_epochs": None,
+    "distill_learning_rate": None,
+    "distill_divergence": None,
 }
 
 
@@ -123,6 +132,27 @@ class Reader:
     def pools(self) -> bool:
         """Whether one state answers, so that --pooling says which."""
         return issubclass(self.task_class, SummaryTask)
+
+    @property
+    def checkpoint(self) -> str:
+        """The network to start from."""
+        return self.options.init_checkpoint
+
+    @property
+    def decisive(self) -> str:
+        """The score that chooses the best epoch; higher is better."""
+        return part(self.name, "score").DECISIVE
+
+    def first_phase(self):
+        """The options of a fine-tuning that must be finished before this one; None where there is none."""
+        return None
+
+    def of_this_phase(self, options):
+        """The options by which this phase learns, where those of the command are for another one too."""
+        return options
+
+    def prepare_weights(self, task: Task, backbone, loaded: Checkpoint) -> None:
+        """Gives the task the weights that the checkpoint has for it, and makes untrainable what does not learn. By default nothing."""
 
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""

@@ -3,15 +3,37 @@
 `evaluate` names the flags that the task takes, as its arguments; the job gives it `predictor`, or `model_dir` where it names that.
 """
 
+import dataclasses
+
 from tqdm.auto import tqdm
 
 from xmodels.tasks.base.find import part
 
 DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
+REPORTED: tuple[str, ...] = ()  # further scores that stand in the log of a fine-tuning and in its results
 CHOSEN: tuple[
     str, ...
 ] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
 READS_SOURCE = False  # whether `from_source` takes the place of `from_arrays`
+
+
+@dataclasses.dataclass(frozen=True)
+class Mistake:
+    """An answer that is wrong, for the report.
+
+    A task that has such defines `mistakes(outputs, examples, labels, settings)`: from the arrays of `from_arrays` and the settings of
+    the run to all of them.
+
+    Attributes:
+        row: of the examples.
+        truth, answer: what is right, and what was answered.
+        probability: of the answer.
+    """
+
+    row: int
+    truth: str
+    answer: str
+    probability: float
 
 
 def evaluate(predictor, test_file: str, batch_size: int | None) -> dict:

@@ -22,8 +22,6 @@ class Task(Objective):
     title: ClassVar[str]  # of the model card
     signature: ClassVar[Features] = {}
     names_labels: ClassVar[bool] = True  # whether its answers are labels that have names
-    # The score that chooses the epoch, where that depends on what is learnt; None for `DECISIVE` of `score.py`.
-    decisive: ClassVar[str | None] = None
 
     @property
     def needs(self) -> Features:

@@ -62,7 +62,7 @@ class Predictor(answer.Predictor):
         if not question.input_file.endswith(".txt"):
             rows = read_table(question.input_file, self.columns_of(question), with_labels=False)
             return [row.texts for row in rows]
-        return [(line,) if line else None for line in answer.plain_lines(question.input_file)]
+        return ((line,) if line else None for line in answer.each_line(question.input_file))
 
     def shown(self, asked, prediction):
         yield f"label: {prediction.label}"

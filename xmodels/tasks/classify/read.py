@@ -1,8 +1,10 @@
 """Rows of one or two texts with a label: a table, or records made of one."""
 
 import os
+from typing import ClassVar
 
 from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from xmodels.tasks.base.read import Data, Survey, print_left_out
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
@@ -14,6 +16,17 @@ SAMPLE = 1000  # rows of a survey whose texts are kept
 
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
+
+    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "best_metric")
+
+    @property
+    def decisive(self):
+        return self.options.best_metric or super().decisive
+
+    def task(self, config, data):
+        given = self.options.class_weights
+        weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
+        return self.task_class(config, data.labels, reading=self.reading, class_weights=weights)
 
     @property
     def columns(self) -> Columns:

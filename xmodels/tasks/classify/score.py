@@ -7,7 +7,8 @@ from data_pipelines.corpora.tables import read_table
 from data_pipelines.escaping import for_terminal
 from data_pipelines.finetuning.row_checks import label_ids
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import Mistake, predict
+from xmodels.tasks.classify.answer import Prediction
 
 CONFUSED = 20  # labels; of more the confusions are not printed
 
@@ -28,8 +29,31 @@ def evaluate(
     return found
 
 
+def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list[str]]:
+    """What `scores` takes, where another score than the accuracy chooses the epoch."""
+    rows = zip(outputs["label_ids"], outputs["probabilities"].tolist(), strict=True)
+    predictions = [Prediction(labels[label], dict(zip(labels, row, strict=True))) for label, row in rows]
+    return predictions, [labels[label] for label in examples["labels"]]
+
+
+def mistakes(outputs: dict, examples: dict, labels: list[str], settings: dict) -> list[Mistake]:
+    """The wrong answers."""
+    found, truth, probabilities = outputs["label_ids"], examples["labels"], outputs["probabilities"]
+    wrong = np.flatnonzero(found != truth).tolist()
+    return [Mistake(i, labels[truth[i]], labels[found[i]], float(probabilities[i, found[i]])) for i in wrong]
+
+
+def matthews(confusion: np.ndarray) -> float:
+    """Matthews' correlation of confusion[true][answered], of any number of labels (Gorodkin, 2004); 0 where either side is always the
+    same."""
+    total, right = confusion.sum(), np.trace(confusion)
+    truth, answered = confusion.sum(axis=1).astype(float), confusion.sum(axis=0).astype(float)
+    spread = (total**2 - (truth**2).sum()) * (total**2 - (answered**2).sum())
+    return float((right * total - (truth * answered).sum()) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
 def scores(predictions: list, truth: list[str]) -> dict:
-    """accuracy, macro_f1, f1 by label, loss in nats, and confusion[true][answered]."""
+    """accuracy, macro_f1, mcc, f1 by label, loss in nats, and confusion[true][answered]."""
     ids = {name: index for index, name in enumerate(predictions[0].probabilities)}
     labels = list(ids)
     probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)  # (N, C)
@@ -43,6 +67,7 @@ def scores(predictions: list, truth: list[str]) -> dict:
     return {
         "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
         "macro_f1": float(each.mean()),
+        "mcc": matthews(confusion),
         "f1": dict(zip(labels, each.tolist(), strict=True)),
         "loss": float(np.mean(loss)),
         "confusion": confusion.tolist(),
@@ -51,7 +76,9 @@ def scores(predictions: list, truth: list[str]) -> dict:
 
 def report(test_file: str, found: dict, truth: list[str]) -> None:
     """Prints the scores, with the confusions of each label."""
-    print(f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}")
+    print(
+        f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, MCC {found['mcc']:.4f}"
+    )
     labels = list(found["f1"])
     counts = {name: truth.count(name) for name in labels}
     print(f"  always naming the commonest label would score {max(counts.values()) / len(truth):.4f}")

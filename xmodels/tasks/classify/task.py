@@ -15,6 +15,7 @@ class Classify(SummaryTask):
         config: the configuration of the backbone.
         labels: the names of the C classes, in the order of their ids.
         reading: how the network reads texts; by default as BERT does.
+        class_weights: what an example of each class counts in the loss; by default all the same.
     """
 
     title = "Text classifier"
@@ -22,9 +23,9 @@ class Classify(SummaryTask):
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, reading=None, **kwargs):
+    def __init__(self, config, labels, reading=None, class_weights=None, **kwargs):
         super().__init__(**kwargs)
-        self.label_names = tuple(labels)
+        self.label_names, self.class_weights = tuple(labels), class_weights and tuple(class_weights)
         self.add_head(config, len(self.label_names), reading or Reading())
 
     def forward(self, backbone, batch, training=None):
@@ -36,8 +37,14 @@ class Classify(SummaryTask):
         return self.logits_of(self.reading.summary(outputs, batch), training)
 
     def score(self, outputs, batch, backbone):
-        answer = batch["labels"], outputs["logits"], batch["example_weights"]
-        return {"classify": weighted_cross_entropy(*answer)}, {"accuracy": weighted_accuracy(*answer)}
+        labels, logits, weights = batch["labels"], outputs["logits"], batch["example_weights"]
+        shares = weights
+        if self.class_weights is not None:
+            shares = ops.cast(weights, "float32") * ops.take(
+                ops.convert_to_tensor(self.class_weights, "float32"), labels
+            )
+        losses = {"classify": weighted_cross_entropy(labels, logits, shares)}
+        return losses, {"accuracy": weighted_accuracy(labels, logits, weights)}
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(outputs["logits"], axis=-1)}

@@ -99,6 +99,10 @@ class Reader(TextReader):
     def loss(self) -> Loss:
         return LOSSES[self.loss_name]
 
+    @property
+    def decisive(self) -> str:
+        return self.loss.decisive
+
     def examples(self, path: str) -> list[Example]:
         """The rows of a table that the loss learns from; says which ones are left out."""
         options, bad_rows = self.options, self.bad_rows()

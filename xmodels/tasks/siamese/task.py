@@ -51,10 +51,6 @@ class Siamese(SummaryTask):
         return dataclasses.asdict(self._settings)
 
     @property
-    def decisive(self) -> str:
-        return self.loss.decisive
-
-    @property
     def reads(self):
         labels = {"labels": Feature((), "float32" if self.loss.rows in (SCORE, MATCH) else "int32")}
         named = hasattr(self, "label_names") or self.loss.rows in (SCORE, MATCH)

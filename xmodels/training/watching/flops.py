@@ -17,7 +17,12 @@ TRAINING = 3  # passes forward and backward, in units of the forward pass
 
 def flops_per_token(backbone, objective, batch) -> float:
     """FLOPs that training spends on one position of a batch of this shape, padding included."""
-    return TRAINING * forward_flops(backbone, objective, batch) / _positions(batch)
+    return passes(backbone) * forward_flops(backbone, objective, batch) / _positions(batch)
+
+
+def passes(backbone) -> int:
+    """Passes in units of the forward one: a network of which nothing learns has no backward pass, and heads are small beside it."""
+    return TRAINING if backbone.trainable_variables else 1
 
 
 def of_learner(learner, batch) -> float:
@@ -25,7 +30,7 @@ def of_learner(learner, batch) -> float:
     first, *others = learner.passes.values()
     if others or first.carried:
         return flops_per_token(learner.backbone, learner.first_objective, batch)
-    return TRAINING * count(first.evaluate_batch.get_concrete_function(batch).graph) / _positions(batch)
+    return passes(learner.backbone) * count(first.evaluate_batch.get_concrete_function(batch).graph) / _positions(batch)
 
 
 def forward_flops(backbone, objective, batch) -> float:

@@ -1,0 +1,44 @@
+"""What a row of each label counts in the loss."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_pipelines.errors import UsageError
+
+BALANCED = "balanced"
+
+
+def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[float]:
+    """The weight of each label, in the order of their ids.
+
+    Args:
+        text: `balanced`, N / (C n) for a label with n of N rows, as scikit-learn has it; or `LABEL:WEIGHT,...`, 1 for others.
+        ids: int (N,), the labels of the training rows.
+
+    Raises:
+        UsageError: a part names no label, or its weight is no number above 0.
+    """
+    if text == BALANCED:
+        counts = np.bincount(ids, minlength=len(labels))
+        return [len(ids) / (len(labels) * max(1, int(count))) for count in counts]
+    found = dict.fromkeys(labels, 1.0)
+    for part in text.split(","):
+        name, colon, number = part.strip().rpartition(":")
+        weight = _number(number)
+        if not colon or name not in found or weight is None:
+            raise UsageError(
+                f"--class_weights={text}: {part.strip()!r} is no LABEL:WEIGHT with a label of the training rows and a weight above 0. "
+                f"Known labels: {', '.join(labels[:20])}. Or give {BALANCED}."
+            )
+        found[name] = weight
+    return list(found.values())
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number > 0 else None

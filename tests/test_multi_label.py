@@ -1,0 +1,156 @@
+"""Several labels a text: scores as scikit-learn's, thresholds that an evaluation set chooses, files, what is served, bad rows."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from invocation import invoke
+from small_models import NAMES, PLACES, network
+
+from data_pipelines.corpora.tables import Columns
+from xmodels.models.bert import Bert, BertConfig
+from xmodels.tasks.base.answer import load
+from xmodels.tasks.base.run import read_task
+from xmodels.tasks.multi_label.read import read_rows
+from xmodels.tasks.multi_label.score import best_threshold, scores
+from xmodels.tasks.multi_label.task import MultiLabel
+
+QUICK = {
+    "task": "multi_label", "max_seq_length": 16, "train_batch_size": 16, "distribution_strategy": "one_device", "jit_compile": "false",
+    "learning_rate": 2e-3, "pooling": "max",
+}  # fmt: skip
+WORDS = (NAMES[0], NAMES[1], PLACES[0])  # a label each
+
+
+def table(path, count, seed):
+    draw, rows = np.random.default_rng(seed), []
+    for _ in range(count):
+        words = list(draw.choice([*NAMES, *PLACES], 4))
+        rows.append(f"{' '.join(words)}\t{'|'.join(word for word in WORDS if word in words)}\n")
+    path.write_text("text\tlabels\n" + "".join(rows), "utf-8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows")
+    for name, count, seed in (("train", 256, 0), ("dev", 64, 1)):
+        table(path / f"{name}.tsv", count, seed)
+    return path
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return network("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def run(data, start, tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "labels"
+    files = {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv", "test_file": data / "dev.tsv"}
+    assert invoke("finetune", init_checkpoint=start, model_dir=path, num_train_epochs=8, **files, **QUICK) == 0
+    return path
+
+
+def test_scores_are_scikit_learns():
+    from sklearn.metrics import accuracy_score, f1_score
+
+    draw = np.random.default_rng(0)
+    probabilities, truth = draw.random((50, 4)), draw.random((50, 4)) < 0.3
+    thresholds = [0.2, 0.5, 0.7, 0.9]
+    found, chosen = scores(probabilities, truth, thresholds), probabilities >= thresholds
+    assert found["micro_f1"] == pytest.approx(f1_score(truth, chosen, average="micro"))
+    assert found["macro_f1"] == pytest.approx(f1_score(truth, chosen, average="macro"))
+    assert found["exact_match"] == pytest.approx(accuracy_score(truth, chosen))
+
+
+def test_a_threshold_is_the_best_of_all():
+    from sklearn.metrics import f1_score
+
+    draw = np.random.default_rng(1)
+    for _ in range(20):
+        right = draw.random(40) < 0.4
+        probabilities = np.round(0.6 * draw.random(40) + 0.3 * right, 1)  # many are equal
+        if 5 <= right.sum() <= 35:
+            found = f1_score(right, probabilities >= best_threshold(probabilities, right))
+            assert found == pytest.approx(max(f1_score(right, probabilities >= x) for x in np.arange(0.0, 1.0, 0.05)))
+    few = np.arange(40) < 4
+    assert best_threshold(few.astype(float), few) == 0.5
+
+
+def test_the_loss_is_the_mean_over_labels_and_filled_rows_count_for_nothing():
+    backbone = Bert(
+        BertConfig(20, 16, 1, 2, 32, max_sequence_length=8, dropout=0.0, attention_dropout=0.0)
+    ).initialize()
+    task, tokens = MultiLabel(backbone.config, "abc"), np.arange(1, 13).reshape(3, 4)
+    truth = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1]], np.float32)
+    batch = {"token_ids": tokens, "segment_ids": tokens * 0, "padding_mask": tokens > 0, "labels": truth}
+    batch["example_weights"] = np.array([1.0, 1.0, 0.0], np.float32)
+    outputs = task.forward(backbone, batch)
+    p = 1 / (1 + np.exp(-np.array(outputs["logits"])))
+    expected = -(truth * np.log(p) + (1 - truth) * np.log(1 - p)).mean(axis=1)[:2].sum()
+    total, weight = task.score(outputs, batch, backbone)[0]["multi_label"]
+    assert (float(total), float(weight)) == (pytest.approx(expected, rel=1e-5), 2.0)
+
+
+def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_path):
+    results = json.loads((run / "results.json").read_text())["results"]
+    assert results["evaluation micro_f1"] > 0.9
+    assert results["test micro_f1"] == pytest.approx(
+        results["evaluation micro_f1"]
+    )  # with the thresholds chosen before
+    errors = json.loads((run / "errors.json").read_text())
+    assert all("none" in (pair["truth"], pair["answer"]) for pair in errors["pairs"]) and errors["rows"] == 64
+    settings = read_task(str(run)).settings
+    assert len(settings["thresholds"]) == 3 and settings["label_separator"] == "|"
+    assert invoke("evaluate", model_dir=run, test_file=data / "dev.tsv", output_file=tmp_path / "scores.json") == 0
+    assert json.loads((tmp_path / "scores.json").read_text())["micro_f1"] == pytest.approx(
+        results["evaluation micro_f1"], abs=1e-3
+    )
+    (tmp_path / "lines.txt").write_text("ann bob york\n\ncar dan\n", "utf-8")
+    assert invoke("predict", model_dir=run, input_file=tmp_path / "lines.txt", output_file=tmp_path / "out.jsonl") == 0
+    first, blank, last = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())
+    assert set(first["labels"]) == {"ann", "bob", "york"} and blank is None and last["labels"] == []
+    assert invoke("predict", model_dir=run, input_file=tmp_path / "lines.txt", output_file=tmp_path / "out.tsv") == 0
+    assert sorted((tmp_path / "out.tsv").read_text().splitlines()[1].split("\t")[0].split("|")) == [
+        "ann",
+        "bob",
+        "york",
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("serving_ops", ["core", "text"])
+def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
+    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops=serving_ops) == 0
+    served = tf.saved_model.load(str(tmp_path / "served/1")).signatures["serving_default"]
+    found = {name: value.numpy() for name, value in served(text=tf.constant(["ann york", "dan"])).items()}
+    for row, expected in enumerate(load(str(run)).predict([("ann york",), ("dan",)])):
+        chosen = {label.decode() for label in found["labels"][row][found["chosen"][row]]}
+        assert chosen == set(expected.labels)
+        np.testing.assert_allclose(found["probabilities"][row], list(expected.probabilities.values()), atol=1e-4)
+
+
+def test_rows_have_any_number_of_labels(tmp_path):
+    (tmp_path / "rows.tsv").write_text("text\tlabels\nann\ta, b\nbob\t\ncar\tb\n", "utf-8")
+    rows = read_rows(str(tmp_path / "rows.tsv"), Columns(), ",")
+    assert [row.labels for row in rows] == [("a", "b"), (), ("b",)]
+
+
+@pytest.mark.parametrize(
+    ("row", "flags", "said"),
+    [
+        ("ann\tann|ann\n", {}, "bad.tsv, line 258: a label stands twice"),
+        ("  \tann\n", {}, "bad.tsv, line 258: the text is empty"),
+        ("ann\tmany\n", {"eval": True}, "bad.tsv, line 258: label 'many' does not occur in training"),
+    ],
+)
+def test_bad_rows_are_named(row, flags, said, data, start, tmp_path, capsys):
+    (tmp_path / "bad.tsv").write_text((data / "train.tsv").read_text("utf-8") + row, "utf-8")
+    files = (
+        {"train_file": data / "train.tsv", "eval_file": tmp_path / "bad.tsv"}
+        if flags
+        else {"train_file": tmp_path / "bad.tsv"}
+    )
+    assert invoke("finetune", init_checkpoint=start, model_dir=tmp_path / "run", **files, **QUICK) != 0
+    assert said in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""A small classifier on the states of one layer (Liu et al., 2020, section 3.1), and how sure its answer is."""
+
+import math
+
+import keras
+from keras import ops
+
+from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.initialization import GlorotUniform, glorot
+from xmodels.layers.layer import Layer
+from xmodels.layers.pooling import STATELESS, AttentionPooling
+from xmodels.layers.poolings import PUBLISHED
+
+WIDTH, NUM_HEADS = 128, 2  # of every branch, whatever the network
+
+
+class BranchClassifier(Layer):
+    """Narrows the states, mixes them by attention, and classifies one state, by default that of the first token.
+
+    Attention has neither a residual sum nor a norm. Where only the first token answers, only its query is computed.
+
+    Args:
+        pooling: one of `layers.poolings`.
+        dropout: of the probabilities of attention.
+
+    Call arguments:
+        x: (B, L, D), the states of a layer.
+        padding_mask: bool (B, L), True on real tokens, which stand first.
+
+    Returns:
+        float32 logits (B, C)
+    """
+
+    def __init__(self, num_labels: int, pooling: str = PUBLISHED, dropout: float = 0.1, **kwargs):
+        super().__init__(**kwargs)
+        self.pools_first = pooling in (PUBLISHED, "first")
+        self.pool = AttentionPooling(WIDTH) if pooling == "attention" else STATELESS.get(pooling)
+        self.narrow = dense(WIDTH, "tanh", "narrow")
+        self.attention = MultiHeadAttention(NUM_HEADS, WIDTH, dropout, glorot(), name="attention")
+        self.dense = dense(WIDTH, "tanh", "dense")
+        self.head = dense(num_labels, None, "head")
+
+    def call(self, x, padding_mask, training=None):
+        x = self.narrow(x)  # (B, L, W)
+        visible = Visible(padding_mask)
+        if self.pools_first:
+            state = self.attention(x[:, :1], visible=visible, context=x, training=training)[:, 0]  # (B, W)
+        else:
+            state = self.pool(self.attention(x, visible=visible, training=training), padding_mask)
+        return ops.cast(self.head(self.dense(state)), "float32")
+
+
+def dense(width: int, activation: str | None, name: str) -> keras.layers.Dense:
+    return keras.layers.Dense(width, activation, kernel_initializer=GlorotUniform(), name=name)
+
+
+def uncertainty(logits):
+    """The entropy of the probabilities over that of equal ones: float32 (..., C) -> (...), 0 where one label has all, 1 where all
+    have the same (equation 5)."""
+    classes = logits.shape[-1]
+    if classes < 2:
+        raise ValueError(f"Uncertainty needs at least 2 classes. Received: logits of shape {tuple(logits.shape)}.")
+    log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+    return -ops.sum(ops.exp(log_probabilities) * log_probabilities, axis=-1) / math.log(classes)
+
+
+def leaves(uncertainties, speed):
+    """Whether texts of these uncertainties leave: bool. Nobody at speed 0, everybody at 1, where uncertainty may be 1 too."""
+    return ops.logical_or(uncertainties < speed, speed >= 1.0)

@@ -1,0 +1,36 @@
+"""Where the network of a fine-tuning is wrong, as a part of its report."""
+
+import html
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from data_pipelines import strict_json
+from xmodels.runs import page
+
+FILE = "errors.json"  # of a run folder
+MOST_PAIRS = 12  # of truth and answer
+
+
+def section(folder: str) -> str:
+    """Which labels are taken for which, and the examples whose wrong label is surest; nothing where nobody wrote them, or the file is
+    cut."""
+    try:
+        return _tables(strict_json.read(os.path.join(folder, FILE)))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _tables(found: Mapping[str, Any]) -> str:
+    wrong, rows = int(found["wrong"]), int(found["rows"])
+    pairs = [[each["truth"], each["answer"], each["count"]] for each in found["pairs"][:MOST_PAIRS]]
+    examples = [
+        [each["truth"], each["answer"], f"{each['probability']:.4f}", each["text"]] for each in found["examples"]
+    ]
+    said = f"<p>{wrong:,} wrong answers on {rows:,} rows of {html.escape(str(found['file']))}</p>"
+    if not wrong:
+        return said
+    return (
+        f"{said}{page.table(['right', 'answered', 'times'], pairs)}<details><summary>the {len(examples)} that the network is surest of"
+        f"</summary>{page.table(['right', 'answered', 'probability', 'text, as it is read'], examples)}</details>"
+    )

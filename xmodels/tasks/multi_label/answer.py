@@ -1,0 +1,62 @@
+"""All labels that suit texts, or pairs, with their probabilities."""
+
+import dataclasses
+
+from data_pipelines.errors import CheckpointError
+from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.classify import answer
+from xmodels.tasks.classify.answer import SHOWN
+from xmodels.tasks.multi_label.task import SEPARATOR
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The labels whose probability reaches their threshold, likeliest first, and the probability of each label."""
+
+    labels: list[str]
+    probabilities: dict[str, float]
+
+
+class Predictor(answer.Predictor):
+    """Labels inputs: tuples of `num_texts` strings.
+
+    Attributes:
+        thresholds: of each label, as the evaluation set of the run has chosen them.
+    """
+
+    def __init__(self, run, columns=None):
+        settings, count = run.description.settings, len(run.description.labels)
+        self.thresholds = settings.get("thresholds")
+        self.separator = settings.get("label_separator", SEPARATOR)
+        numbers = isinstance(self.thresholds, list) and all(
+            isinstance(x, int | float) and 0 <= x <= 1 for x in self.thresholds
+        )
+        if not numbers or len(self.thresholds) != count or not isinstance(self.separator, str):
+            raise CheckpointError(
+                f"{TASK_FILE}: `settings` must hold `thresholds`, a number from 0 to 1 for each of the {count} labels, and "
+                f"`label_separator`. Found: {settings!r:.80}."
+            )
+        super().__init__(run, columns)
+
+    def predictions(self, inputs, features, outputs):
+        return [self._prediction(row) for row in outputs["probabilities"].tolist()]
+
+    def _prediction(self, row: list[float]) -> Prediction:
+        rows = zip(self.labels, row, self.thresholds, strict=True)
+        named = sorted((-value, label) for label, value, threshold in rows if value >= threshold)
+        return Prediction([label for _, label in named], dict(zip(self.labels, row, strict=True)))
+
+    def shown(self, asked, prediction):
+        yield f"labels: {', '.join(prediction.labels) or 'none'}"
+        for name, value in sorted(prediction.probabilities.items(), key=lambda item: -item[1])[:SHOWN]:
+            yield f"  {value:.4f}  {name}"
+
+    def line(self, asked, prediction):
+        return f"{self.separator.join(prediction.labels)}\t{' | '.join(asked)}"
+
+    def header(self):
+        return ["labels", *self.labels]
+
+    def row(self, asked, prediction):
+        values = (f"{value:.6f}" for value in prediction.probabilities.values())
+        return [self.separator.join(prediction.labels), *values]
