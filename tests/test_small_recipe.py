@@ -28,22 +28,22 @@ def chosen(records=None, **changes):
 def test_sizes_below_base_have_numbers_of_their_own_and_others_those_of_the_paper():
     config, recipe = chosen()
     assert (config.dropout, config.attention_dropout, config.initializer_stddev) == (0.0, 0.0, 0.0601)
-    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("adamw", 2e-3, 32)
+    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("muon", 4e-3, 32)
     mini, of_mini = chosen(size="mini")
-    assert of_mini.learning_rate == pytest.approx(1e-3)
+    assert of_mini.learning_rate == pytest.approx(2e-3)
     assert mini.initializer_stddev == pytest.approx(config.initializer_stddev / 2**0.5, abs=1e-4)
     for changes in ({"size": "base"}, {"recipe": "published"}):
         config, recipe = chosen(**changes)
         assert (config.dropout, config.initializer_stddev) == (0.1, 0.02)
         assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("bert_adamw", 1e-4, 256)
     config, recipe = chosen(size="base", recipe="small")
-    assert config.dropout == 0.0 and recipe.learning_rate == pytest.approx(2e-3 / 6)
+    assert config.dropout == 0.0 and recipe.learning_rate == pytest.approx(4e-3 / 6)
 
 
 def test_flags_win_over_both():
     config, recipe = chosen(set="dropout=0.3,initializer_stddev=0.5", learning_rate=1e-5, train_batch_size=7)
     assert (config.dropout, config.initializer_stddev, config.attention_dropout) == (0.3, 0.5, 0.0)
-    assert (recipe.learning_rate, recipe.batch_size, recipe.optimizer) == (1e-5, 7, "adamw")
+    assert (recipe.learning_rate, recipe.batch_size, recipe.optimizer) == (1e-5, 7, "muon")
     assert chosen(optimizer="lamb")[1].optimizer == "lamb"
     assert chosen(num_train_steps=1600)[1].num_warmup_steps == 96
 

@@ -90,17 +90,20 @@ def is_small(sizes: Mapping[str, Mapping[str, Any]], size: str) -> bool:
     return sizes[size]["hidden_dim"] < sizes["base"]["hidden_dim"]
 
 
-# AdamW corrects the bias of its moments; without it (bert_adamw) the first steps are several times as long as the rate says, and at
-# these rates the network does not recover from them.
+# Muon moves all directions of a matrix alike, and learns what stands side by side in a third of AdamW's steps. Both correct the bias
+# of their moments: without it (bert_adamw) the first steps are several times as long as the rate says, and the network is lost.
 MASKED = Small(
     network={"dropout": 0.0, "attention_dropout": 0.0},
     gain=0.68,
-    rate=2e-3,
+    rate=4e-3,
     training={
-        "num_steps": 10_000, "num_warmup_steps": 600, "optimizer": "adamw", "schedule": "linear",
+        "num_steps": 10_000, "num_warmup_steps": 600, "optimizer": "muon", "schedule": "linear",
         **dict.fromkeys(("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "momentum")),
     },
     shorter=(32, 0.5),
 )  # fmt: skip
 # Nothing normalises the sum of token and position there: sinusoids, whose slow waves are the same in all rows, drown the tokens.
-CAUSAL = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+# Muon was not measured with them.
+CAUSAL = dataclasses.replace(
+    MASKED, rate=2e-3, training={**MASKED.training, "optimizer": "adamw"}, position_gain=None, shorter=None
+)
