@@ -21,25 +21,28 @@ RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
 VOCABULARY = {"en": 4000, "zh": 2000}
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
-ALIKE = {  # of both studies: name of an arm -> what differs
+ALIKE = {  # of all studies: name of an arm -> what differs
     "small": {},
     "positions drawn": {"small": DRAWN},
     "positions twice as large": {"small": {"position_gain": 2.0}},
     "weights 0.02": {"set": {"initializer_stddev": 0.02}},
     "weights 0.12": {"set": {"initializer_stddev": 0.12}},
     "dropout 0.1": {"set": {"dropout": 0.1, "attention_dropout": 0.1}},
-    "rate 5e-4": {"learning_rate": 5e-4},
     "rate 1e-3": {"learning_rate": 1e-3},
+    "rate 2e-3": {"learning_rate": 2e-3},
     "rate 4e-3": {"learning_rate": 4e-3},
-    "no correction of the bias (bert_adamw)": {"optimizer": "bert_adamw"},
-    "muon": {"optimizer": "muon"},
-    "muon, rate 4e-3": {"optimizer": "muon", "learning_rate": 4e-3},
-    "muon, rate 1e-2": {"optimizer": "muon", "learning_rate": 1e-2},
+    "rate 1e-2": {"learning_rate": 1e-2},
     "half the batch, twice the steps": {"batch": 0.5},
     "one length": {"length_schedule": "none"},
     "published": {"recipe": "published", "length_schedule": "none"},
     "published, rate 1e-3": {"recipe": "published", "learning_rate": 1e-3, "length_schedule": "none"},
 }
+# The optimizers that the numbers do not name, at rates around their best.
+ADAM = {
+    f"adamw, rate {rate}": {"optimizer": "adamw", "learning_rate": float(rate)} for rate in ("1e-3", "2e-3", "4e-3")
+}
+MUON = {f"muon, rate {rate}": {"optimizer": "muon", "learning_rate": float(rate)} for rate in ("2e-3", "4e-3", "1e-2")}
+UNCORRECTED = {"no correction of the bias (bert_adamw)": {"optimizer": "bert_adamw", "learning_rate": 2e-3}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +63,11 @@ class Study:
 MASKED = {"packing": "full_sentences", "do_whole_word_mask": True}
 STUDIES = {
     "masked": Study(
-        "roberta_wwm", MASKED, "masked_lm_accuracy", {**ALIKE, "twice as many hidden": {"set": {"masking_rate": 0.3}}}
+        "roberta_wwm", MASKED, "masked_lm_accuracy",
+        {**ALIKE, **ADAM, **UNCORRECTED, "twice as many hidden": {"set": {"masking_rate": 0.3}}},
     ),
-    "causal": Study("gpt", {"packing": "stream"}, "accuracy", ALIKE),
-    "causal, norms inside": Study("gpt2", {"packing": "stream"}, "accuracy", ALIKE),
+    "causal": Study("gpt", {"packing": "stream"}, "accuracy", {**ALIKE, **MUON, **UNCORRECTED}),
+    "causal, norms inside": Study("gpt2", {"packing": "stream"}, "accuracy", {**ALIKE, **MUON, **UNCORRECTED}),
 }  # fmt: skip
 
 
@@ -81,7 +85,7 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--text_dir", required=True)
     parser.add_argument("--language", choices=tuple(VOCABULARY), required=True)
     parser.add_argument("--work_dir", required=True)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--tokens", type=int, default=2048, help="of a batch")
     parser.add_argument("--studies", type=lambda text: text.split(";"), default=list(STUDIES), help="parted by ; (all)")
     parser.add_argument("--arms", type=lambda text: text.split(";"), default=None, help="parted by ; (all)")
@@ -190,7 +194,7 @@ def draw(figure, curves: dict) -> None:
     for number, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), number + 1)
         for (*where, arm), points in curves.items():
-            if tuple(where) == panel and arm in ("small", "positions drawn", "one length", "published"):
+            if tuple(where) == panel and arm in ("small", "rate 1e-2", "adamw, rate 2e-3", "one length", "published"):
                 last = points[-1][0]
                 axes.plot([step / last for step, _ in points], [loss for _, loss in points], label=arm, linewidth=1.2)
         axes.set_title(", ".join(panel))
