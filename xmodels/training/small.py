@@ -90,8 +90,8 @@ def is_small(sizes: Mapping[str, Mapping[str, Any]], size: str) -> bool:
     return sizes[size]["hidden_dim"] < sizes["base"]["hidden_dim"]
 
 
-# Muon moves all directions of a matrix alike, and learns what stands side by side in about half of AdamW's steps. Both correct the bias
-# of their moments: without it (bert_adamw) the first steps are several times as long as the rate says, and the network is lost.
+# Muon moves all directions of a matrix alike, and learns what stands side by side in about half of AdamW's steps. Both correct the
+# bias of their moments: without it (bert_adamw) the first steps are several times as long as the rate says, and the network is lost.
 MASKED = Small(
     network={"dropout": 0.0, "attention_dropout": 0.0},
     gain=0.68,
