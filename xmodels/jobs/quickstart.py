@@ -47,7 +47,7 @@ class Plan:
 # text that is soon learnt by heart.
 PLANS = {
     "en": Plan(
-        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2000, 1000,
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 800,
         ("--pooling=mean", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
