@@ -96,8 +96,9 @@ class Loop:
                 self.bar = bar
                 return self._run(state, iterators)
         finally:
-            # The end of a distributed iterator waits for a thread of tf.data's autotuning, which sleeps for up to a minute.
-            threading.Thread(target=iterators.clear, daemon=True).start()
+            # The end of a distributed iterator waits for a thread of tf.data's autotuning, which may sleep for half a minute. A daemon
+            # thread would be ended by the interpreter's exit inside of TensorFlow's destructor, which aborts the process.
+            threading.Thread(target=iterators.clear).start()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
