@@ -130,3 +130,11 @@ def small_config(tmp_path_factory, zh_vocabulary):
     values |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "initializer_range": 0.02}
     path.write_text(json.dumps(sizes | values))
     return str(path)
+
+
+@pytest.fixture(scope="session")
+def small_bert(tmp_path_factory):
+    """The folder of a small BERT of random weights, to fine-tune from."""
+    from small_models import network
+
+    return network("bert", tmp_path_factory.mktemp("small_bert"))

@@ -71,17 +71,18 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def run(data, start, tmp_path_factory):
+def run(data, small_bert, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "answers"
     files = {"train_file": data / "train.json", "eval_file": data / "dev.json", "test_file": data / "dev.json"}
     assert (
         invoke(
-            "finetune", task="answer_span", init_checkpoint=start, model_dir=path, num_train_epochs=2, **files, **QUICK
+            "finetune",
+            task="answer_span",
+            init_checkpoint=small_bert,
+            model_dir=path,
+            num_train_epochs=2,
+            **files,
+            **QUICK,
         )
         == 0
     )
@@ -278,7 +279,7 @@ def test_what_is_served_is_what_the_run_says(run, data, tmp_path, serving_ops):
 
 
 @pytest.mark.long
-def test_records_teach_what_their_file_teaches(data, start, tmp_path):
+def test_records_teach_what_their_file_teaches(data, small_bert, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
     flags = {name: QUICK[name] for name in ("max_seq_length", "max_query_length", "doc_stride")}
     flags |= {
@@ -293,19 +294,21 @@ def test_records_teach_what_their_file_teaches(data, start, tmp_path):
         ("records", {"data_dir": tmp_path / "records"}),
     ):
         run, numbers = tmp_path / f"run_{name}", QUICK | {"num_train_epochs": 0.2, "log_steps": 1}
-        assert invoke("finetune", task="answer_span", init_checkpoint=start, model_dir=run, **source, **numbers) == 0
+        assert (
+            invoke("finetune", task="answer_span", init_checkpoint=small_bert, model_dir=run, **source, **numbers) == 0
+        )
         losses.append([json.loads(line).get("loss") for line in (run / "log.jsonl").read_text().splitlines()])
     assert losses[0] == losses[1] and any(losses[0])
 
 
-def test_bad_questions_and_flags_are_named(data, start, tmp_path, capsys):
+def test_bad_questions_and_flags_are_named(data, small_bert, tmp_path, capsys):
     value = squad(2, 0)
     value["data"][0]["paragraphs"][1]["qas"][0] |= {
         "answers": [{"text": "Paris", "answer_start": 3}],
         "is_impossible": False,
     }
     (tmp_path / "bad.json").write_text(json.dumps(value), "utf-8")
-    flags = {"task": "answer_span", "init_checkpoint": start, "model_dir": tmp_path / "run"} | QUICK
+    flags = {"task": "answer_span", "init_checkpoint": small_bert, "model_dir": tmp_path / "run"} | QUICK
     for given, message in (
         ({"train_file": tmp_path / "bad.json"}, "answer not in the context: 'Paris'"),
         ({"train_file": data / "train.json", "doc_stride": 20}, "--doc_stride=20: windows of 15 tokens"),

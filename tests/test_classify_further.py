@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from invocation import invoke
-from small_models import NAMES, PLACES, network
+from small_models import NAMES, PLACES
 
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
@@ -33,34 +33,31 @@ def data(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-def finetune(data, start, path, **flags):
-    files = {"train_file": data / "train.tsv", "init_checkpoint": start}
+def finetune(data, small_bert, path, **flags):
+    files = {"train_file": data / "train.tsv", "init_checkpoint": small_bert}
     return invoke("finetune", model_dir=path, **QUICK | files | flags)
 
 
-def test_patience_ends_a_training_where_a_resumed_one_ends_too(data, start, tmp_path, capsys):
+def test_patience_ends_a_training_where_a_resumed_one_ends_too(data, small_bert, tmp_path, capsys):
     flags = {"eval_file": data / "dev.tsv", "num_train_epochs": 9, "early_stopping_patience": 2, "learning_rate": 0.0}
-    assert finetune(data, start, tmp_path / "run", **flags) == 0  # nothing is learnt, so the first epoch stays the best
+    assert (
+        finetune(data, small_bert, tmp_path / "run", **flags) == 0
+    )  # nothing is learnt, so the first epoch stays the best
     assert "training ends at step 12 of 36" in capsys.readouterr().out
     found = json.loads((tmp_path / "run/results.json").read_text())
     assert (found["num_train_steps"], found["kept_step"], found["last_step"]) == (36, 4, 12)
     assert "12 of 36, ended early" in (tmp_path / "run/model_card.md").read_text()
-    assert finetune(data, start, tmp_path / "run", **flags) == 0
+    assert finetune(data, small_bert, tmp_path / "run", **flags) == 0
     assert "Already finished" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "run/checkpoints/step_00000012")  # killed before its last state
     (tmp_path / "run/results.json").unlink()
-    assert finetune(data, start, tmp_path / "run", **flags) == 0
+    assert finetune(data, small_bert, tmp_path / "run", **flags) == 0
     assert "training ends at step 12 of 36" in capsys.readouterr().out
     assert json.loads((tmp_path / "run/results.json").read_text()) == found
 
 
-def test_patience_needs_rows_to_judge_by(data, start, tmp_path, capsys):
-    assert finetune(data, start, tmp_path / "run", early_stopping_patience=1) != 0
+def test_patience_needs_rows_to_judge_by(data, small_bert, tmp_path, capsys):
+    assert finetune(data, small_bert, tmp_path / "run", early_stopping_patience=1) != 0
     assert "--eval_file" in capsys.readouterr().err
 
 
@@ -99,7 +96,7 @@ def test_mcc_is_scikit_learns():
     assert matthews(np.array([[7, 0], [3, 0]])) == 0.0  # always the same answer
 
 
-def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, start, tmp_path, capsys):
+def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, small_bert, tmp_path, capsys):
     flags = {
         "eval_file": data / "dev.tsv",
         "num_train_epochs": 3,
@@ -107,13 +104,13 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, start,
         "best_metric": "mcc",
         "class_weights": "balanced",
     }
-    assert finetune(data, start, tmp_path / "run", **flags) == 0
+    assert finetune(data, small_bert, tmp_path / "run", **flags) == 0
     assert "best mcc" in capsys.readouterr().out
     scores = tmp_path / "scores.json"
     assert invoke("evaluate", model_dir=tmp_path / "run", test_file=data / "dev.tsv", output_file=scores) == 0
     kept = json.loads((tmp_path / "run/results.json").read_text())["results"]["evaluation mcc"]
     assert json.loads(scores.read_text())["mcc"] == pytest.approx(kept, abs=1e-6)
-    assert finetune(data, start, tmp_path / "run", **flags | {"class_weights": "place:2"}) != 0
+    assert finetune(data, small_bert, tmp_path / "run", **flags | {"class_weights": "place:2"}) != 0
     assert "class_weights" in capsys.readouterr().err
     log = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert max(entry["mcc"] for entry in log if entry["kind"] == "evaluation") == pytest.approx(kept)
@@ -133,8 +130,8 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, start,
 @pytest.mark.parametrize(
     "flags", [{"task": "regress", "class_weights": "balanced"}, {"task": "tag", "best_metric": "mcc"}]
 )
-def test_other_tasks_have_no_such_flags(flags, data, start, tmp_path, capsys):
-    assert finetune(data, start, tmp_path / "run", **flags) != 0
+def test_other_tasks_have_no_such_flags(flags, data, small_bert, tmp_path, capsys):
+    assert finetune(data, small_bert, tmp_path / "run", **flags) != 0
     assert "has no such flag" in capsys.readouterr().err
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from invocation import invoke
-from small_models import NAMES, PLACES, network
+from small_models import NAMES, PLACES
 
 from data_pipelines.corpora.tables import Columns
 from xmodels.models.bert import Bert, BertConfig
@@ -40,15 +40,10 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def run(data, start, tmp_path_factory):
+def run(data, small_bert, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "labels"
     files = {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv", "test_file": data / "dev.tsv"}
-    assert invoke("finetune", init_checkpoint=start, model_dir=path, num_train_epochs=8, **files, **QUICK) == 0
+    assert invoke("finetune", init_checkpoint=small_bert, model_dir=path, num_train_epochs=8, **files, **QUICK) == 0
     return path
 
 
@@ -145,12 +140,12 @@ def test_rows_have_any_number_of_labels(tmp_path):
         ("ann\tmany\n", {"eval": True}, "bad.tsv, line 258: label 'many' does not occur in training"),
     ],
 )
-def test_bad_rows_are_named(row, flags, said, data, start, tmp_path, capsys):
+def test_bad_rows_are_named(row, flags, said, data, small_bert, tmp_path, capsys):
     (tmp_path / "bad.tsv").write_text((data / "train.tsv").read_text("utf-8") + row, "utf-8")
     files = (
         {"train_file": data / "train.tsv", "eval_file": tmp_path / "bad.tsv"}
         if flags
         else {"train_file": tmp_path / "bad.tsv"}
     )
-    assert invoke("finetune", init_checkpoint=start, model_dir=tmp_path / "run", **files, **QUICK) != 0
+    assert invoke("finetune", init_checkpoint=small_bert, model_dir=tmp_path / "run", **files, **QUICK) != 0
     assert said in capsys.readouterr().err

@@ -44,16 +44,13 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def run(data, start, tmp_path_factory):
+def run(data, small_bert, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "ranker"
     files = {"train_file": data / "train.jsonl", "eval_file": data / "dev.jsonl"}
     assert (
-        invoke("finetune", task="rank", init_checkpoint=start, model_dir=path, num_train_epochs=4, **files, **QUICK)
+        invoke(
+            "finetune", task="rank", init_checkpoint=small_bert, model_dir=path, num_train_epochs=4, **files, **QUICK
+        )
         == 0
     )
     return path
@@ -184,7 +181,7 @@ def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
 
 
 @pytest.mark.long
-def test_records_teach_what_their_file_teaches(data, start, tmp_path):
+def test_records_teach_what_their_file_teaches(data, small_bert, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
     flags = {
         "input_file": data / "train.jsonl",
@@ -198,13 +195,13 @@ def test_records_teach_what_their_file_teaches(data, start, tmp_path):
         ("records", {"data_dir": tmp_path / "records"}),
     ):
         path, numbers = tmp_path / f"run_{name}", QUICK | {"num_train_epochs": 1, "log_steps": 1, "list_size": 5}
-        assert invoke("finetune", task="rank", init_checkpoint=start, model_dir=path, **source, **numbers) == 0
+        assert invoke("finetune", task="rank", init_checkpoint=small_bert, model_dir=path, **source, **numbers) == 0
         losses.append([json.loads(line).get("loss") for line in (path / "log.jsonl").read_text().splitlines()])
     assert losses[0] == losses[1] and any(losses[0])
 
 
-def test_bad_lists_are_named(data, start, tmp_path, capsys):
-    flags = {"task": "rank", "init_checkpoint": start, "model_dir": tmp_path / "run"} | QUICK
+def test_bad_lists_are_named(data, small_bert, tmp_path, capsys):
+    flags = {"task": "rank", "init_checkpoint": small_bert, "model_dir": tmp_path / "run"} | QUICK
     for text, message in (
         ('{"query": "a", "candidates": ["b"], "labels": ["good"]}\n', "bad.jsonl, line 1: no relevance: 'good'"),
         ('{"query": "a", "candidates": ["b", "c"], "labels": [1, 1]}\n', "nothing to learn"),

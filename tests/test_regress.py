@@ -36,16 +36,13 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
-def run(data, start, tmp_path_factory):
+def run(data, small_bert, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "numbers"
     files = {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv"}
     assert (
-        invoke("finetune", task="regress", init_checkpoint=start, model_dir=path, num_train_epochs=8, **files, **QUICK)
+        invoke(
+            "finetune", task="regress", init_checkpoint=small_bert, model_dir=path, num_train_epochs=8, **files, **QUICK
+        )
         == 0
     )
     return path
@@ -110,7 +107,7 @@ def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
 
 
 @pytest.mark.long
-def test_records_teach_what_their_table_teaches(data, start, tmp_path):
+def test_records_teach_what_their_table_teaches(data, small_bert, tmp_path):
     from test_answer_span import TOKENIZER
 
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
@@ -121,15 +118,15 @@ def test_records_teach_what_their_table_teaches(data, start, tmp_path):
     losses = []
     for name, source in (("file", {"train_file": data / "train.tsv"}), ("records", {"data_dir": tmp_path / "records"})):
         path, numbers = tmp_path / f"run_{name}", QUICK | {"num_train_epochs": 0.5, "log_steps": 1}
-        assert invoke("finetune", task="regress", init_checkpoint=start, model_dir=path, **source, **numbers) == 0
+        assert invoke("finetune", task="regress", init_checkpoint=small_bert, model_dir=path, **source, **numbers) == 0
         losses.append([json.loads(line).get("loss") for line in (path / "log.jsonl").read_text().splitlines()])
     assert losses[0] == losses[1] and any(losses[0])
 
 
-def test_what_is_no_number_is_named_or_left_out(data, start, tmp_path, capsys):
+def test_what_is_no_number_is_named_or_left_out(data, small_bert, tmp_path, capsys):
     text = (data / "train.tsv").read_text("utf-8") + "ann\tbob\tvery\nann\tbob\tnan\n"
     (tmp_path / "bad.tsv").write_text(text, "utf-8")
-    flags = {"task": "regress", "init_checkpoint": start, "train_file": tmp_path / "bad.tsv"} | QUICK
+    flags = {"task": "regress", "init_checkpoint": small_bert, "train_file": tmp_path / "bad.tsv"} | QUICK
     assert invoke("finetune", model_dir=tmp_path / "run", **flags) != 0
     assert "bad.tsv, line 162: no number: 'very'" in capsys.readouterr().err
     assert invoke("finetune", "--dry_run", model_dir=tmp_path / "run", on_bad_row="skip", **flags) == 0

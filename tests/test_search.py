@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from invocation import invoke
-from small_models import NAMES, PLACES, network
+from small_models import NAMES, PLACES
 from test_sentence_transformers import folder_of
 from test_siamese import QUICK
 
@@ -160,11 +160,6 @@ FLAGS = QUICK | {"num_train_epochs": 1}
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return network("bert", tmp_path_factory.mktemp("bert"))
-
-
-@pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run of random weights."""
     path = tmp_path_factory.mktemp("run")
@@ -212,11 +207,11 @@ def test_search_finds_what_direct_scoring_finds(run, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("task", ["regress", "rank"])
-def test_a_cross_encoder_orders_what_was_found_anew(task, run, start, tmp_path, capsys):
+def test_a_cross_encoder_orders_what_was_found_anew(task, run, small_bert, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("".join(f"{text or 'more'}\n" for text in TEXTS), "utf-8")
     rows = [f"{name}\t{place} and {name}\t1\n{name}\t{place}\t0\n" for name in NAMES for place in PLACES]
     (tmp_path / "train.tsv").write_text("text\ttext_pair\tlabel\n" + "".join(rows), "utf-8")
-    train = {"init_checkpoint": start, "train_file": tmp_path / "train.tsv", "task": task} | FLAGS
+    train = {"init_checkpoint": small_bert, "train_file": tmp_path / "train.tsv", "task": task} | FLAGS
     assert invoke("finetune", model_dir=tmp_path / "cross", **train) == 0
     made = {"model_dir": run, "input_file": tmp_path / "texts.txt", "output_file": tmp_path / "vectors.parquet"}
     assert invoke("encode", **made) == 0
@@ -242,7 +237,7 @@ def test_a_cross_encoder_orders_what_was_found_anew(task, run, start, tmp_path, 
     assert f"--task={task}, which gives texts no vectors" in capsys.readouterr().err
 
 
-def test_what_does_not_belong_together_is_refused(run, start, tmp_path, capsys):
+def test_what_does_not_belong_together_is_refused(run, small_bert, tmp_path, capsys):
     (tmp_path / "texts.txt").write_text("ann\nbob\n", "utf-8")
     encode = {
         "model_dir": run,
@@ -265,7 +260,7 @@ def test_what_does_not_belong_together_is_refused(run, start, tmp_path, capsys):
     assert "another network" in (said := capsys.readouterr().err) and "max_sequence_length 16 there, 12 here" in said
     assert invoke("search", model_dir=run, rerank_model_dir=run, **asked) == 2
     assert "holds no texts" in capsys.readouterr().err
-    assert invoke("search", model_dir=start, **asked) == 4
+    assert invoke("search", model_dir=small_bert, **asked) == 4
     assert "Fine-tune it first" in capsys.readouterr().err
     assert invoke("index", "--overwrite", **made) == 0
     (tmp_path / "index/notes.txt").write_text("mine")

@@ -82,20 +82,7 @@ class AnswerSpan(Task):
                 "question": question.question, "context": question.context, "id": question.id, "moved": moved,
                 "answer": None if question.is_impossible else span,
             }  # fmt: skip
-            yield RawExample(question.place, value, question.id, self._problem(question, span))
-
-    def _problem(self, question: Question, span) -> str | None:
-        if not question.question.strip() or not question.context.strip():
-            return "empty text: write the question and the context, or take the question out"
-        if question.is_impossible:
-            return None
-        if not question.answers:
-            return "no answer: give `answers`, or mark the question with `is_impossible`: true"
-        if span is None:
-            text, start = question.answers[0]
-            where = "" if start is None else f" (at character {start} stands {question.context[start:][:20]!r})"
-            return f"answer not in the context: {text[:40]!r}{where}. Correct text and answer_start"
-        return None
+            yield RawExample(question.place, value, question.id, problem(question, span))
 
     def features(self, size):
         return {
@@ -157,3 +144,22 @@ class AnswerSpan(Task):
                 "most_context": [*nothing, *most],
             }
         counts["answers_in_no_window"] += found is not None and not seen
+
+
+def problem(question: Question, span) -> str | None:
+    """Why nothing can be learnt from a question, and what to do about it.
+
+    Args:
+        span: what `find_answer` says of it.
+    """
+    if not question.question.strip() or not question.context.strip():
+        return "empty text: write the question and the context, or take the question out"
+    if question.is_impossible:
+        return None
+    if not question.answers:
+        return "no answer: give `answers`, or mark the question with `is_impossible`: true"
+    if span is None:
+        text, start = question.answers[0]
+        where = "" if start is None else f" (at character {start} stands {question.context[start:][:20]!r})"
+        return f"answer not in the context: {text[:40]!r}{where}. Correct text and answer_start"
+    return None

@@ -8,14 +8,13 @@ import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.squad import Question, read_squad
-from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.answer_span import answer_tokens, find_answer
+from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, problem
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from xmodels.tasks.answer_span.windows import Settings, Window, check, pack_windows, places, windows_of
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.training.watching.progress import print_status
@@ -45,19 +44,6 @@ def read_questions(path: str) -> list[Question]:
     return found
 
 
-def problem(question: Question) -> str | None:
-    """Why nothing can be learnt from a question, and what to do about it."""
-    if not question.question.strip() or not question.context.strip():
-        return "empty text: write the question and the context, or take the question out"
-    if question.is_impossible:
-        return None
-    if not question.answers:
-        return "no answer: give `answers`, or mark the question with `is_impossible`: true"
-    if find_answer(question)[0] is None:
-        return f"answer not in the context: {question.answers[0][0][:40]!r}. Correct text and answer_start"
-    return None
-
-
 class Reader(TextReader):
     """Files of questions; each question makes an example for each window of its text."""
 
@@ -73,14 +59,8 @@ class Reader(TextReader):
 
     def questions(self, path: str) -> list[Question]:
         """The questions from which something can be learnt; says which ones are left out."""
-        bad_rows, found = self.bad_rows(), []
-        for question in read_questions(path):
-            if (reason := problem(question)) is None:
-                found.append(question)
-            elif bad_rows is None:
-                raise DataError(f"{question.place}: {reason}; or leave such questions out with --on_bad_row=skip.")
-            else:
-                bad_rows.append(BadRow(question.place, reason))
+        bad_rows = self.bad_rows()
+        found = usable(read_questions(path), bad_rows, lambda each: problem(each, find_answer(each)[0]))
         print_left_out(path, bad_rows)
         if not found:
             raise DataError(f"{path}: holds no question from which something can be learnt.")

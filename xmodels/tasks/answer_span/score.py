@@ -1,18 +1,16 @@
 """Exact match and F1 of answers, and the threshold below which there is an answer."""
 
 import dataclasses
-import os
 
 import numpy as np
 
 from data_pipelines.corpora.squad import Question
-from data_pipelines.errors import UsageError
 from xmodels.tasks.answer_span import pictures
 from xmodels.tasks.answer_span.measures import SQUAD2, measured, metric_of
 from xmodels.tasks.answer_span.read import SpanSource, read_questions
 from xmodels.tasks.answer_span.spans import Found, candidates, decide, find
 from xmodels.tasks.answer_span.windows import Settings, places
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import check_plots, predict
 
 DECISIVE, CHOSEN, READS_SOURCE = "f1", ("null_score_diff_threshold",), True
 LISTED = 5  # questions that were answered wrongly
@@ -24,8 +22,7 @@ def evaluate(predictor, test_file: str, answer_metric: str | None, batch_size: i
 
     With `plots`, pictures go to that folder.
     """
-    if plots and os.path.isfile(plots):
-        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    check_plots(plots)
     questions = read_questions(test_file)
     found = predict(predictor, questions, batch_size or 32)
     threshold = predictor.settings.null_score_diff_threshold

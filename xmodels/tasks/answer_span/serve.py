@@ -4,15 +4,13 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.corpora.squad import Question
-from data_pipelines.errors import UsageError
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import PlacedPieces
 from data_pipelines.text.framing import max_text_tokens
-from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.tasks.answer_span.spans import NOWHERE
 from xmodels.tasks.answer_span.windows import places
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.serve import check_difference, check_places
 
 EXAMPLES = (
     ("Where does John Smith live?", "John Smith lives in New York. He was born in Rome."),
@@ -35,11 +33,7 @@ class Server(serve.Server):
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
-        if not isinstance(predictor.tokenizer, WordPieceTokenizer):
-            raise UsageError(
-                f"--task=answer_span: a graph does not tell where the pieces of --tokenizer={predictor.tokenizer.kind} stand in a "
-                "text; those of WordPiece it does. Ask the run with `xmodels predict`."
-            )
+        check_places(predictor, "answer_span")
         self.frame, self.settings = predictor.task.reading.frame, predictor.settings
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
         self.placed = PlacedPieces(self.tokenizer)

@@ -6,10 +6,9 @@ from collections import defaultdict
 import numpy as np
 
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_numbers
-from data_pipelines.errors import UsageError
 from xmodels.tasks.answer_story.answer import StoryAnswer
 from xmodels.tasks.answer_story.pictures import draw
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import check_plots, predict
 
 FAILED_ABOVE = 5.0  # percent of errors; so bAbI counts failed tasks (Weston et al., 2015)
 
@@ -20,8 +19,7 @@ def evaluate(predictor, test_file: str, tasks: str | None, batch_size: int | Non
 
     With `plots`, the first question of each task becomes a picture in that folder.
     """
-    if plots and os.path.isfile(plots):
-        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    check_plots(plots)
     questions = [asked for each in read_tasks(test_file, task_numbers(tasks), "test").values() for asked in each]
     predictions = predict(predictor, [(asked.sentences, asked.question) for asked in questions], batch_size or 32)
     found = scores(predictions, questions)

@@ -4,12 +4,12 @@
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BERT_NUMBERS
@@ -234,3 +234,25 @@ def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:
             f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else ""
         )
         print_status(f"{path}: {len(bad_rows):,} row(s) cannot be used and are left out: {shown}.")
+
+
+def usable(examples: Iterable, bad_rows: list[BadRow] | None, problem: Callable[[Any], str | None]) -> list:
+    """The examples without a problem; the others go to `bad_rows`.
+
+    Args:
+        examples: have `place`, file and line.
+        problem: why an example cannot be used, or None.
+
+    Raises:
+        DataError: an example has a problem, and `bad_rows` is None.
+    """
+    found = []
+    for each in examples:
+        reason = problem(each)
+        if reason and bad_rows is None:
+            raise DataError(f"{each.place}: {reason}. Correct it, or leave such rows out with --on_bad_row=skip.")
+        if reason:
+            bad_rows.append(BadRow(each.place, reason))
+        else:
+            found.append(each)
+    return found

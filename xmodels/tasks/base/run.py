@@ -117,7 +117,7 @@ def read_task(run: str) -> TaskDescription:
         return description
     if not os.path.lexists(path):
         raise CheckpointError(
-            f"{run}: has no {TASK_FILE}, so it is a pretraining run, which knows no labels. "
+            f"{run}: has no {TASK_FILE}, so it is a pretraining run, which has learnt no task. "
             "Fine-tune it first with `xmodels finetune`."
         )
     checksums.check(run, [TASK_FILE])

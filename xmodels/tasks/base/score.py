@@ -4,9 +4,11 @@
 """
 
 import dataclasses
+import os
 
 from tqdm.auto import tqdm
 
+from data_pipelines.errors import UsageError
 from xmodels.tasks.base.find import part
 
 DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
@@ -93,3 +95,9 @@ def predict(predictor, inputs: list, batch_size: int) -> list:
     unit = predictor.unit
     with tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress:
         return predictor.predict(inputs, batch_size, progress.update)
+
+
+def check_plots(folder: str | None) -> None:
+    """Raises a UsageError where `--plots` cannot be a folder."""
+    if folder and os.path.isfile(folder):
+        raise UsageError(f"--plots={folder}: is a file. Name a folder for the pictures.")

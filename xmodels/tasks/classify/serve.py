@@ -79,9 +79,7 @@ class Server(serve.Server):
     def readme(self):
         """With the model's own answers as examples."""
         names, known = self.names, self.predictor.labels
-        rows = [(text, other)[: len(names)] for text, other in zip(EXAMPLES, reversed(EXAMPLES), strict=True)]
-        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        instances = columns["text"] if len(names) == 1 else [dict(zip(names, row, strict=True)) for row in rows]
+        rows, instances, columns = serve.example_inputs(names, EXAMPLES)
         found = self.probabilities(rows)
         labels = [known[row.argmax()] for row in found]
         probabilities = [[round(float(x), 4) for x in row] for row in found]

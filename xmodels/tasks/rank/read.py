@@ -16,7 +16,7 @@ from data_pipelines.errors import DataError
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.choose.packing import spread
@@ -49,14 +49,7 @@ def read_lists(path: str, columns: Columns, bad_rows: list[BadRow] | None = None
     Raises:
         DataError: names file and line.
     """
-    found = []
-    for ranked in read_rankings(path, columns, bad_rows):
-        if (reason := problem(ranked)) is None:
-            found.append(ranked)
-        elif bad_rows is None:
-            raise DataError(f"{ranked.place}: {reason}; or leave such lists out with --on_bad_row=skip.")
-        else:
-            bad_rows.append(BadRow(ranked.place, reason))
+    found = usable(read_rankings(path, columns, bad_rows), bad_rows, problem)
     if not found:
         raise DataError(f"{path}: holds no list of candidates.")
     return found

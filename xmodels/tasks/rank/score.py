@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_pipelines.errors import UsageError
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.rank.read import RankSource, read_lists, relevances
 
 DECISIVE, READS_SOURCE = "ndcg_10", True
@@ -22,8 +21,7 @@ def evaluate(
     batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
-    if plots and os.path.isfile(plots):
-        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
     lists = read_lists(test_file, columns)
     predictions = [each.scores for each in predict(predictor, lists, batch_size or 32)]

@@ -4,9 +4,8 @@ import os
 
 import numpy as np
 
-from data_pipelines.errors import UsageError
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.regress.read import read_numbers
 
 DECISIVE = "spearman"
@@ -19,8 +18,7 @@ def evaluate(
     batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the correlations; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
-    if plots and os.path.isfile(plots):
-        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
     texts, truth = read_numbers(test_file, columns)
     predictions = predict(predictor, texts, batch_size or 32)

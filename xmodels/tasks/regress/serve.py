@@ -37,9 +37,7 @@ class Server(serve.Server):
     def readme(self):
         """With the model's own answers as examples."""
         names = self.names
-        rows = [(text, other)[: len(names)] for text, other in zip(EXAMPLES, reversed(EXAMPLES), strict=True)]
-        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        instances = columns["text"] if len(names) == 1 else [dict(zip(names, row, strict=True)) for row in rows]
+        rows, instances, columns = base.example_inputs(names, EXAMPLES)
         found = [round(score, 4) for score in self.predictor.predict(rows)]
         requests = base.requests(
             "regression", {"instances": instances}, {"predictions": found}, {"inputs": columns}, {"outputs": found}

@@ -14,7 +14,7 @@ from data_pipelines.finetuning.row_checks import check_labels, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from data_pipelines.text.labels import sort_labels
-from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.regress.read import as_number
@@ -66,20 +66,6 @@ def read_rows(
 def _example(path: str, row: Row, is_triplet: bool) -> Example:
     texts, label = ((*row.texts, row.label), None) if is_triplet else (row.texts, row.label)
     return Example(texts, label, f"{path}, line {row.line}")
-
-
-def usable(examples: Sequence[Example], bad_rows: list[BadRow] | None, problem) -> list[Example]:
-    """The examples without a problem. Raises a DataError at the first one with, where `bad_rows` is None."""
-    found = []
-    for each in examples:
-        reason = problem(each)
-        if reason and bad_rows is None:
-            raise DataError(f"{each.place}: {reason}. Correct it, or leave such rows out with --on_bad_row=skip.")
-        if reason:
-            bad_rows.append(BadRow(each.place, reason))
-        else:
-            found.append(each)
-    return found
 
 
 class Reader(TextReader):

@@ -6,9 +6,9 @@ import os
 import numpy as np
 
 from data_pipelines.corpora.tables import Columns
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import DataError
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import predict
+from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.classify.score import scores as label_scores
 from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.regress.score import scores as correlations
@@ -42,8 +42,7 @@ def evaluate(
     negative_column: str | None, batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores that suit the file; arguments as in `launch/evaluate.py`. With `plots`, pictures go there."""
-    if plots and os.path.isfile(plots):
-        raise UsageError(f"--plots={plots}: is a file. Name a folder for the pictures.")
+    check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
     if negative_column:
         columns = Columns(columns.text, columns.text_pair)

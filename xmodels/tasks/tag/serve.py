@@ -5,15 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import placed_words
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import UNKNOWN
-from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.serve import check_difference, check_places
 from xmodels.tasks.tag.words import OUTSIDE, PREFIXES, are_spans, text_offset
 
 EXAMPLES = ("John Smith lives in New York.", "王小明住在北京。")
@@ -29,11 +27,7 @@ class Server(serve.Server):
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
-        if not isinstance(predictor.tokenizer, WordPieceTokenizer):
-            raise UsageError(
-                f"--task=tag: a vocabulary of --tokenizer={predictor.tokenizer.kind} parts no words in a graph, WordPiece does. "
-                "Ask the run with `xmodels predict`."
-            )
+        check_places(predictor, "tag")
         self.frame = predictor.task.reading.frame
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
         self.max_sequence_length = predictor.max_sequence_length
