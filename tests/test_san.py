@@ -1,25 +1,17 @@
 """The stochastic answer network: the released code, one step by hand, which steps count, padding, and a run by the commands."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 from invocation import invoke
 from keras import ops
 from parity import assert_close, assert_gradient_norms, assert_outputs, feed, gradients_of, read_case
-from small_models import NAMES, PLACES, network
+from small_models import network
 
 from xmodels.layers.answer_network import StochasticAnswerNetwork, log_mean
 from xmodels.layers.dropout import dropout_seed
 from xmodels.models.backbone import named_weights
 from xmodels.objectives.measures import cross_entropy, weighted_cross_entropy
-from xmodels.tasks.base.answer import load
-
-QUICK = {
-    "max_seq_length": 16, "train_batch_size": 16, "distribution_strategy": "one_device", "jit_compile": "false",
-    "learning_rate": 2e-3,
-}  # fmt: skip
 
 
 def network_of(width=8, classes=3, **numbers):
@@ -46,7 +38,9 @@ def test_parameters_are_those_of_the_paper(width, count):
     made = StochasticAnswerNetwork(width, 3)
     rows = ops.zeros((1, 2, width))
     made(rows, ops.ones((1, 2)), rows, ops.ones((1, 2)))
-    assert made.count_params() == count == width + 1 + width**2 + width + 3 * (2 * width**2 + 2 * width) + 12 * width + 3
+    assert (
+        made.count_params() == count == width + 1 + width**2 + width + 3 * (2 * width**2 + 2 * width) + 12 * width + 3
+    )
 
 
 def of_torch(matrix):
@@ -166,60 +160,22 @@ def test_dropout_of_rows_is_the_same_at_all_positions():
     assert 0 < (dropped == 0).mean() < 1 and np.abs(dropped[0] - dropped[1]).max() > 0
 
 
-# As a task.
+# As a task; `test_multitask` uses one that was learnt.
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Whether both texts name the same place: what a network must compare texts for."""
-    path, draw = tmp_path_factory.mktemp("pairs"), np.random.default_rng(0)
-    for name, count in (("train", 96), ("dev", 32)):
-        rows = []
-        for i in range(count):
-            place = draw.choice(PLACES)
-            other = place if i % 2 else draw.choice([p for p in PLACES if p != place])
-            rows.append(f"{draw.choice(NAMES)} lives in {place}\t{draw.choice(NAMES)} in {other}\t{('no', 'yes')[i % 2]}\n")
-        (path / f"{name}.tsv").write_text("premise\thypothesis\tlabel\n" + "".join(rows), "utf-8")
-    return path
-
-
-COLUMNS = {"text_column": "hypothesis", "text_pair_column": "premise"}
-
-
-@pytest.fixture(scope="module")
-def run(data, small_bert, tmp_path_factory):
-    path = tmp_path_factory.mktemp("san") / "run"
-    flags = {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv", "num_train_epochs": 3}
-    assert invoke("finetune", task="san", init_checkpoint=small_bert, model_dir=path, **QUICK, **COLUMNS, **flags) == 0
-    return path
-
-
-def test_commands_agree_with_what_finetune_said(run, data, tmp_path, capsys):
-    results = json.loads((run / "results.json").read_text())["results"]
-    flags = {"model_dir": run, "test_file": data / "dev.tsv", "output_file": tmp_path / "scores.json"}
-    assert invoke("evaluate", **flags) == 0
-    found = json.loads((tmp_path / "scores.json").read_text())
-    assert found["accuracy"] == pytest.approx(results["evaluation accuracy"])
-    predictor = load(str(run))
-    together = predictor.predict([("ann in rome", "bob lives in rome"), ("ann", "many words and more words in oslo")])
-    alone = predictor.predict([("ann in rome", "bob lives in rome")])
-    assert sum(together[0].probabilities.values()) == pytest.approx(1.0, abs=1e-5)
-    assert together[0].probabilities == pytest.approx(alone[0].probabilities, abs=1e-5)  # padded or not
-    assert invoke("predict", model_dir=run, text="ann in rome") != 0
-    assert "was fine-tuned on pairs of texts" in capsys.readouterr().err
-
-
-def test_an_export_answers_as_the_run(run, tmp_path):
-    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served") == 0  # which compares both
-
-
-def test_single_texts_and_networks_without_segments_are_refused(data, small_bert, tmp_path, capsys):
+def test_single_texts_and_networks_without_segments_are_refused(small_bert, tmp_path, capsys):
     (tmp_path / "single.tsv").write_text("text\tlabel\nann\tno\nbob\tyes\n")
-    flags = {"train_file": data / "train.tsv", "task": "san", "model_dir": tmp_path / "other", **QUICK}
-    assert invoke("finetune", init_checkpoint=small_bert, **flags | {"train_file": tmp_path / "single.tsv"}) != 0
+    (tmp_path / "pairs.tsv").write_text("text\ttext_pair\tlabel\nann\tbob\tno\nbob\tann\tyes\n")
+    flags = {
+        "task": "san",
+        "model_dir": tmp_path / "other",
+        "max_seq_length": 16,
+        "distribution_strategy": "one_device",
+    }
+    assert invoke("finetune", init_checkpoint=small_bert, **flags, train_file=tmp_path / "single.tsv") != 0
     assert "has one text in a row, but --task=san reads one text of a pair" in capsys.readouterr().err
-    roberta = network("roberta", tmp_path)
-    assert invoke("finetune", init_checkpoint=roberta, **flags, **COLUMNS) != 0
+    flags["train_file"] = tmp_path / "pairs.tsv"
+    assert invoke("finetune", init_checkpoint=network("roberta", tmp_path), **flags) != 0
     assert "which a network of the kind roberta does not have" in capsys.readouterr().err
-    assert invoke("finetune", init_checkpoint=small_bert, **flags, **COLUMNS, pooling="mean") != 0
+    assert invoke("finetune", init_checkpoint=small_bert, **flags, pooling="mean") != 0
     assert "--pooling: --task=san has no such flag" in capsys.readouterr().err

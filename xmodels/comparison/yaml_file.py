@@ -46,7 +46,9 @@ def read(
     if not os.path.isfile(path):
         raise DataError(f"{path}: no such file. Name one by {flag}; {advice}")
     if os.path.getsize(path) > LARGEST:
-        raise DataError(f"{path}: {os.path.getsize(path):,} bytes, but a file of {flag} has at most {LARGEST:,}. Is it the right one?")
+        raise DataError(
+            f"{path}: {os.path.getsize(path):,} bytes, but a file of {flag} has at most {LARGEST:,}. Is it the right one?"
+        )
     try:
         with open(path, encoding="utf-8") as file:
             loader = _Loader(file.read())

@@ -13,10 +13,10 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.decisive import Evaluation
+from xmodels.jobs.few_examples import drawn
 from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.finetuning_rates import optimization_of
 from xmodels.jobs.finetuning_start import begin_head, check_head, opened, reader_of
-from xmodels.jobs.few_examples import drawn
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources

@@ -1,5 +1,6 @@
 """A joint fine-tuning, ready to begin: one network, and for each task a head, data, batches and scores."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -9,7 +10,7 @@ import keras
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.remainders import Remainders
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.comparison.yaml_file import variables_of
@@ -37,7 +38,9 @@ from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import Stream, seed_of
 
-MEAN_SCORE = "mean_score"  # over the tasks with an eval_file: of the score that would choose the best epoch of each alone
+MEAN_SCORE = (
+    "mean_score"  # over the tasks with an eval_file: of the score that would choose the best epoch of each alone
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +121,9 @@ class Job:
     def hand_over(self) -> None:
         """Writes the network with all heads, and what the last evaluation chose for each task."""
         folder, learner = self.options.model_dir, self.learner
-        chosen = {name: {"task": each.options.task, "settings": each.evaluation.chosen} for name, each in self.members.items()}
+        chosen = {
+            name: {"task": each.options.task, "settings": each.evaluation.chosen} for name, each in self.members.items()
+        }
         write_json(os.path.join(folder, JOINT_FILE), chosen)
         with learner.averaged():
             run_folder.write_backbone(folder, learner.backbone, learner.objective, self.tokenizer, self.loaded.system)
@@ -131,48 +136,62 @@ def plan(given: multitask.Options, strategy) -> Job:
         UsageError, DataError, CheckpointError: what flags or the file of tasks name cannot be used, or does not fit.
     """
     wanted = read_plan(given.tasks_file, variables_of(given.set))
-    readers = {name: reader_of(task_options(given, wanted, name)) for name in wanted.tasks}
-    check_kinds(given, readers)
-    loaded, tokenizer = opened_for_all(readers)
+    readers = {name: reader_of_task(given, wanted, name) for name in wanted.tasks}
+    loaded, tokenizer = opened_for_all(given, readers)
     data = {}
     for name, reader in readers.items():
-        check_options(reader.options, strategy.num_replicas_in_sync, loaded)
-        data[name] = drawn(reader.read(tokenizer), reader.options)
+        with naming(given, name):
+            check_options(reader.options, strategy.num_replicas_in_sync, loaded)
+            data[name] = drawn(reader.read(tokenizer), reader.options)
     if given.early_stopping_patience and not any("evaluation" in each.evaluation_sets for each in data.values()):
         raise UsageError(
             f"--early_stopping_patience={given.early_stopping_patience}: nothing says which epoch is better. Give tasks of "
             f"{given.tasks_file} an eval_file."
         )
     sizes = {name: reader.options.train_batch_size for name, reader in readers.items()}
-    schedule = scheduled(given, wanted, {name: batches_of(data[name].source.num_examples, sizes[name]) for name in data})
+    schedule = scheduled(
+        given, wanted, {name: batches_of(data[name].source.num_examples, sizes[name]) for name in data}
+    )
     per_epoch = sum(schedule.stages[0].values())
     num_steps = num_steps_of(given, per_epoch)
     optimization = optimization_of(given, num_steps, per_epoch)
     learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization)
     for each in members.values():
         mask = each.data.source.arrays["padding_mask"]
-        check_resources(given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1])
+        check_resources(
+            given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
+        )
     return Job(given, loaded, tokenizer, members, schedule, optimization, learner, num_steps, per_epoch)
 
 
-def check_kinds(given: multitask.Options, readers: Mapping[str, Reader]) -> None:
-    """Raises a UsageError where a task cannot be learnt beside others."""
-    for name, reader in readers.items():
-        if not reader.joins:
+@contextlib.contextmanager
+def naming(given: multitask.Options, name: str):
+    """Errors inside name the task; the flags of which they speak are its keys in the file."""
+    try:
+        yield
+    except (UsageError, DataError, CheckpointError) as error:
+        raise type(error)(f"{given.tasks_file}: `tasks.{name}`: {error}") from None
+
+
+def reader_of_task(given: multitask.Options, wanted: Plan, name: str) -> Reader:
+    """Reads the files of a task. Raises a UsageError where it cannot be learnt beside others."""
+    options = task_options(given, wanted, name)
+    with naming(given, name):
+        if not find.part(options.task, "read").Reader.joins:
             known = ", ".join(each for each in find.names("task") if find.part(each, "read").Reader.joins)
             raise UsageError(
-                f"{given.tasks_file}: `tasks.{name}.task`: {reader.name} cannot be learnt beside other tasks. Take one of {known}, or "
-                "learn it alone by `xmodels finetune`."
+                f"{options.task} cannot be learnt beside other tasks. Take one of {known}, or learn it alone by `xmodels finetune`."
             )
+        return reader_of(options)
 
 
-def opened_for_all(readers: Mapping[str, Reader]) -> tuple[Checkpoint, Tokenizer]:
+def opened_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> tuple[Checkpoint, Tokenizer]:
     """The checkpoint to start from and its tokenizer, as all tasks need them."""
-    first, *others = readers.values()
-    loaded, tokenizer = opened(first.options, first)
-    for reader in others:
-        loaded, tokenizer = reader.prepare(loaded, tokenizer)
-    return loaded, tokenizer
+    found = None
+    for name, reader in readers.items():
+        with naming(given, name):
+            found = reader.prepare(*found) if found else opened(reader.options, reader)
+    return found
 
 
 def scheduled(given: multitask.Options, wanted: Plan, counts: Mapping[str, int]) -> TaskSchedule:

@@ -58,14 +58,15 @@ def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
         here = place.at("tasks").at(name)
         if not re.fullmatch(NAME, name) or name in OF_THE_RUN:
             raise here.fault(
-                f"`{here.key}`: a task names a folder of the run, so its name holds letters, digits and `_`, begins with a letter, and "
-                f"is none of {', '.join(OF_THE_RUN)}. Found: {name!r:.60}."
+                f"`{here.key}`: a task names a folder of the run, so its name holds letters, digits and `_`, begins with a "
+                f"letter, and is none of {', '.join(OF_THE_RUN)}. Found: {name!r:.60}."
             )
         _check_flags(flags, here)
         _check_files(plan.defaults | flags, here)
     if len(plan.tasks) < 2:
         raise place.at("tasks").fault(
-            f"`tasks` must name two tasks at least; one alone is learnt by `xmodels finetune`. Found: {', '.join(plan.tasks) or 'none'}."
+            "`tasks` must name two tasks at least; one alone is learnt by `xmodels finetune`. Found: "
+            f"{', '.join(plan.tasks) or 'none'}."
         )
     _check_ratio(plan, place)
     return plan

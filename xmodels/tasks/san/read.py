@@ -34,6 +34,6 @@ class Reader(read.Reader):
         """Raises a UsageError where there is one text in a row only."""
         if num_texts < 2:
             raise UsageError(
-                f"{path}: has one text in a row, but --task={self.name} reads one text of a pair against the other. Name the column of "
-                "the second with --text_pair_column, or take --task=classify."
+                f"{path}: has one text in a row, but --task={self.name} reads one text of a pair against the other. Name the column "
+                "of the second with --text_pair_column, or take --task=classify."
             )
