@@ -1,7 +1,14 @@
 """Several tasks learnt together: steps and batches, heads that rest, files of tasks, each task as a run, few labels, resuming."""
 
 import json
+import os
+import pathlib
+import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 
 import numpy as np
@@ -20,6 +27,7 @@ from xmodels.jobs.multitask_steps import batches_of, epochs_of
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.rank.task import listwise
 
+ROOT = pathlib.Path(__file__).parent.parent
 TASKS = ("place", "pair", "answer")
 PLAN = """defaults:
   max_seq_length: 16
@@ -263,6 +271,28 @@ def test_a_resumed_run_equals_an_uninterrupted_one(run, data, small_bert, tmp_pa
         np.testing.assert_array_equal(expected[name], found[name], err_msg=name)
     assert json.loads((cut / "results.json").read_text()) == json.loads((run / "results.json").read_text())
     assert json.loads((cut / "pair/results.json").read_text()) == json.loads((run / "pair/results.json").read_text())
+
+
+@pytest.mark.long
+def test_a_run_that_is_killed_ends_with_equal_weights(data, small_bert, tmp_path):
+    flags = {"tasks_file": data / "tasks.yaml", "set": f"DATA={data}", "init_checkpoint": small_bert}
+    flags |= QUICK | {"num_train_epochs": 12, "save_checkpoints_steps": 3, "keep_checkpoint_max": 2, "log_steps": 1}
+    command = [sys.executable, "-m", "launch", "multitask", *(f"--{name}={value}" for name, value in flags.items())]
+    whole, killed = ([*command, f"--model_dir={tmp_path / name}"] for name in ("whole", "killed"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(whole, check=True, env=environment, capture_output=True)
+    log, target = tmp_path / "killed/log.jsonl", random.Random(time.time_ns()).randrange(6, 60)
+    process = subprocess.Popen(killed, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while process.poll() is None and (not log.is_file() or log.read_text().count("\n") < target):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "killed/results.json").is_file(), "killed too late to test anything"
+    subprocess.run(killed, check=True, env=environment, capture_output=True)
+    for file in ("checkpoints/step_00000096/weights.safetensors", "pair/backbone/weights.safetensors"):
+        expected, found = (load_file(tmp_path / name / file) for name in ("whole", "killed"))
+        for name in expected:
+            np.testing.assert_array_equal(expected[name], found[name], err_msg=f"{name}, killed near step {target}")
 
 
 @pytest.mark.long
