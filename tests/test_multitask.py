@@ -397,3 +397,16 @@ def test_one_task_alone_and_tasks_that_do_not_join_are_refused(data, small_bert,
     path.write_text(PLAN.replace("task: rank", "task: tag").replace("    list_size: 2\n", ""))
     assert multitask(data, small_bert, tmp_path / "run", tasks_file=path) != 0
     assert "`tasks.answer`: tag cannot be learnt beside other tasks. Take one of classify" in capsys.readouterr().err
+
+
+def test_the_doctor_looks_at_each_task(data, small_bert, tmp_path, capsys):
+    flags = {"set": f"DATA={data}", "init_checkpoint": small_bert, "model_dir": tmp_path / "new"}
+    assert invoke("doctor", tasks_file=data / "tasks.yaml", **flags) == 0
+    out = capsys.readouterr().out
+    assert "3 tasks: place, pair, answer" in out and "pair: checkpoint bert, 2 layers of 48" in out
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "tasks.yaml").write_text(PLAN.replace("    text_column: query\n    text_pair_column: candidate\n", ""))
+    assert invoke("doctor", tasks_file=tmp_path / "tasks.yaml", **flags) != 0
+    assert "problem  answer: labels" in capsys.readouterr().out
+    assert invoke("doctor", tasks_file=data / "tasks.yaml", train_file="a", **flags) != 0
+    assert "--train_file: belongs into the file of --tasks_file" in capsys.readouterr().out
