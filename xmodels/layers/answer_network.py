@@ -72,9 +72,13 @@ class StochasticAnswerNetwork(Layer):
         return weighted_rows(ops.squeeze(self.summary(x), -1), x, mask)
 
     def attend(self, state, x, mask, training=None):
-        """The mean of the rows of a text, weighted by a bilinear score with the state: (B, D)."""
-        query = self.attention(self.dropout(state, training=training))  # (B, D)
-        return weighted_rows(ops.einsum("bld,bd->bl", self._drop_alike(x, training), query), x, mask)
+        """The mean of the rows of a text, weighted by a bilinear score with the state: (B, D).
+
+        Dropout of the same dimensions of all rows is that of the query, which has no positions.
+        """
+        query = self.attention(self.dropout(state, training=training))
+        query = self.dropout(query, training=training)  # (B, D)
+        return weighted_rows(ops.einsum("bld,bd->bl", x, query), x, mask)
 
     def kept_steps(self, batch_size, training=None):
         """Which steps count, bool (B, K): each with a probability of 1 - `step_dropout`, and one for certain, drawn anew for each
