@@ -408,5 +408,3 @@ def test_the_doctor_looks_at_each_task(data, small_bert, tmp_path, capsys):
     (tmp_path / "tasks.yaml").write_text(PLAN.replace("    text_column: query\n    text_pair_column: candidate\n", ""))
     assert invoke("doctor", tasks_file=tmp_path / "tasks.yaml", **flags) != 0
     assert "problem  answer: labels" in capsys.readouterr().out
-    assert invoke("doctor", tasks_file=data / "tasks.yaml", train_file="a", **flags) != 0
-    assert "--train_file: belongs into the file of --tasks_file" in capsys.readouterr().out
