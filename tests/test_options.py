@@ -101,6 +101,7 @@ def test_what_a_resumed_run_must_keep():
         "prefix",
         "max_target_length",
         "doc_stride",
+        "crf",
         "max_query_length",
         "list_size",
         "rank_loss",

@@ -71,6 +71,8 @@ OWN_FLAGS = {
     "prefix": "",
     "max_target_length": None,
     "pooling": None,
+    "crf": False,
+    "bad_tags": None,
     "doc_stride": None,
     "max_query_length": None,
     "n_best_size": None,
