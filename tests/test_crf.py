@@ -145,10 +145,18 @@ def test_what_is_passed_over_changes_nothing():
     np.testing.assert_array_equal(near, made.loss(noisy, others, WORDS, OPENS))
     pad = [(0, 0), (3, 5)]  # on both sides
     wide = np.pad(noisy, [*pad, (0, 0)], constant_values=-7.0), np.pad(others, pad), np.pad(WORDS, pad), OPENS
-    np.testing.assert_array_equal(near, made.loss(*wide))
+    np.testing.assert_allclose(near, made.loss(*wide), atol=1e-6)
     short, long = made.decode(scores, WORDS, OPENS), made.decode(wide[0], *wide[2:])
-    for a, b in zip(short, long, strict=True):
-        np.testing.assert_array_equal(a, b[:, 3:-5])
+    np.testing.assert_array_equal(short[0], long[0][:, 3:-5])
+    np.testing.assert_allclose(short[1], long[1][:, 3:-5], atol=1e-6)
+
+
+def test_long_chains_lose_no_digits():
+    made = chain()
+    scores = np.tile(30.0 + emissions(4)[:1, :1], (1, 3000, 1)).astype(np.float32)
+    decode = tf.function(made.decode, autograph=False)  # op by op it would take a minute
+    _, likely = decode(tf.constant(scores), tf.ones((1, 3000), tf.bool), tf.constant([True]))
+    np.testing.assert_allclose(likely[0, 100:2900], likely[0, 1500], atol=1e-6)
 
 
 def test_it_computes_in_float32_under_a_policy_of_16_bits_and_compiles():

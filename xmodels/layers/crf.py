@@ -67,7 +67,7 @@ class LinearChain(keras.layers.Layer):
         label_ids = viterbi(emissions, words, start, transitions)
         found = marginals(emissions, words, start, transitions)  # (B, L, C)
         chosen = ops.take_along_axis(found, ops.expand_dims(label_ids, -1), axis=-1)[..., 0]
-        return label_ids, ops.clip(chosen, 0.0, 1.0)
+        return label_ids, chosen
 
 
 def first_words(words):
@@ -80,40 +80,43 @@ def last_words(words):
     return ops.flip(first_words(ops.flip(words, axis=1)), axis=1)
 
 
-def by_place(*arrays):
-    """(B, L, ...) -> (L, B, ...), as a scan reads them."""
-    return tuple(ops.swapaxes(x, 0, 1) for x in arrays)
+def by_place(scores, *marks):
+    """float32 (B, L, C) and M of bool (B, L) -> (L, B, C + M), as a scan reads them: Keras scans one array of unknown length only."""
+    joined = ops.concatenate([scores, ops.cast(ops.stack(marks, axis=2), scores.dtype)], axis=2)
+    return ops.swapaxes(joined, 0, 1)
 
 
 def forward(emissions, words, start, transitions, reduce):
-    """For each place and tag the sum or the best, float32 (B, L, C), of the paths that end there. What is passed over repeats what stands
-    before it; before the first word there is 0.
+    """For each place and tag the sum or the best of the paths that end there, float32 (B, L, C), less the largest of each place before,
+    so that long texts cost no digits. What is passed over repeats what stands before it; before the first word there is 0.
 
     Args:
         reduce: (B, C, C) -> (B, C) over the tags before: `ops.logsumexp` or `ops.max`.
     """
 
     def step(before, here):
-        emission, is_word, is_first = here
+        emission, is_word, is_first = here[:, :-2], here[:, -2:-1] > 0, here[:, -1:] > 0
         follows = reduce(ops.expand_dims(before, 2) + transitions, axis=1)  # (B, C)
-        score = ops.where(ops.expand_dims(is_first, 1), start, follows) + emission
-        score = ops.where(ops.expand_dims(is_word, 1), score, before)
-        return score, score
+        score = ops.where(is_word, ops.where(is_first, start, follows) + emission, before)
+        return less_largest(score), score
 
     nothing = ops.zeros_like(emissions[:, 0])
     return ops.swapaxes(ops.scan(step, nothing, by_place(emissions, words, first_words(words)))[1], 0, 1)
 
 
 def backward(emissions, words, transitions):
-    """For each place and tag the logarithm of the sum of the paths that begin behind it, float32 (B, L, C)."""
+    """For each place and tag the logarithm of the sum of the paths that begin behind it, less the largest, float32 (B, L, C)."""
 
     def step(behind, here):
-        emission, is_word = here
-        leading = ops.expand_dims(emission + behind, 1) + transitions  # (B, C before, C)
-        return ops.where(ops.expand_dims(is_word, 1), ops.logsumexp(leading, axis=2), behind), behind
+        leading = ops.expand_dims(here[:, :-1] + behind, 1) + transitions  # (B, C before, C)
+        return less_largest(ops.where(here[:, -1:] > 0, ops.logsumexp(leading, axis=2), behind)), behind
 
     nothing = ops.zeros_like(emissions[:, 0])
     return ops.swapaxes(ops.scan(step, nothing, by_place(emissions, words), reverse=True)[1], 0, 1)
+
+
+def less_largest(scores):
+    return scores - ops.max(scores, axis=-1, keepdims=True)
 
 
 def log_partition(emissions, words, start, transitions):
@@ -125,37 +128,44 @@ def log_partition(emissions, words, start, transitions):
     @ops.custom_gradient
     def total(emissions, start, transitions):
         ahead = forward(emissions, words, start, transitions, ops.logsumexp)  # (B, L, C)
-        found = _partition(ahead, words)
+        removed = ops.sum(ops.max(ahead, axis=-1), axis=1)  # (B,), what `forward` has taken away on the way
+        found = removed + ops.logsumexp(less_largest(ahead[:, -1]), axis=-1)
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream  # (B,)
             behind = backward(emissions, words, transitions)
-            each = ops.expand_dims(upstream, (1, 2)) * _marginals(ahead, behind, found, words)  # (B, L, C)
+            each = ops.expand_dims(upstream, (1, 2)) * likely(ahead, behind, words)  # (B, L, C)
             first = ops.sum(ops.where(ops.expand_dims(first_words(words), 2), each, 0.0), axis=1)  # (B, C)
-            later = ops.logical_and(words, ops.logical_not(first_words(words)))[:, 1:]
-            pairs = ops.expand_dims(ahead[:, :-1], 3) + transitions + ops.expand_dims((emissions + behind)[:, 1:], 2)
-            pairs = ops.exp(ops.minimum(pairs - ops.reshape(found, (-1, 1, 1, 1)), 0.0))  # (B, L - 1, C, C)
-            counted = ops.where(ops.expand_dims(later, (2, 3)), pairs, 0.0) * ops.expand_dims(upstream, (1, 2, 3))
-            return each, first, ops.sum(counted, axis=(0, 1))
+            pairs = pairs_of(ahead, emissions + behind, words, transitions) * ops.expand_dims(upstream, (1, 2, 3))
+            return each, first, ops.sum(pairs, axis=(0, 1))
 
-        return found, gradient
+        return ops.where(ops.any(words, axis=1), found, 0.0), gradient
 
     return total(emissions, start, transitions)
 
 
-def _partition(ahead, words):
-    return ops.where(ops.any(words, axis=1), ops.logsumexp(ahead[:, -1], axis=-1), 0.0)
+def likely(ahead, behind, words):
+    """The marginals (B, L, C) from what `forward` and `backward` give."""
+    return ops.where(ops.expand_dims(words, 2), ops.softmax(ahead + behind, axis=-1), 0.0)
 
 
-def _marginals(ahead, behind, total, words):
-    found = ops.exp(ops.minimum(ahead + behind - ops.expand_dims(total, (1, 2)), 0.0))  # rounding gives no more than 1
-    return ops.where(ops.expand_dims(words, 2), found, 0.0)
+def pairs_of(ahead, onward, words, transitions):
+    """How likely each pair of tags is at each place but the first, (B, L - 1, C before, C); 0 but at words that have one before them.
+
+    Args:
+        onward: (B, L, C), of the paths that go on from a tag, with its emission.
+    """
+    scores = ops.expand_dims(less_largest(ahead)[:, :-1], 3) + transitions + ops.expand_dims(onward[:, 1:], 2)
+    scores = scores - ops.max(scores, axis=(2, 3), keepdims=True)
+    shares = ops.exp(scores) / ops.sum(ops.exp(scores), axis=(2, 3), keepdims=True)
+    later = ops.logical_and(words, ops.logical_not(first_words(words)))[:, 1:]
+    return ops.where(ops.expand_dims(later, (2, 3)), shares, 0.0)
 
 
 def marginals(emissions, words, start, transitions):
     """How likely each tag is at each word, over all paths, float32 (B, L, C); 0 where no word stands."""
     ahead = forward(emissions, words, start, transitions, ops.logsumexp)
-    return _marginals(ahead, backward(emissions, words, transitions), _partition(ahead, words), words)
+    return likely(ahead, backward(emissions, words, transitions), words)
 
 
 def path_score(emissions, labels, words, start, transitions):
@@ -179,9 +189,8 @@ def viterbi(emissions, words, start, transitions):
     to_tag = ops.transpose(transitions)  # (C, C before)
 
     def step(behind, here):
-        score, is_word, is_last = here
-        lead = score + ops.where(ops.expand_dims(is_last, 1), 0.0, ops.take(to_tag, behind, axis=0))
-        tag = ops.where(is_word, ops.cast(ops.argmax(lead, axis=-1), "int32"), behind)
+        lead = here[:, :-2] + ops.where(here[:, -1:] > 0, 0.0, ops.take(to_tag, behind, axis=0))
+        tag = ops.where(here[:, -2] > 0, ops.cast(ops.argmax(lead, axis=-1), "int32"), behind)
         return tag, tag
 
     nothing = ops.zeros_like(emissions[:, 0, 0], dtype="int32")

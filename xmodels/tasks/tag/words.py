@@ -41,14 +41,22 @@ class Entity:
 
 
 def words_of(text: str, tokenizer: Tokenizer) -> Words:
-    """The words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs."""
+    """The words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs.
+
+    A piece that is a blank, as SentencePiece has them, belongs to no word.
+    """
     pieces = tokenizer.encode(text)
     spans: list[tuple[int, int]] = []
+    begins = True
     for (first, end), opens in zip(pieces.spans, pieces.word_start, strict=True):
-        if opens or not spans:
+        begins = begins or bool(opens)
+        if not text[first:end].strip():
+            continue
+        if begins:
             spans.append((first, end))
         else:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        begins = False
     return Words(text, spans)
 
 
