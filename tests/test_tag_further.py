@@ -149,7 +149,9 @@ def run(long_data, checkpoint, tmp_path_factory):  # noqa: F811
 
 
 def test_a_chain_learns_from_windows_and_tags_texts_of_any_length(run, long_data, tmp_path, capsys):
-    assert json.loads((run / "task.json").read_text())["settings"] == {"crf": True, "doc_stride": 6}
+    assert json.loads((run / "task.json").read_text())["settings"] == {
+        "crf": True, "doc_stride": 6, "freeze_backbone": False, "feature_layers": [], "combine_layers": "mix", "bilstm_dim": 0,
+    }  # fmt: skip
     call("evaluate", f"--model_dir={run}", f"--test_file={long_data}/dev.txt", f"--plots={tmp_path}/plots")
     assert "picture: " in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == ["confusions.png", "types.png"]
@@ -215,6 +217,40 @@ def test_flags_of_tagging_are_refused_elsewhere_and_wrong_values_named(data, che
         assert "has no such flag" in capsys.readouterr().err
     assert invoke("finetune", "--task=tag", "--max_seq_length=16", "--doc_stride=15", **given) == 2
     assert "--doc_stride=15: windows of 14 tokens" in capsys.readouterr().err
+
+
+# Features of a frozen network
+
+
+@pytest.mark.long
+def test_a_bilstm_reads_the_mixed_layers_of_a_frozen_network(data, checkpoint, tmp_path):  # noqa: F811
+    path, files = tmp_path / "frozen", (f"--train_file={data}/train.txt", f"--eval_file={data}/dev.txt")
+    flags = ("--freeze_backbone", "--feature_layers=-1,0", "--bilstm_dim=24", "--max_seq_length=16", "--jit_compile", "--crf")
+    quick = [each for each in QUICK if each.split("=")[0] not in ("--max_seq_length", "--nojit_compile", "--doc_stride", "--crf")]
+    call("finetune", *quick, *flags, *files, f"--init_checkpoint={checkpoint}", f"--model_dir={path}")
+    before, after = (folder.read_weights(str(p / folder.WEIGHTS)) for p in (checkpoint, path / "backbone"))
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value, err_msg=name)
+    assert after["objective.tag.mix.shares"].any()  # the mix has learnt
+    found = load(str(path)).predict(["Ann met Bob in New York.", "Ann"])
+    assert [e.text for e in found[0].entities] == ["Ann", "Bob", "New York"]
+    np.testing.assert_allclose(found[1].probabilities, load(str(path)).predict(["Ann"])[0].probabilities, atol=1e-5)
+    call("export_model", f"--model_dir={path}", f"--export_dir={tmp_path}/served", "--serving_ops=core")  # compares both
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--feature_layers=-1"], "--feature_layers: are of a network that does not learn"),
+        (["--freeze_backbone", "--feature_layers=-1,x"], "--feature_layers=-1,x: expected numbers"),
+        (["--freeze_backbone", "--feature_layers=-1,5"], "--feature_layers=-1,5: the network shows 2 layers"),
+        (["--freeze_backbone", "--combine_layers=concat"], "--combine_layers=concat: needs several"),
+    ],
+)
+def test_features_that_cannot_be_had_are_refused(data, checkpoint, tmp_path, capsys, flags, message):  # noqa: F811
+    given = {"init_checkpoint": checkpoint, "train_file": data / "train.txt", "model_dir": tmp_path / "m"}
+    assert invoke("finetune", "--task=tag", "--max_seq_length=16", *flags, **given) == 2
+    assert message in capsys.readouterr().err
 
 
 # Places

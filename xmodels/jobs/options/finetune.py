@@ -41,6 +41,10 @@ class Options(TrainingOptions):
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     crf: bool = option(False, "Choose the tags of a text together, by a linear-chain CRF over its words.", section="Words with tags (docs/tag.md)", structural=True)  # fmt: skip
     bad_tags: str | None = option(None, "Tags that cannot be, such as I-X behind O in BIO. repair: read them as conlleval does, and say how many. refuse: name the first, with its line. Default: repair.", choices=("repair", "refuse"))  # fmt: skip
+    freeze_backbone: bool = option(False, "Only the head learns, from the states of a network that stays as it is; give a larger learning_rate.", structural=True)  # fmt: skip
+    feature_layers: str | None = option(None, "Layers of a frozen network that the head reads, such as -1,-2,-3,-4; 0 is the embedding. Default: what the network returns.", structural=True)  # fmt: skip
+    combine_layers: str | None = option(None, "How several become one: concat, side by side; mix, a learnt sum. Default: mix.", choices=("concat", "mix"), structural=True)  # fmt: skip
+    bilstm_dim: int | None = option(None, "Width of each direction of a BiLSTM of two layers below the Dense layer. Default: none.", minimum=1, structural=True)  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
     held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip

@@ -101,12 +101,41 @@ def known_tags(path: str, sentences: list[TaggedSentence], labels: list[str]) ->
 class Reader(TextReader):
     """Sentences of tagged words."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("crf", "bad_tags", "doc_stride")
+    own_flags: ClassVar[tuple[str, ...]] = (
+        "crf", "bad_tags", "doc_stride", "freeze_backbone", "feature_layers", "combine_layers", "bilstm_dim",
+    )  # fmt: skip
     refused: ClassVar[dict] = {"text_pair_column": "tagging reads one text only"}
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.options.crf, self.options.doc_stride)
+        options = self.options
+        given = {"feature_layers": self.feature_layers(), "combine_layers": options.combine_layers, "bilstm_dim": options.bilstm_dim}
+        given = {name: value for name, value in given.items() if value}
+        return Settings(options.crf, options.doc_stride, options.freeze_backbone, **given)
+
+    def feature_layers(self) -> list[int]:
+        """The numbers of --feature_layers. Raises a UsageError where they are none, or the network below learns."""
+        options = self.options
+        several = (options.feature_layers or "").count(",")
+        if options.feature_layers and not options.freeze_backbone:
+            raise UsageError("--feature_layers: are of a network that does not learn. Add --freeze_backbone, or leave them out.")
+        if options.combine_layers and not several:
+            raise UsageError(f"--combine_layers={options.combine_layers}: needs several --feature_layers, such as -1,-2,-3,-4.")
+        parts = (options.feature_layers or "").split(",") if options.feature_layers else []
+        if not all(part.strip().removeprefix("-").isdecimal() for part in parts):
+            raise UsageError(f"--feature_layers={options.feature_layers}: expected numbers with commas between, such as -1,-2.")
+        return [int(part) for part in parts]
+
+    def prepare_weights(self, task, backbone, loaded):
+        if not self.options.freeze_backbone:
+            return
+        count, numbers = len(backbone.hidden_states(backbone.tiny_batch())), self.feature_layers()
+        if not all(-count <= number < count for number in numbers):
+            raise UsageError(
+                f"--feature_layers={self.options.feature_layers}: the network shows {count} layers; expected numbers from 0, the "
+                f"embedding, to {count - 1}; -1 is the last one."
+            )
+        backbone.trainable = False
 
     def sentences(self, path: str) -> list[TaggedSentence]:
         options = self.options

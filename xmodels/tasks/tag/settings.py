@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
-from data_pipelines.schema import Positive
+from data_pipelines.schema import Narrower, Positive, whole
 
+COMBINATIONS = ("concat", "mix")
 OUTSIDE = "O"
 PREFIXES = ("B", "I")
 
@@ -16,10 +18,19 @@ class Settings:
     Attributes:
         crf: whether a linear chain decides about the tags of a text together.
         doc_stride: tokens from the beginning of one window of a long text to that of the next; None for half a window.
+        freeze_backbone: whether the network below the head does not learn, and has no dropout.
+        feature_layers: whose states the head reads, counted from 0, the embedding, or from -1, the last one; none for what a call of
+            the network returns.
+        combine_layers: how several become one: side by side, or by a learnt mix.
+        bilstm_dim: the width of each direction of a BiLSTM of two layers below the Dense layer; 0 for none.
     """
 
     crf: bool = False
     doc_stride: Positive | None = None
+    freeze_backbone: bool = False
+    feature_layers: list[int] = dataclasses.field(default_factory=list)
+    combine_layers: Annotated[str, Narrower(lambda name: name in COMBINATIONS, "concat or mix")] = "mix"
+    bilstm_dim: whole(0) = 0
 
 
 def are_spans(labels: Sequence[str]) -> bool:

@@ -7,18 +7,24 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.interfaces.reading import Reading
+from xmodels.layers.bilstm import BiLstm
 from xmodels.layers.crf import LinearChain, first_words
 from xmodels.layers.dropout import Dropout
+from xmodels.layers.scalar_mix import ScalarMix
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 from xmodels.tasks.base.task import Task
 from xmodels.tasks.tag.settings import Settings, may_stand
+
+
+BILSTM_LAYERS = 2
 
 
 class Tag(Task):
     """Dropout and one Dense layer on the state of each token. The first token of a word has its tag; others do not count.
 
     Tags are chosen one by one by a softmax, or with `settings.crf` together by a linear chain over the words. Either loss is a mean over
-    words, and they are equal where all scores of the chain are 0.
+    words, and they are equal where all scores of the chain are 0. The state may be one of a frozen network, put together of several of
+    its layers, and may go through a BiLSTM (section 5.3, the feature-based approach).
 
     Args:
         config: the configuration of the backbone.
@@ -37,6 +43,10 @@ class Tag(Task):
         initializer = self.reading.initializer(config)
         self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
         self.dropout = Dropout(config.dropout)
+        if len(self._settings.feature_layers) > 1 and self._settings.combine_layers == "mix":
+            self.mix = ScalarMix(len(self._settings.feature_layers))
+        if self._settings.bilstm_dim:
+            self.bilstm = BiLstm(self._settings.bilstm_dim, BILSTM_LAYERS, config.dropout)
         if self._settings.crf:
             self.crf = LinearChain(**may_stand(self.label_names))
 
@@ -51,9 +61,24 @@ class Tag(Task):
 
     def emissions(self, backbone, batch, training=None):
         """What a call of the backbone returns, with `logits`, float32 (B, L, C)."""
-        outputs = backbone(batch, training=training)
-        hidden = self.dropout(outputs["sequence_output"], training=training)  # (B, L, D)
+        outputs = self.states(backbone, batch, training)
+        hidden = outputs["sequence_output"]  # (B, L, D)
+        if self._settings.bilstm_dim:
+            hidden = self.bilstm(hidden, batch["padding_mask"], training=training)
+        hidden = self.dropout(hidden, training=training)
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}
+
+    def states(self, backbone, batch, training=None):
+        """What a call of the backbone returns, with the states that the head reads as `sequence_output`, (B, L, D)."""
+        numbers = self._settings.feature_layers
+        if not numbers:
+            return backbone(batch, training=training and not self._settings.freeze_backbone)
+        shown = backbone.hidden_states(batch)
+        layers = [shown[number]["content"] if isinstance(shown[number], dict) else shown[number] for number in numbers]
+        if len(layers) == 1:
+            return {"sequence_output": layers[0]}
+        mixes = self._settings.combine_layers == "mix"
+        return {"sequence_output": self.mix(layers) if mixes else ops.concatenate(layers, axis=-1)}
 
     def forward(self, backbone, batch, training=None):
         outputs = self.emissions(backbone, batch, training)
