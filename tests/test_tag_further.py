@@ -198,6 +198,24 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
         np.testing.assert_array_equal(value, records.arrays[name], err_msg=name)
 
 
+def test_labels_are_cut_with_the_tokens_in_batches_by_length():
+    from data_pipelines.batches.array_source import ArraySource
+    from data_pipelines.batches.dataset import Batches
+    from data_pipelines.batches.grouping import Buckets
+
+    lengths = np.array([3, 9, 4, 16, 2, 12])
+    mask = np.arange(16) < lengths[:, None]
+    ids = np.where(mask, 1 + np.arange(16), 0).astype(np.int32)
+    arrays = {"token_ids": ids, "padding_mask": mask, "labels": 2 * ids, "label_weights": mask.astype(np.float32), "word_ids": 3 * ids}
+    batches = Batches(ArraySource(arrays, "x"), lambda features: features, 2, 0, tuple(arrays), Buckets((4, 16)))
+    seen = [batch for batch, _ in zip(batches.dataset(), range(3), strict=False)]
+    assert {batch["labels"].shape[1] for batch in seen} == {4, 16}
+    for batch in seen:
+        np.testing.assert_array_equal(batch["labels"], 2 * batch["token_ids"])
+        np.testing.assert_array_equal(batch["word_ids"], 3 * batch["token_ids"])
+        np.testing.assert_array_equal(batch["label_weights"] > 0, batch["padding_mask"])
+
+
 def test_a_chain_is_legal_also_behind_words_without_a_piece():
     labels = ["O", "B-A", "I-A", "B-B", "I-B"]
     rows = [np.array([2, 2, 0]), np.array([2]), np.array([2, 4]), np.array([1])]
