@@ -89,7 +89,9 @@ def test_the_gradient_is_that_of_the_loss():
     with tf.GradientTape() as tape:
         tape.watch(given)
         total = tf.reduce_sum(made.loss(given, labels, WORDS, OPENS))
-    found = [g.numpy() for g in map(tf.convert_to_tensor, tape.gradient(total, [given, *[w.value for w in made.weights]]))]
+    found = [
+        g.numpy() for g in map(tf.convert_to_tensor, tape.gradient(total, [given, *[w.value for w in made.weights]]))
+    ]
     rng, step = np.random.default_rng(3), 1e-4
     for place, value in enumerate([numbers, *start]):
         for index in {tuple(rng.integers(value.shape)) for _ in range(12)}:
@@ -109,7 +111,9 @@ def test_scores_without_bounds_give_finite_gradients_and_forbidden_steps_none():
             tape.watch(given)
             losses = made.loss(given, labels, WORDS, OPENS)
             total = tf.reduce_sum(losses)
-        found = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(total, [given, *[w.value for w in made.weights]])]
+        found = [
+            tf.convert_to_tensor(g).numpy() for g in tape.gradient(total, [given, *[w.value for w in made.weights]])
+        ]
         assert np.isfinite(losses.numpy()).all() and all(np.isfinite(each).all() for each in found)
         assert not found[2][~np.array(MAY_FOLLOW)].any() and not found[1][~np.array(MAY_START)].any()
 

@@ -1,4 +1,4 @@
-"""Tagging, further: schemes and their faults, texts longer than a window, a chain over tags, places under every tokenizer, pictures."""
+"""Tagging, further: schemes and their faults, texts longer than a window, a chain over tags, places under all tokenizers."""
 
 import json
 
@@ -80,7 +80,9 @@ def test_faults_are_counted_and_repaired_or_refused_with_their_line(tmp_path, ca
     path.write_text("Ann B-PER\nmet O\nYork I-LOC\n\nBob B-PER\nin O\nRome B-LOC\n")
     assert read_sentences(str(path), None, None)[0].tags == ["B-PER", "O", "B-LOC"]
     assert "1 impossible tag(s) of BIO repaired" in capsys.readouterr().out
-    with pytest.raises(DataError, match=r"bad.txt, line 3: 'I-LOC' behind 'O', expected 'B-LOC' there.*--bad_tags=repair"):
+    with pytest.raises(
+        DataError, match=r"bad.txt, line 3: 'I-LOC' behind 'O', expected 'B-LOC' there.*--bad_tags=repair"
+    ):
         read_sentences(str(path), None, None, "refuse")
     path.write_text("Ann B-PER\nmet O\nYork LOC\n\nBob B-PER\nin O\nRome I-LOC\n")
     with pytest.raises(DataError, match=r"bad.txt, line 3: 'LOC' is no tag of spans, where 3 others are"):
@@ -180,7 +182,12 @@ def test_a_chain_in_a_graph_says_what_the_run_says(run, tmp_path):
 
 
 def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path):  # noqa: F811
-    flags = {"vocab_file": checkpoint / "vocab.txt", "max_seq_length": 12, "doc_stride": 5, "output_dir": tmp_path / "r"}
+    flags = {
+        "vocab_file": checkpoint / "vocab.txt",
+        "max_seq_length": 12,
+        "doc_stride": 5,
+        "output_dir": tmp_path / "r",
+    }
     assert invoke("create_finetuning_data", task="tag", input_file=long_data / "train.txt", **flags) == 0
     from xmodels.jobs.finetuning_start import opened, reader_of
     from xmodels.jobs.options.finetune import Options
@@ -188,7 +195,9 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
     sources = []
     for files in ({"train_file": str(long_data / "train.txt")}, {"data_dir": str(tmp_path / "r")}):
         numbers = {"max_seq_length": 12, "doc_stride": 5, "crf": True}
-        options = Options(task="tag", init_checkpoint=str(checkpoint), model_dir=str(tmp_path / "m"), **numbers, **files)
+        options = Options(
+            task="tag", init_checkpoint=str(checkpoint), model_dir=str(tmp_path / "m"), **numbers, **files
+        )
         reader = reader_of(options)
         sources.append(reader.read(opened(options, reader)[1]).source)
     table, records = sources
@@ -206,9 +215,15 @@ def test_labels_are_cut_with_the_tokens_in_batches_by_length():
     lengths = np.array([3, 9, 4, 16, 2, 12])
     mask = np.arange(16) < lengths[:, None]
     ids = np.where(mask, 1 + np.arange(16), 0).astype(np.int32)
-    arrays = {"token_ids": ids, "padding_mask": mask, "labels": 2 * ids, "label_weights": mask.astype(np.float32), "word_ids": 3 * ids}
+    arrays = {
+        "token_ids": ids,
+        "padding_mask": mask,
+        "labels": 2 * ids,
+        "label_weights": mask.astype(np.float32),
+        "word_ids": 3 * ids,
+    }
     batches = Batches(ArraySource(arrays, "x"), lambda features: features, 2, 0, tuple(arrays), Buckets((4, 16)))
-    seen = [batch for batch, _ in zip(batches.dataset(), range(3), strict=False)]
+    seen = [batch for batch, _ in zip(batches.training(), range(3), strict=False)]
     assert {batch["labels"].shape[1] for batch in seen} == {4, 16}
     for batch in seen:
         np.testing.assert_array_equal(batch["labels"], 2 * batch["token_ids"])
@@ -243,8 +258,19 @@ def test_flags_of_tagging_are_refused_elsewhere_and_wrong_values_named(data, che
 @pytest.mark.long
 def test_a_bilstm_reads_the_mixed_layers_of_a_frozen_network(data, checkpoint, tmp_path):  # noqa: F811
     path, files = tmp_path / "frozen", (f"--train_file={data}/train.txt", f"--eval_file={data}/dev.txt")
-    flags = ("--freeze_backbone", "--feature_layers=-1,0", "--bilstm_dim=24", "--max_seq_length=16", "--jit_compile", "--crf")
-    quick = [each for each in QUICK if each.split("=")[0] not in ("--max_seq_length", "--nojit_compile", "--doc_stride", "--crf")]
+    flags = (
+        "--freeze_backbone",
+        "--feature_layers=-1,0",
+        "--bilstm_dim=24",
+        "--max_seq_length=16",
+        "--jit_compile",
+        "--crf",
+    )
+    quick = [
+        each
+        for each in QUICK
+        if each.split("=")[0] not in ("--max_seq_length", "--nojit_compile", "--doc_stride", "--crf")
+    ]
     call("finetune", *quick, *flags, *files, f"--init_checkpoint={checkpoint}", f"--model_dir={path}")
     before, after = (folder.read_weights(str(p / folder.WEIGHTS)) for p in (checkpoint, path / "backbone"))
     for name, value in before.items():
@@ -253,7 +279,9 @@ def test_a_bilstm_reads_the_mixed_layers_of_a_frozen_network(data, checkpoint, t
     found = load(str(path)).predict(["Ann met Bob in New York.", "Ann"])
     assert [e.text for e in found[0].entities] == ["Ann", "Bob", "New York"]
     np.testing.assert_allclose(found[1].probabilities, load(str(path)).predict(["Ann"])[0].probabilities, atol=1e-5)
-    call("export_model", f"--model_dir={path}", f"--export_dir={tmp_path}/served", "--serving_ops=core")  # compares both
+    call(
+        "export_model", f"--model_dir={path}", f"--export_dir={tmp_path}/served", "--serving_ops=core"
+    )  # compares both
 
 
 @pytest.mark.parametrize(
@@ -274,7 +302,22 @@ def test_features_that_cannot_be_had_are_refused(data, checkpoint, tmp_path, cap
 # Places
 
 
-SURFACES = ["Ann", "ﬁre", "re\u0301sume\u0301", "ＡＢＣ", "👩‍🚀", "北", "京", "U.S.", "㍿", "№1", "naïve", "𠀀", "ｶﾞ", "don't"]
+SURFACES = [
+    "Ann",
+    "ﬁre",
+    "re\u0301sume\u0301",
+    "ＡＢＣ",
+    "👩‍🚀",
+    "北",
+    "京",
+    "U.S.",
+    "㍿",
+    "№1",
+    "naïve",
+    "𠀀",
+    "ｶﾞ",
+    "don't",
+]
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe", "sentencepiece", "characters", "words"])

@@ -1,11 +1,12 @@
 """A linear-chain CRF against a softmax for each word, with few labelled sentences (Lample et al., 2016; Devlin et al., 2018).
 
-    python -m benchmarks.reproductions.crf --language=en --train=eng.train.gz --dev=eng.testa --test=eng.testb --checkpoint=run --folder=crf-en
+    python -m benchmarks.reproductions.crf --language=en --train=eng.train.gz --dev=eng.testa --test=eng.testb \\
+        --checkpoint=run --folder=crf-en
 
-Each arm is a fine-tuning by so many steps from `--checkpoint`, or without it from random weights with a vocabulary of the training text.
-The first seed chooses the rate of each arm and number of sentences on the first `--dev_sentences` of the evaluation file; the test file
-chooses nothing. Beside them stand two lines that need no network: all words O, and each word the tag that it has most often in the same
-sentences. Interrupted, the same command goes on: what is finished in `--folder` is not made again. A look in two minutes:
+Each arm is a fine-tuning by so many steps from `--checkpoint`, or without it from random weights with a vocabulary of the training
+text. The first seed chooses the rate of each arm and number of sentences on the first `--dev_sentences` of the evaluation file; the
+test file chooses nothing. Beside them stand two lines that need no network: all words O, and each word the tag that it has most often
+in the same sentences. Interrupted, the same command goes on: what is finished in `--folder` is not made again. A look in two minutes:
 `--sentences 40 --seeds 1 --rates 1e-3 --steps 40 --dev_sentences 100 --test_sentences 200`.
 """
 
@@ -145,16 +146,21 @@ def main(arguments=None) -> None:
             rate, values = seeds_of(options, paths, arm, count)
             found[arm].append(values)
             rates.append(f"{arm} {count}: {rate}")
-        rows.append([str(count), f"{100 * common:.1f}", *(mean_and_deviation(found[arm][-1], scale=100) for arm in ARMS)])
+        rows.append(
+            [str(count), f"{100 * common:.1f}", *(mean_and_deviation(found[arm][-1], scale=100) for arm in ARMS)]
+        )
     better = [sum(c) / len(c) > sum(s) / len(s) for c, s in zip(found["CRF"], found["softmax"], strict=True)]
-    claims = {f"with {n} sentences the CRF is better on average": holds for n, holds in zip(options.sentences, better, strict=True)}
+    claims = {
+        f"with {n} sentences the CRF is better on average": holds
+        for n, holds in zip(options.sentences, better, strict=True)
+    }
     begun = "random weights" if options.checkpoint.endswith("network") else options.checkpoint
     name = f"crf_{options.language}"
     parts = [
         verdict(claims),
         table(["sentences", "commonest tag of each word", *ARMS], rows),
-        f"F1 of entities in percent on {len(files['test']):,} sentences, mean and deviation of {len(options.seeds)} seed(s). All words "
-        f"O: F1 0, accuracy of words {100 * silent:.1f} %. {options.steps} steps of {BATCH} sentences from {begun}. Rates by the "
+        f"F1 of entities in percent on {len(files['test']):,} sentences, mean and deviation of {len(options.seeds)} seed(s). All "
+        f"words O: F1 0, accuracy of words {100 * silent:.1f} %. {options.steps} steps of {BATCH} sentences from {begun}. Rates by the "
         f"first seed on {len(files['dev']):,} other sentences: {', '.join(rates)}.",
         f"![F1]({name}.png)",
         environment(f"python -m benchmarks.reproductions.crf --language={options.language} …", options.seeds),

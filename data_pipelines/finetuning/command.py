@@ -96,7 +96,9 @@ def _about_length(settings, number, share) -> list[str]:
     if number("left_out_long"):
         return [f"{line}, left out {number('left_out_long'):,}"]
     if number("in_windows"):
-        return [f"  longer than --max_seq_length={settings.max_sequence_length}, in windows: {share('in_windows', whole)}"]
+        return [
+            f"  longer than --max_seq_length={settings.max_sequence_length}, in windows: {share('in_windows', whole)}"
+        ]
     return [f"{line}, cut by {number('cut_tokens'):,} tokens" if number("cut") else line]
 
 

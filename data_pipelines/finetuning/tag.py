@@ -17,6 +17,7 @@ from data_pipelines.text.joining import join_words
 from data_pipelines.text.labels import sort_tags
 from data_pipelines.text.tokenizer import Pieces
 
+
 def align(pieces: Pieces, word_starts: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """The word of each piece, and 1 where the piece is the first of its word, both (L,).
 
@@ -67,7 +68,8 @@ class Tag(Task):
 
     def _bad_tag(self, sentence: TaggedSentence, place: int, reason: str, scheme: Scheme) -> str:
         line = sentence.lines[min(place, len(sentence.lines) - 1)]
-        return f"impossible tag: {reason} on line {line}, as the tags are those of {scheme.name}. Correct it, or give --bad_tags=repair"
+        where = f"{reason} on line {line}, as the tags are those of {scheme.name}"
+        return f"impossible tag: {where}. Correct it, or give --bad_tags=repair"
 
     def _problem(self, sentence: TaggedSentence) -> str | None:
         if self.settings.tag_scheme == "none":

@@ -30,7 +30,11 @@ def extract_features(options: Options) -> int:
     network, counted = FrozenNetwork(loaded, wanted, length), Counted()
     texts = texts_of(options.input_file, options.text_column)
     count = feature_files.write(path, counted.of(network.read(texts, options.batch_size)), is_pooled)
-    cut = f"; {counted.cut:,} were longer than --max_seq_length={length} and lost {counted.pieces:,} pieces" if counted.cut else ""
+    cut = (
+        f"; {counted.cut:,} were longer than --max_seq_length={length} and lost {counted.pieces:,} pieces"
+        if counted.cut
+        else ""
+    )
     print(f"{path}: {count:,} texts, {', '.join(wanted.names)} of {type(loaded.backbone).__name__}{cut}.")
     return count
 

@@ -60,7 +60,10 @@ def _write_lines(path: str, found: Iterable[TextStates], is_pooled: bool) -> int
 
 def _layers(values: dict[str, np.ndarray]) -> list[dict]:
     return [
-        {"index": int(name) if name.lstrip("-").isdigit() else name, "values": [round(float(x), DIGITS) for x in vector]}
+        {
+            "index": int(name) if name.lstrip("-").isdigit() else name,
+            "values": [round(float(x), DIGITS) for x in vector],
+        }
         for name, vector in values.items()
     ]
 
@@ -105,7 +108,10 @@ def _write_npy(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
 def _write_npz(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
     """`layer_NAME` float32 (texts, D). Of tokens (tokens of all texts, D), with `offsets` int64 (texts + 1,), the first token of each
     text, and `starts` and `ends` int32 (tokens,), -1 of special tokens."""
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder, contextlib.ExitStack() as opened:
+    with (
+        tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as folder,
+        contextlib.ExitStack() as opened,
+    ):
         arrays: dict[str, GrowingArray] = {}
 
         def append(name: str, dtype, shape, rows) -> None:

@@ -50,7 +50,7 @@ class Wanted:
             found = []
         if len(found) != count or not np.isfinite(found).all():
             raise UsageError(
-                f"--layer_weights={self.weights}: expected {count} numbers with commas between, one for each of --layers={self.layers}."
+                f"--layer_weights={self.weights}: expected {count} numbers with commas between, for --layers={self.layers}."
             )
         return found
 
@@ -136,4 +136,3 @@ class FrozenNetwork:
         for part in self.frame.of_texts(1):
             spans += [None] if part.text is None else pieces.spans[:capacity]
         return TextStates(text, [names[i] for i in token_ids], spans, values, max(0, len(pieces.ids) - capacity))
-

@@ -27,7 +27,9 @@ class BiLstm(Layer):
     def _direction(self, hidden_dim: int, is_backward: bool, index: int):
         name = f"{'backward' if is_backward else 'forward'}_{index}"
         # cuDNN's kernel wants padding on the right, and XLA does not compile it.
-        return keras.layers.LSTM(hidden_dim, return_sequences=True, go_backwards=is_backward, use_cudnn=False, name=name)
+        return keras.layers.LSTM(
+            hidden_dim, return_sequences=True, go_backwards=is_backward, use_cudnn=False, name=name
+        )
 
     def call(self, x, padding_mask, training=None):
         mask = ops.cast(padding_mask, "bool")

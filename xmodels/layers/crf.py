@@ -1,7 +1,7 @@
 """A linear-chain conditional random field (Lafferty et al., 2001) over the words of a text (Huang et al., 2015; Lample et al., 2016).
 
-A chain visits the places that a mask marks, in their order; the others, such as padding and the later pieces of words, are passed over.
-A path scores `start` of its first tag, the emission of each tag, and `transitions` from each tag to the next. There is no score of the
+A chain visits the places that a mask marks, in their order; others, such as padding and the later pieces of words, are passed over. A
+path scores `start` of its first tag, the emission of each tag, and `transitions` from each tag to the next. There is no score of the
 last tag, since the end of a chain need not be that of its text.
 """
 
@@ -87,8 +87,8 @@ def by_place(scores, *marks):
 
 
 def forward(emissions, words, start, transitions, reduce):
-    """For each place and tag the sum or the best of the paths that end there, float32 (B, L, C), less the largest of each place before,
-    so that long texts cost no digits. What is passed over repeats what stands before it; before the first word there is 0.
+    """For each place and tag the sum or the best of the paths that end there, float32 (B, L, C), less the largest of each place
+    before, so that long texts cost no digits. What is passed over repeats what stands before it; before the first word there is 0.
 
     Args:
         reduce: (B, C, C) -> (B, C) over the tags before: `ops.logsumexp` or `ops.max`.

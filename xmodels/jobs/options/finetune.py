@@ -35,7 +35,9 @@ class Options(TrainingOptions):
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
     on_bad_row: str = option("fail", "Rows of a table that cannot be used (an empty label or text, quotes that nothing closes, missing columns): stop and name the line, or leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
-    max_seq_length: int = option(128, "Longer texts are cut; those of answer_span and tag are read in windows.", minimum=1, structural=True)
+    max_seq_length: int = option(
+        128, "Longer texts are cut; those of answer_span and tag are read in windows.", minimum=1, structural=True
+    )
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
     best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip

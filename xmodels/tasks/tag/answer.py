@@ -55,7 +55,7 @@ class Predictor(answer.Predictor):
         return words_of(asked, self.tokenizer) if isinstance(asked, str) else asked
 
     def features(self, inputs):
-        """token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word begins; (B, L), of windows."""
+        """Of windows token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word counts; (B, L)."""
         return pack_words(inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
 
     def size(self, asked):
@@ -89,7 +89,8 @@ class Predictor(answer.Predictor):
         order = np.argsort([len(each) for each in places], kind="stable")  # of like length, as little is then padding
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            words = np.arange(max(1, *(len(places[row]) for row in rows))) < np.array([[len(places[row])] for row in rows])
+            lengths = np.array([len(places[row]) for row in rows])
+            words = np.arange(max(1, lengths.max())) < lengths[:, None]  # (B, W)
             given = np.zeros((*words.shape, len(self.labels)), np.float32)
             given[words] = np.concatenate([logits[row] for row in rows])
             chosen = self._decode({"logits": given, "words": words})

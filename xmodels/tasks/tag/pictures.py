@@ -37,7 +37,12 @@ def by_type(types: dict[str, dict]):
         axis.barh(range(len(names)), [types[kind]["f1"] for kind in names], color=LIGHT, label="F1")
         for measure, mark in (("precision", "|"), ("recall", "x")):
             axis.plot(
-                [types[kind][measure] for kind in names], range(len(names)), mark, color=BLUE, label=measure, linestyle=""
+                [types[kind][measure] for kind in names],
+                range(len(names)),
+                mark,
+                color=BLUE,
+                label=measure,
+                linestyle="",
             )
         axis.set_yticks(range(len(names)), [f"{kind:.30}  {types[kind]['entities']:,}" for kind in names])
         axis.set(xlim=(0, 1.02), title="types and how many there are")
@@ -48,12 +53,14 @@ def by_type(types: dict[str, dict]):
 
 
 def counted(predictions: list[list[str]], truth: list[list[str]]) -> tuple[list[str], np.ndarray]:
-    """The types, the commonest first and `O` at the end, and how many words of the type of the row are said to be of that of the column.
+    """The types, the commonest first and `O` at the end, and how many words of the type of the row are taken for that of the column.
 
     Types beyond the first ones are left out.
     """
     pairs = collections.Counter(
-        (kind_of(right), kind_of(said)) for row in zip(truth, predictions, strict=True) for right, said in zip(*row, strict=True)
+        (kind_of(right), kind_of(said))
+        for row in zip(truth, predictions, strict=True)
+        for right, said in zip(*row, strict=True)
     )
     total = collections.Counter()
     for (right, said), count in pairs.items():

@@ -70,7 +70,9 @@ def check_odd(path: str, sentences: list[TaggedSentence], odd: list[tuple[str, i
     problem = f"{path}, line {line}: {tag!r} is no tag of spans, where {count:,} others are; expected O, B-… or I-…"
     if on_bad_tags == REFUSE:
         raise DataError(f"{problem}; {more}. Correct them, or name another column with --label_column.")
-    print_status(f"Warning: {problem}; {more}. All tags are therefore taken as they stand, and each word is a span of its own.")
+    print_status(
+        f"Warning: {problem}; {more}. All tags are therefore taken as they stand, and each word is a span of its own."
+    )
 
 
 def check_tags(path: str, sentences: list[TaggedSentence], on_bad_tags: str) -> None:
@@ -109,7 +111,11 @@ class Reader(TextReader):
     @property
     def settings(self) -> Settings:
         options = self.options
-        given = {"feature_layers": self.feature_layers(), "combine_layers": options.combine_layers, "bilstm_dim": options.bilstm_dim}
+        given = {
+            "feature_layers": self.feature_layers(),
+            "combine_layers": options.combine_layers,
+            "bilstm_dim": options.bilstm_dim,
+        }
         given = {name: value for name, value in given.items() if value}
         return Settings(options.crf, options.doc_stride, options.freeze_backbone, **given)
 
@@ -118,12 +124,18 @@ class Reader(TextReader):
         options = self.options
         several = (options.feature_layers or "").count(",")
         if options.feature_layers and not options.freeze_backbone:
-            raise UsageError("--feature_layers: are of a network that does not learn. Add --freeze_backbone, or leave them out.")
+            raise UsageError(
+                "--feature_layers: are of a network that does not learn. Add --freeze_backbone, or leave them out."
+            )
         if options.combine_layers and not several:
-            raise UsageError(f"--combine_layers={options.combine_layers}: needs several --feature_layers, such as -1,-2,-3,-4.")
+            raise UsageError(
+                f"--combine_layers={options.combine_layers}: needs several --feature_layers, such as -1,-2,-3,-4."
+            )
         parts = (options.feature_layers or "").split(",") if options.feature_layers else []
         if not all(part.strip().removeprefix("-").isdecimal() for part in parts):
-            raise UsageError(f"--feature_layers={options.feature_layers}: expected numbers with commas between, such as -1,-2.")
+            raise UsageError(
+                f"--feature_layers={options.feature_layers}: expected numbers with commas between, such as -1,-2."
+            )
         return [int(part) for part in parts]
 
     def prepare_weights(self, task, backbone, loaded):
@@ -188,7 +200,7 @@ class Reader(TextReader):
         return TagSource({**arrays, "labels": ids}, path, np.array(text_ids)), labels
 
     def _written(self, path, tokenizer, labels):
-        """The rows of `pack_words`, the ids of the tags of the words that count in each, the text of each, and the names of all tags."""
+        """The rows of `pack_words`, the ids of the tags of the words that count in each, the text of each, and all tags."""
         sentences = self.sentences(path)
         labels = labels or sort_tags(tag for sentence in sentences for tag in sentence.tags)
         known_tags(path, sentences, labels)

@@ -12,7 +12,12 @@ DECISIVE, READS_SOURCE = "entity_f1", True
 
 
 def evaluate(
-    predictor, test_file: str, text_column: str | None, label_column: str | None, batch_size: int | None, plots: str | None
+    predictor,
+    test_file: str,
+    text_column: str | None,
+    label_column: str | None,
+    batch_size: int | None,
+    plots: str | None,
 ) -> dict:
     """Prints and returns accuracy of words, and precision, recall and F1 of entities; arguments as in `launch/evaluate.py`.
 

@@ -15,16 +15,15 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 from xmodels.tasks.base.task import Task
 from xmodels.tasks.tag.settings import Settings, may_stand
 
-
 BILSTM_LAYERS = 2
 
 
 class Tag(Task):
     """Dropout and one Dense layer on the state of each token. The first token of a word has its tag; others do not count.
 
-    Tags are chosen one by one by a softmax, or with `settings.crf` together by a linear chain over the words. Either loss is a mean over
-    words, and they are equal where all scores of the chain are 0. The state may be one of a frozen network, put together of several of
-    its layers, and may go through a BiLSTM (section 5.3, the feature-based approach).
+    Tags are chosen one by one by a softmax, or with `settings.crf` together by a linear chain over the words. Either loss is a mean
+    over words, and they are equal where all scores of the chain are 0. The state may be one of a frozen network, put together of
+    several of its layers, and may go through a BiLSTM (section 5.3, the feature-based approach).
 
     Args:
         config: the configuration of the backbone.
@@ -56,7 +55,11 @@ class Tag(Task):
 
     @property
     def reads(self):
-        found = {"token_ids": Feature((None,)), "labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
+        found = {
+            "token_ids": Feature((None,)),
+            "labels": Feature((None,)),
+            "label_weights": Feature((None,), "float32"),
+        }
         return found | ({"word_ids": Feature((None,))} if self._settings.crf else {})
 
     def emissions(self, backbone, batch, training=None):

@@ -13,7 +13,8 @@ from data_pipelines.text.joining import join_words
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from xmodels.tasks.tag.settings import OUTSIDE
 
-Row = tuple[list[int], np.ndarray, np.ndarray]  # ids, the word of each token, and 1 where a token is the first of its word and counts
+# Of a text or a window: ids, the word of each token, and 1 where a token is the first of its word and counts.
+Row = tuple[list[int], np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +67,7 @@ def text_offset(frame, padding=0):
     return special + padding if frame.pads_left else special
 
 
-def pack_words(
-    rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: int, frame
-) -> dict[str, np.ndarray]:
+def pack_words(rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: int, frame) -> dict[str, np.ndarray]:
     """Framed texts.
 
     Args:
