@@ -160,8 +160,8 @@ def main(arguments=None) -> None:
         verdict(claims),
         table(["sentences", "commonest tag of each word", *ARMS], rows),
         f"F1 of entities in percent on {len(files['test']):,} sentences, mean and deviation of {len(options.seeds)} seed(s). All "
-        f"words O: F1 0, accuracy of words {100 * silent:.1f} %. {options.steps} steps of {BATCH} sentences from {begun}. Rates by the "
-        f"first seed on {len(files['dev']):,} other sentences: {', '.join(rates)}.",
+        f"words O: F1 0, accuracy of words {100 * silent:.1f} %. {options.steps} steps of {BATCH} sentences from {begun}. Rates by "
+        f"the first seed on {len(files['dev']):,} other sentences: {', '.join(rates)}.",
         f"![F1]({name}.png)",
         environment(f"python -m benchmarks.reproductions.crf --language={options.language} …", options.seeds),
     ]

@@ -55,7 +55,7 @@ class Predictor(answer.Predictor):
         return words_of(asked, self.tokenizer) if isinstance(asked, str) else asked
 
     def features(self, inputs):
-        """Of windows token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word counts; (B, L)."""
+        """(B, L): token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word counts."""
         return pack_words(inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
 
     def size(self, asked):
