@@ -18,8 +18,8 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base import find
 from xmodels.tasks.base.answer import load
-from xmodels.tasks.tag.read import read_sentences
-from xmodels.tasks.tag.score import from_arrays, scores
+from xmodels.tasks.tag.read import TagSource, read_sentences
+from xmodels.tasks.tag.score import from_source, scores
 from xmodels.tasks.tag.task import Tag
 from xmodels.tasks.tag.words import Words, entities, words_of
 
@@ -179,10 +179,13 @@ def test_scores_are_those_of_seqeval_and_an_all_o_tagger_has_none():
     assert plain["entity_f1"] == plain["accuracy"] == 0.5
 
 
-def test_arrays_give_the_tags_of_first_tokens():
-    outputs = {"label_ids": np.array([[0, 1, 2, 0]])}
-    examples = {"labels": np.array([[0, 1, 0, 2]]), "label_weights": np.array([[0.0, 1.0, 0.0, 1.0]])}
-    assert from_arrays(outputs, examples, ["O", "B-X", "I-X"]) == ([["B-X", "O"]], [["B-X", "I-X"]])
+def test_arrays_give_the_tags_of_first_tokens_of_all_windows():
+    outputs = {"label_ids": np.array([[0, 1, 2, 0], [0, 0, 1, 0], [2, 2, 2, 2]])}
+    weights = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 1]], np.float32)
+    arrays = {"labels": np.array([[0, 1, 0, 2], [0, 0, 2, 0], [0] * 4]), "label_weights": weights}
+    config = BertConfig(30, 8, num_layers=1, num_heads=1, intermediate_dim=8, max_sequence_length=8)
+    found = from_source(outputs, TagSource(arrays, "x", np.array([4, 4, 7])), Tag(config, ["O", "B-X", "I-X"]))
+    assert found == ([["B-X", "O", "O", "B-X"], ["I-X"]], [["B-X", "I-X", "O", "I-X"], ["O"]])
 
 
 def test_tags_that_are_unknown_and_columns_with_names_are_said(data, tmp_path):
