@@ -8,7 +8,7 @@ from xmodels.jobs.options.doctor import Options
 COMMAND = Command(
     Options,
     "Looks at machine, versions, data, checkpoint and folders before a training begins, and says of each fault its cause and "
-    "what to change. Takes the flags of pretrain and finetune: put `doctor` in the place of the verb. Trains and writes nothing.",
+    "what to change. Takes the flags of pretrain, finetune and multitask: put `doctor` in the place of the verb. Trains and writes nothing.",
     "xmodels doctor\n"
     "xmodels doctor --system=bert_wwm --size=small --data_dir=records --model_dir=run --train_batch_size=64\n"
     "xmodels doctor --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv --model_dir=classifier",

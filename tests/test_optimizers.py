@@ -117,6 +117,13 @@ def test_adamax_of_mt_dnn_is_neither_corrected_nor_decoupled():
         np.testing.assert_allclose(value, w, rtol=1e-5)
 
 
+def test_the_first_step_of_adamax_is_a_tenth_without_correction_and_whole_with_it():
+    (plain,) = updated(MtDnnAdamax(learning_rate=0.5, weight_decay=0.0), np.zeros(2), [[3.0, -1e-2]])
+    (corrected,) = updated(Adamax(learning_rate=0.5), np.zeros(2), [[3.0, -1e-2]])
+    np.testing.assert_allclose(plain, [-0.05, 0.05], rtol=1e-3)
+    np.testing.assert_allclose(corrected, [-0.5, 0.5], rtol=1e-3)
+
+
 def adam_by_formula(start, gradients, form, rate, decay=0.0, beta_1=0.9, beta_2=0.999, epsilon=1e-6):
     """Adam with decoupled decay in float64: the weight after each gradient, element by element.
 

@@ -121,6 +121,10 @@ def test_what_a_resumed_run_must_keep():
         "label_separator",
         "distill_file",
         "distill_divergence",
+        "train_fraction",
+        "num_train_examples",
+        "init_head",
+        "task_dropout",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {

@@ -30,25 +30,31 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read(path: str, variables: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
+def read(
+    path: str, variables: Mapping[str, str], flag: str = "--plan", advice: str = "docs/compare.md shows one."
+) -> tuple[Any, dict[str, int]]:
     """The value of a file, and the line of each dotted key.
 
     Args:
         variables: what `${name}` stands for; what is not in it is looked for in the environment.
+        flag: that names the file.
+        advice: where an example stands.
 
     Raises:
         DataError: there is no such file, it is not YAML, a key stands twice, or a name has no value.
     """
     if not os.path.isfile(path):
-        raise DataError(f"{path}: no such file. Name a plan; docs/compare.md shows one.")
+        raise DataError(f"{path}: no such file. Name one by {flag}; {advice}")
     if os.path.getsize(path) > LARGEST:
-        raise DataError(f"{path}: {os.path.getsize(path):,} bytes, and a plan has at most {LARGEST:,}. Is it a plan?")
+        raise DataError(
+            f"{path}: {os.path.getsize(path):,} bytes, but a file of {flag} has at most {LARGEST:,}. Is it the right one?"
+        )
     try:
         with open(path, encoding="utf-8") as file:
             loader = _Loader(file.read())
         node = loader.get_single_node()
     except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 (byte {error.start}). Save the plan as UTF-8.") from None
+        raise DataError(f"{path}: not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -57,7 +63,7 @@ def read(path: str, variables: Mapping[str, str]) -> tuple[Any, dict[str, int]]:
     except RecursionError:
         raise DataError(f"{path}: not YAML: nested too deep.") from None
     if node is None:
-        raise DataError(f"{path}: is empty. docs/compare.md shows a plan.")
+        raise DataError(f"{path}: is empty. {advice}")
     try:
         return _Reading(path, loader, variables).value(node, ""), _lines(node)
     except RecursionError:  # of an alias that holds itself

@@ -25,7 +25,7 @@ from xmodels.conversion import (
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models import folder
 from xmodels.objectives.find import is_objective
-from xmodels.tasks.base.find import task_class
+from xmodels.tasks.base.find import JOINT_HEAD, task_class
 
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
@@ -280,7 +280,8 @@ def _head_of(name: str) -> str | None:
     """The label of the task or objective of ours to which a weight belongs; None for other weights."""
     prefix, _, rest = name.partition(".")
     label = rest.partition(".")[0]
-    return label if prefix == "objective" and (task_class(label) is not None or is_objective(label)) else None
+    known = label.startswith(JOINT_HEAD) or task_class(label) is not None or is_objective(label)
+    return label if prefix == "objective" and known else None
 
 
 def _write_ours(path: str, loaded: Checkpoint) -> None:

@@ -4,12 +4,13 @@ What needs no TensorFlow comes first. What a training checks too is checked by t
 """
 
 import time
+import types
 from collections.abc import Iterator
 
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.options.declaration import given
 from data_pipelines.quiet import quiet_start
-from xmodels.doctor import labels, machine, network, records, resources, versions, vocabulary
+from xmodels.doctor import labels, machine, network, records, resources, tasks, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
 from xmodels.jobs.options.doctor import Options
@@ -42,6 +43,11 @@ TRAINING = [
 ]
 
 
+OF_A_TASK = [
+    (name, check) for name, check in TRAINING if check not in (machine.devices, machine.precision, network.run)
+]  # `run` compares a folder that only `multitask` writes
+
+
 class ProblemsFound(ReportedError):
     """Something is wrong; the exit code is that of the first problem."""
 
@@ -62,7 +68,8 @@ def examine(options: Options) -> list[Finding]:
     """
     began = time.monotonic()
     found = []
-    for finding in all_findings(case_of(given(options))):
+    flags = given(options)
+    for finding in findings_of_tasks(flags) if options.tasks_file else all_findings(case_of(flags)):
         print(finding, flush=True)
         found.append(finding)
     if any(finding.status == PROBLEM for finding in found):
@@ -86,6 +93,23 @@ def all_findings(case: Case) -> Iterator[Finding]:
         return
     failed = list(findings([("import", _import)], case))
     yield from failed or findings(TRAINING, case)
+
+
+def findings_of_tasks(flags: dict) -> Iterator[Finding]:
+    """The same for `multitask`: what is of the machine once, the rest for each task as if it was learnt alone."""
+    cases, failed = {}, False
+    of_the_machine = Case(types.SimpleNamespace(**vars(case_of({}).flags) | {"model_dir": flags.get("model_dir")}))
+    checks = [
+        *ENVIRONMENT,
+        ("run folder", resources.folder),
+        ("tasks", lambda case: tasks.read(flags, cases)),
+        ("import", _import),
+    ]
+    for finding in findings(checks, of_the_machine):
+        failed |= finding.status == PROBLEM
+        yield finding
+    if not failed:
+        yield from tasks.of_each(cases, OF_A_TASK)
 
 
 def _import(case: Case) -> None:

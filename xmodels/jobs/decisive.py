@@ -19,6 +19,7 @@ class Evaluation:
         task_name: a folder of `xmodels/tasks`.
         decisive: the score that chooses the best epoch.
         batches: those of training; evaluation sets are read as they are, once and in order.
+        stream: of the learner, whose objective is scored; None for the first.
         chosen: the settings that the evaluation set chose last.
         answers: what the network answered to it then, and what is right.
     """
@@ -29,6 +30,7 @@ class Evaluation:
     batches: Batches
     labels: list[str]
     decisive: str
+    stream: str | None = None
     chosen: dict = dataclasses.field(default_factory=dict)
     answers: tuple | None = None
 
@@ -43,7 +45,7 @@ class Evaluation:
         Args:
             settings: what an evaluation set chose before; None where this set chooses.
         """
-        means = self.learner.evaluate(self._batches(source))
+        means = self.learner.evaluate(self._batches(source), self.stream)
         if self.decisive in means:
             return means
         with self.learner.averaged():

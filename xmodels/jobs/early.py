@@ -14,6 +14,7 @@ from xmodels import systems
 from xmodels.comparison.checks import read_plan
 from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion import names
+from xmodels.jobs.multitask_plan import read_plan as read_tasks
 from xmodels.runs import preflight
 
 LARGEST_TABLE = 1 << 23  # bytes; a larger one is read once only, by the job
@@ -43,6 +44,13 @@ def finetuning(options) -> None:
     for path in (options.train_file, options.eval_file, options.test_file):
         if path and not os.path.isdir(path) and not _is_large(path):
             read_table(path, columns, bad_rows=[] if options.on_bad_row == "skip" else None)
+
+
+def multitask(options) -> None:
+    """Raises what is wrong with the file of tasks, the files that it names, the checkpoint or the run folder."""
+    _check_run_folder(options)
+    read_tasks(options.tasks_file, variables_of(options.set))
+    check_checkpoint(options.init_checkpoint)
 
 
 def comparing(options) -> None:

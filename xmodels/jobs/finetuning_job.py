@@ -13,9 +13,10 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.decisive import Evaluation
+from xmodels.jobs.few_examples import drawn
 from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.finetuning_rates import optimization_of
-from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.finetuning_start import begin_head, check_head, opened, reader_of
 from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
@@ -101,7 +102,9 @@ def plan(given, strategy) -> Job:
     flags = reader.options = dataclasses.replace(given, **reader.defaults())
     options = reader.of_this_phase(flags)
     check_options(options, strategy.num_replicas_in_sync, loaded)
-    data = reader.read(tokenizer)
+    data = drawn(reader.read(tokenizer), options)
+    if options.init_head:
+        check_head(options, data.labels)
     if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
         raise UsageError(
             f"--early_stopping_patience={options.early_stopping_patience}: nothing says which epoch is better. Name labelled rows by "
@@ -157,7 +160,7 @@ def _learner(
         backbone = model_class(loaded.model)(loaded.config).initialize()
         if loaded.values and not options.random_init:
             assign("backbone", backbone, loaded.values, options.init_checkpoint)
-        task = reader.task(loaded.config, data)
+        task = reader.made_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
         objective = reader.objective(task)
         keep = objective.batch_features(backbone)
@@ -167,4 +170,6 @@ def _learner(
             1.0 if options.clip_norm is None else options.clip_norm, options.seed,
             distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
         )  # fmt: skip
+        if options.init_head:
+            begin_head(task, loaded, options.init_checkpoint)
         return learner, task, batches

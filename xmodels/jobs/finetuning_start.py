@@ -7,8 +7,12 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
+from xmodels.conversion.formats import Checkpoint
+from xmodels.models.folder import assign
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Reader
+from xmodels.tasks.base.run import read_task
+from xmodels.tasks.base.task import Task
 
 
 def reader_of(options) -> Reader:
@@ -25,6 +29,23 @@ def opened(options, reader: Reader):
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     return reader.prepare(*begun)
+
+
+def check_head(options, labels: list[str]) -> None:
+    """Raises a UsageError where --init_checkpoint is no run of this task with these labels, whose head could go on."""
+    found = read_task(options.init_checkpoint)
+    theirs, ours = (found.task, found.labels), (options.task, labels)
+    if theirs != ours:
+        described = [f"--task={task}, labels {', '.join(names[:8]) or 'none'}" for task, names in (theirs, ours)]
+        raise UsageError(
+            f"--init_head: the head of --init_checkpoint={options.init_checkpoint} is of {described[0]}; here it is {described[1]}. "
+            "Leave the flag out to begin with a new head."
+        )
+
+
+def begin_head(task: Task, loaded: Checkpoint, source: str) -> None:
+    """Gives a built task the weights that the checkpoint has for it."""
+    assign(task.prefix, task, loaded.values, source)
 
 
 def open_tokenizer_of(options, loaded) -> Tokenizer:

@@ -62,7 +62,7 @@ class Dropout(keras.layers.Layer):
         if not training or self.rate == 0.0:
             return x
         bits, dropped = resolution(self.rate)
-        kept = ops.greater_equal(_draws(ops.shape(x), bits), dropped - 2 ** (bits - 1))
+        kept = ops.greater_equal(random_integers(ops.shape(x), bits), dropped - 2 ** (bits - 1))
         # A product costs a third of a choice on CPUs, forward and backward.
         return x * (ops.cast(kept, x.dtype) * (2**bits / (2**bits - dropped)))
 
@@ -76,8 +76,8 @@ def resolution(rate: float) -> tuple[int, int]:
     return bits, min(dropped, 2**bits - 1)
 
 
-def _draws(shape, bits: int):
-    """Uniform signed integers of so many bits; a word of 32 gives several."""
+def random_integers(shape, bits: int):
+    """Uniform signed integers of so many bits; a word of 32 gives several. Drawn as dropout is."""
     count, each = math.prod(shape), 32 // bits
     values = ops.reshape(ops.view(_words(-(-count // each)), f"int{bits}"), (-1,))
     if not isinstance(count, int) or count % each:

@@ -1,10 +1,10 @@
-"""The options of `xmodels doctor`: those of `pretrain` and of `finetune`, none of them required, None where it is not given."""
+"""The options of `xmodels doctor`: those of `pretrain`, `finetune` and `multitask`, none of them required, None where it is not given."""
 
 import dataclasses
 from typing import Any
 
 from data_pipelines.options.declaration import OPTION, REQUIRED, Declared, Option, options_of
-from xmodels.jobs.options import finetune, pretrain
+from xmodels.jobs.options import finetune, multitask, pretrain
 
 
 def _optional(option: Option) -> tuple[str, Any, dataclasses.Field]:
@@ -13,8 +13,8 @@ def _optional(option: Option) -> tuple[str, Any, dataclasses.Field]:
     return option.name, option.type | None, dataclasses.field(default=None, metadata={OPTION: Declared(**declared)})
 
 
-OPTIONS = {option.name: option for verb in (finetune, pretrain) for option in options_of(verb.Options)}
-ORDER = dict.fromkeys(option.name for verb in (pretrain, finetune) for option in options_of(verb.Options))
+OPTIONS = {option.name: option for verb in (multitask, finetune, pretrain) for option in options_of(verb.Options)}
+ORDER = dict.fromkeys(option.name for verb in (pretrain, finetune, multitask) for option in options_of(verb.Options))
 Options = dataclasses.make_dataclass(
     "Options", [_optional(OPTIONS[name]) for name in ORDER], frozen=True, kw_only=True,
     namespace={"__module__": __name__, "JOB": "xmodels.doctor.examine:examine"},

@@ -75,7 +75,11 @@ class Options(TrainingOptions):
     distill_epochs: float | None = option(None, "Passes over the texts of the second phase; 0 leaves it out. Default: 5.")  # fmt: skip
     distill_learning_rate: float | None = option(None, "Peak of the schedule of the second phase. Default: 2e-4; small networks want more.")  # fmt: skip
     distill_divergence: str | None = option(None, "From a student to the teacher. teacher_first: sum p_t log(p_t / p_s), as the released code. student_first: sum p_s log(p_s / p_t), as the paper. Default: teacher_first.", choices=DISTILLATIONS, structural=True)  # fmt: skip
-    num_train_epochs: float = option(3.0, "Passes over the training rows.", section="Training")
+    train_fraction: float | None = option(None, "Share of the training examples that are learnt from, drawn at random by seed, whatever their labels, such as 0.01.", maximum=1.0, section="Few labels", structural=True)  # fmt: skip
+    num_train_examples: int | None = option(None, "So many training examples, drawn likewise.", minimum=1, structural=True)  # fmt: skip
+    init_head: bool = option(False, "Begin with the head of init_checkpoint too, a run of the same task with the same labels.", section="Training", structural=True)  # fmt: skip
+    task_dropout: float | None = option(None, "Dropout before the layer of the task. Default: that of the network.", maximum=0.99, structural=True)  # fmt: skip
+    num_train_epochs: float = option(3.0, "Passes over the training rows.")
     early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too. Default: the system's (docs/probing.md).", choices=POOLINGS, structural=True)  # fmt: skip

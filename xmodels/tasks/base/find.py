@@ -12,6 +12,7 @@ import re
 
 FILES = ("task", "read", "score", "answer", "serve")
 TASKS, BASE = "xmodels.tasks", "xmodels.tasks.base"
+JOINT_HEAD = "task_"  # leads the name of a head in a checkpoint, where several tasks were learnt together
 
 
 def names(file: str | None = None) -> list[str]:

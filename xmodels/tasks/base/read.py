@@ -99,6 +99,7 @@ OWN_FLAGS = {
     "distill_epochs": None,
     "distill_learning_rate": None,
     "distill_divergence": None,
+    "task_dropout": None,
 }
 
 
@@ -114,12 +115,14 @@ class Reader:
         refused: flags that this task does not take, with the reason.
         numbers: the defaults of flags that are not given.
         reading: how the network reads texts; None where it reads none.
+        joins: whether `multitask` may train it beside other tasks.
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ()
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
+    joins: ClassVar[bool] = False
 
     def __init__(self, name: str, options):
         self.name, self.options = name, options
@@ -223,6 +226,13 @@ class Reader:
         """The head; handed over with the network."""
         given = {"reading": self.reading} if self.reading else {}
         return self.task_class(config, data.labels, **given)
+
+    def made_task(self, config: ModelConfig, data: Data) -> Task:
+        """The same, with what flags say of any head."""
+        task = self.task(config, data)
+        if self.options.task_dropout is not None:
+            task.dropout.rate = self.options.task_dropout
+        return task
 
     def objective(self, task: Task) -> Objective:
         """What is learnt: by default the task alone."""

@@ -17,6 +17,7 @@ from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
 
 TASK_FILE = "task.json"
+JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
 
 
@@ -115,6 +116,9 @@ def read_task(run: str) -> TaskDescription:
         raise CheckpointError(f"{run}: no such run folder.")
     if not os.path.lexists(path) and (description := task_of_model(run)):
         return description
+    if not os.path.lexists(path) and os.path.lexists(joint := os.path.join(run, JOINT_FILE)):
+        names = ", ".join(os.path.join(run, name) for name in folder.read_json(joint))
+        raise CheckpointError(f"{run}: has learnt several tasks. Name the folder of one: {names}.")
     if not os.path.lexists(path):
         raise CheckpointError(
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which has learnt no task. "

@@ -17,7 +17,8 @@ SAMPLE = 1000  # rows of a survey whose texts are kept
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "best_metric")
+    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "best_metric", "task_dropout")
+    joins = True
 
     @property
     def decisive(self):

@@ -28,6 +28,10 @@ class Reader(read.Reader):
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "distill_file", *NUMBERS)
+    refused: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("train_fraction", "num_train_examples"), "both phases take all rows; cut the file"
+    )
+    joins = False
 
     def __init__(self, name, options):
         super().__init__(name, options)

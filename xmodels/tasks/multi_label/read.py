@@ -77,7 +77,8 @@ def label_rows(path: str, rows: Sequence[Labelled], labels: Sequence[str]) -> np
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("label_separator",)
+    own_flags: ClassVar[tuple[str, ...]] = ("label_separator", "task_dropout")
+    joins = True
 
     def __init__(self, name, options):
         super().__init__(name, options)

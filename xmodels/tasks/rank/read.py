@@ -116,7 +116,8 @@ def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[lis
 class Reader(TextReader):
     """Lists of candidates."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss")
+    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "task_dropout")
+    joins = True
 
     @property
     def size(self) -> int:

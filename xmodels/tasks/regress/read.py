@@ -2,6 +2,7 @@
 
 import math
 import os
+from typing import ClassVar
 
 import numpy as np
 
@@ -59,6 +60,9 @@ def as_number(text: str) -> float | None:
 
 class Reader(TextReader):
     """Numbers of single texts, or of pairs."""
+
+    own_flags: ClassVar[tuple[str, ...]] = ("task_dropout",)
+    joins = True
 
     def rows_of(self, path: str) -> Rows:
         """The rows of a table; says which ones are left out."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,11 +23,13 @@ class Stream:
         batches: what it is learnt from.
         share: how many of the steps are of this stream, relative to the shares of the others: a number, or a function of
             the step, such as `lambda step: max(0.1, 1 - step / 10_000)`.
+        head: names the weights of the objective in a checkpoint, where several are of one kind; None for the label of its kind.
     """
 
     objective: Objective
     batches: Batches
     share: float | Callable[[int], float] = 1.0
+    head: str | None = None
 
     def share_at(self, step: int) -> float:
         return float(self.share(step) if callable(self.share) else self.share)
@@ -83,19 +85,24 @@ class Several(Objective):
     """The objectives of several streams as one, for what concerns their weights: names in a checkpoint and counts.
 
     Each has a forward pass of its own; objectives that share one are joined by `together`.
+
+    Args:
+        objectives: each of them, or its parts, is an attribute by its label.
+        heads: the names of those that have one in a checkpoint, in the same order; None for the label.
     """
 
-    def __init__(self, objectives: list[Objective], **kwargs):
+    def __init__(self, objectives: list[Objective], heads: Sequence[str | None] = (), **kwargs):
         super().__init__(**kwargs)
-        self._parts = list({id(part): part for objective in objectives for part in objective.parts}.values())
-        labels = [part.label for part in self._parts]
+        named = itertools.zip_longest(objectives, heads)
+        parts = {id(part): (head or part.label, part) for each, head in named for part in each.parts}
+        labels, self._parts = zip(*parts.values(), strict=True)
         if len(set(labels)) < len(labels):
             raise UsageError(
                 f"Streams with the objectives {', '.join(labels)}: two of one kind need one object between them, so that their "
                 "weights have one name in a checkpoint."
             )
-        for part in self._parts:
-            setattr(self, part.label, part)
+        for label, part in zip(labels, self._parts, strict=True):
+            setattr(self, label, part)
 
     @property
     def prefix(self):
@@ -103,10 +110,11 @@ class Several(Objective):
 
     @property
     def parts(self):
-        return self._parts
+        return list(self._parts)
 
 
 def objective_of(streams: Mapping[str, Stream]) -> Objective:
     """The only objective of streams, or all of them as one."""
-    objectives = list({id(stream.objective): stream.objective for stream in streams.values()}.values())
-    return objectives[0] if len(objectives) == 1 else Several(objectives)
+    found = {id(stream.objective): (stream.objective, stream.head) for stream in streams.values()}
+    objectives, heads = zip(*found.values(), strict=True)
+    return objectives[0] if len(objectives) == 1 else Several(list(objectives), heads)

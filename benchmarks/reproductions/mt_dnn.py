@@ -1,0 +1,321 @@
+"""Do tasks gain from each other, and does a new one with few labels? Is the answer network better than a linear head?
+(Liu et al., 2019, arXiv 1901.11504, tables 2, 3 and 5)
+
+    python -m benchmarks.reproductions.mt_dnn --tasks_file=samples/mt_dnn/tasks.yaml --set=DATA=data --target=snli \\
+        --init_checkpoint=run --folder=work [--smoke]
+
+Three comparisons, all from one pretrained network, with equally many steps on either side:
+1. all tasks together against each alone, with the same heads (MT-DNN against ST-DNN);
+2. the target from a network that has learnt all other tasks against the pretrained one, with 1, 10 and 100 % of its labels;
+3. the target, a task of pairs, by a stochastic answer network against a linear head.
+Of several rates each arm takes the one that is best on its development rows with the first seed. Where the file of tasks names no
+test_file, the eval_file is cut in two. Runs that are finished in the folder are not repeated.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import shlex
+import statistics
+import sys
+
+import numpy as np
+
+from benchmarks.reproductions.common import (
+    environment,
+    is_finished,
+    mean_and_deviation,
+    results_of,
+    run,
+    table,
+    verdict,
+    write_page,
+)
+
+NAME = "mt_dnn"
+COLUMNS = ("text_column", "text_pair_column", "label_column")
+OF_FILES = (*COLUMNS, "train_file", "eval_file", "test_file", "data_dir")
+SMOKE = {
+    "rows": 48,
+    "dev_rows": 24,
+    "seeds": [1],
+    "rates": [1e-3],
+    "epochs": 1.0,
+    "least_steps": 2,
+    "fractions": [0.5, 1.0],
+}
+TOGETHER, ALONE = "together", "alone"
+PRETRAINED, OTHERS = "pretrained", "after the other tasks"
+
+
+def main() -> None:
+    flags = parse(sys.argv[1:])
+    os.makedirs(flags.folder, exist_ok=True)
+    tasks = write_tasks(flags)
+    scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
+    few = few_labels(flags, tasks)
+    heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, tasks)}
+    write_report(flags, tasks, scores, few, heads, baselines(tasks))
+
+
+def parse(arguments) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("tasks_file", "target", "init_checkpoint", "folder"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--set", default=None)
+    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 3])
+    numbers = lambda text: [float(part) for part in text.split(",")]  # noqa: E731
+    parser.add_argument("--rates", type=numbers, default=[5e-5, 2e-4, 8e-4])
+    parser.add_argument("--fractions", type=numbers, default=[0.01, 0.1, 1.0])
+    parser.add_argument("--epochs", type=float, default=5.0)
+    parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
+    parser.add_argument("--rows", type=int, default=None, help="at most so many to learn from, of each task")
+    parser.add_argument("--dev_rows", type=int, default=None, help="at most so many to score")
+    parser.add_argument("--smoke", action="store_true", help="a few rows and steps: whether all of it works")
+    flags = parser.parse_args(arguments)
+    if flags.smoke:
+        vars(flags).update(SMOKE)
+    return flags
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task of the file: its kind, its score, the flags of `finetune` but for files, and the files of the folder."""
+
+    kind: str
+    score: str
+    flags: dict
+    files: dict[str, str]
+    count: int
+
+
+def write_tasks(flags) -> dict[str, Task]:
+    """All tables in one form, cut to what is asked for."""
+    from xmodels.comparison.yaml_file import variables_of
+    from xmodels.jobs.multitask_plan import read_plan
+    from xmodels.tasks.base.find import part
+
+    plan, found = read_plan(flags.tasks_file, variables_of(flags.set)), {}
+    for name, own in plan.tasks.items():
+        values = plan.defaults | own
+        kind = values.pop("task", "classify")
+        parts = {each: examples(kind, values, values.get(f"{each}_file")) for each in ("train", "eval", "test")}
+        if not parts["test"]:
+            parts["eval"], parts["test"] = halves(parts["eval"])
+        limits = {"train": flags.rows, "eval": flags.dev_rows, "test": flags.dev_rows}
+        files = {f"{each}_file": write(flags, name, each, rows[: limits[each]]) for each, rows in parts.items()}
+        score = values.get("best_metric") or part(kind, "score").DECISIVE
+        kept = {key: value for key, value in values.items() if key not in OF_FILES}
+        found[name] = Task(kind, score, kept, files, len(parts["train"][: flags.rows]))
+    if flags.target not in found or found[flags.target].kind != "san":
+        raise SystemExit(f"--target={flags.target}: must be a task of {flags.tasks_file} with `task: san`.")
+    return found
+
+
+def examples(kind: str, values: dict, path: str | None) -> list[dict]:
+    """The rows or lists of a file, shuffled by a fixed seed; none without a file."""
+    from data_pipelines.corpora.tables import Columns, read_table
+    from xmodels.tasks.rank.read import read_lists, relevances
+
+    if path is None:
+        return []
+    columns = Columns(*(None if values.get(name) is None else str(values[name]) for name in COLUMNS))
+    if kind == "rank":
+        lists = read_lists(path, columns, [])
+        rows = [{"query": e.query, "candidates": e.candidates, "labels": relevances(e)} for e in lists]
+        rows = [row for row in rows if len(set(row["labels"])) > 1]  # others have nothing to order
+    else:
+        names = ("text", "text_pair")
+        rows = [
+            dict(zip(names, row.texts, strict=False)) | {"label": row.label} for row in read_table(path, columns, bad_rows=[])
+        ]  # fmt: skip
+    random.Random(0).shuffle(rows)
+    return rows
+
+
+def halves(rows: list) -> tuple[list, list]:
+    return rows[: len(rows) // 2], rows[len(rows) // 2 :]
+
+
+def write(flags, name: str, part: str, rows: list[dict]) -> str:
+    """Rows as JSON lines of the folder. Returns their path."""
+    path = os.path.join(flags.folder, f"{name}_{part}.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return path
+
+
+def shared(flags, seed: int, rate: float, epochs: float) -> dict:
+    """The flags that all runs have."""
+    return {
+        "seed": seed, "learning_rate": rate, "num_train_epochs": epochs, "optimizer": "mt_dnn_adamax", "warmup_proportion": 0.1,
+        "lr_schedule": "bert_linear", "save_checkpoints_steps": 10_000, "keep_checkpoint_max": 1,
+    }  # fmt: skip
+
+
+def best_rate(flags, scored) -> float:
+    """The rate with which `scored` gives most; it is not asked where there is one only."""
+    return flags.rates[0] if len(flags.rates) == 1 else max(flags.rates, key=scored)
+
+
+def multitask(flags, tasks: dict[str, Task], label: str, seed: int, rate: float) -> str:
+    """The folder of a run of several tasks."""
+    folder = os.path.join(flags.folder, f"{label}_{seed}_{rate:g}")
+    if not is_finished(folder):
+        path = os.path.join(flags.folder, f"{label}.yaml")
+        with open(path, "w", encoding="utf-8") as file:  # JSON is YAML
+            json.dump({"tasks": {n: {"task": t.kind, **t.flags, **t.files} for n, t in tasks.items()}}, file, indent=1)
+        given = {"tasks_file": path, "init_checkpoint": flags.init_checkpoint, "model_dir": folder}
+        run("multitask", **given, **shared(flags, seed, rate, flags.epochs))
+    return folder
+
+
+def finetune(
+    flags, task: Task, label: str, seed: int, rate: float, origin: str, epochs: float | None = None, **others
+) -> dict[str, float]:
+    """The scores of a run of one task."""
+    folder = os.path.join(flags.folder, f"{label}_{seed}_{rate:g}")
+    if not is_finished(folder):
+        given = {"init_checkpoint": origin, "model_dir": folder, "task": task.kind} | task.flags | task.files | others
+        run("finetune", **shared(flags, seed, rate, epochs or flags.epochs), **given)
+    return results_of(folder)
+
+
+def together(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
+    """{task: test scores} of all tasks learnt at once."""
+
+    def scored(rate):
+        results = results_of(multitask(flags, tasks, "joint", flags.seeds[0], rate))
+        return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in tasks.items())
+
+    rate, found = best_rate(flags, scored), {name: [] for name in tasks}
+    for seed in flags.seeds:
+        results = results_of(multitask(flags, tasks, "joint", seed, rate))
+        for name, task in tasks.items():
+            found[name].append(results[f"{name} test {task.score}"])
+    return found
+
+
+def over_seeds(flags, task: Task, label: str, origins: dict[int, str], **others) -> list[float]:
+    """The test scores of one task from `origins`, {seed: checkpoint}, with the best rate."""
+
+    def results(seed, rate):
+        return finetune(flags, task, label, seed, rate, origins[seed], **others)
+
+    rate = best_rate(flags, lambda rate: results(flags.seeds[0], rate)[f"evaluation {task.score}"])
+    return [results(seed, rate)[f"test {task.score}"] for seed in flags.seeds]
+
+
+def alone(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:
+    """{task: test scores} of each task learnt alone, with the same heads."""
+    origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
+    return {name: over_seeds(flags, task, f"alone_{name}", origins) for name, task in tasks.items()}
+
+
+def few_labels(flags, tasks: dict[str, Task]) -> dict[str, dict[float, list[float]]]:
+    """{beginning: {share of the labels: test scores}} of the target."""
+    target, others = tasks[flags.target], {n: t for n, t in tasks.items() if n != flags.target}
+
+    def scored(rate):
+        results = results_of(multitask(flags, others, "others", flags.seeds[0], rate))
+        return statistics.mean(results[f"{name} evaluation {task.score}"] for name, task in others.items())
+
+    rate = best_rate(flags, scored)
+    origins = {
+        PRETRAINED: dict.fromkeys(flags.seeds, flags.init_checkpoint),
+        OTHERS: {seed: multitask(flags, others, "others", seed, rate) for seed in flags.seeds},
+    }
+    found = {}
+    for label, each in origins.items():
+        found[label] = {}
+        for fraction in flags.fractions:
+            name = f"few_{label.split()[0]}_{fraction:g}"
+            given = {"epochs": epochs_of(flags, target, fraction), "train_fraction": fraction}
+            found[label][fraction] = over_seeds(flags, target, name, each, **given)
+    return found
+
+
+def epochs_of(flags, target: Task, fraction: float) -> float:
+    """As many passes as make `least_steps` updates, of few rows."""
+    batches = max(1.0, fraction * target.count / target.flags.get("train_batch_size", 32))
+    return max(flags.epochs, flags.least_steps / batches)
+
+
+def linear(flags, tasks: dict[str, Task]) -> list[float]:
+    """Test scores of the target with a linear head, all labels, and as many steps."""
+    target = dataclasses.replace(tasks[flags.target], kind="classify")
+    origins = dict.fromkeys(flags.seeds, flags.init_checkpoint)
+    return over_seeds(flags, target, "linear", origins, epochs=epochs_of(flags, target, 1.0))
+
+
+def baselines(tasks: dict[str, Task]) -> dict[str, dict[str, float]]:
+    """{task: {baseline: test score}} of those that have labels, without a network."""
+    from data_pipelines.corpora.tables import Columns, read_table
+    from xmodels.comparison.arms import BAG, MAJORITY
+    from xmodels.comparison.baselines import answers
+    from xmodels.tasks.classify.score import matthews
+
+    found: dict[str, dict[str, float]] = {}
+    for name, task in tasks.items():
+        if task.kind not in ("classify", "san"):
+            continue
+        train, dev, test = (read_table(task.files[f"{part}_file"], Columns()) for part in ("train", "eval", "test"))
+        truth = [row.label for row in test]
+        for baseline in (MAJORITY, BAG):
+            given = answers(baseline, train, dev, test)["labels"]
+            right = statistics.mean(a == b for a, b in zip(given, truth, strict=True))
+            value = matthews(confusion_of(truth, given)) if task.score == "mcc" else right
+            found.setdefault(name, {})[baseline] = value
+    return found
+
+
+def confusion_of(truth: list[str], given: list[str]) -> np.ndarray:
+    """Counts [true][given]."""
+    ids = {label: place for place, label in enumerate(sorted({*truth, *given}))}
+    counts = np.zeros((len(ids), len(ids)), int)
+    np.add.at(counts, ([ids[label] for label in truth], [ids[label] for label in given]), 1)
+    return counts
+
+
+def write_report(flags, tasks, scores, few, heads, without) -> str:
+    """The page."""
+    mean = statistics.mean
+    first = [
+        [name, task.kind, task.score, f"{task.count:,}", *(f"{100 * v:.1f}" for v in without.get(name, {}).values())]
+        + ["-"] * (2 - len(without.get(name, {})))
+        + [mean_and_deviation(scores[arm][name], scale=100) for arm in (ALONE, TOGETHER)]
+        for name, task in tasks.items()
+    ]
+    second = [
+        [label, *(mean_and_deviation(found[fraction], scale=100) for fraction in flags.fractions)]
+        for label, found in few.items()
+    ]
+    least, most = min(flags.fractions), max(flags.fractions)
+    gain = {each: mean(few[OTHERS][each]) - mean(few[PRETRAINED][each]) for each in (least, most)}
+    claims = {
+        "learnt together the tasks are better on average than each alone": mean(mean(v) for v in scores[TOGETHER].values())
+        > mean(mean(v) for v in scores[ALONE].values()),
+        f"with {least:.0%} of the labels the target gains 3 points or more from the other tasks": gain[least] >= 0.03,
+        "the gain shrinks with more labels": gain[most] < gain[least],
+        "the answer network is as good as a linear head or better": mean(heads["answer network"]) >= mean(heads["linear head"]),
+    }  # fmt: skip
+    parts = [
+        f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
+        "The rate of each arm is the best on development rows.",
+        "## Together and alone",
+        table(["task", "kind", "score", "rows", "majority", "bag of words", ALONE, TOGETHER], first),
+        f"## Few labels of {flags.target}",
+        table(["begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
+        f"## Heads on {flags.target}",
+        table(["head", "score"], [[name, mean_and_deviation(found, scale=100)] for name, found in heads.items()]),
+        verdict(claims),
+        environment(shlex.join(["python", "-m", f"benchmarks.reproductions.{NAME}", *sys.argv[1:]]), flags.seeds),
+    ]
+    folder = {"folder": flags.folder} if flags.smoke else {}  # a trial is no result
+    return write_page(NAME, "MT-DNN: tasks learnt together", parts, **folder)
+
+
+if __name__ == "__main__":
+    main()

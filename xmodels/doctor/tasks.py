@@ -1,0 +1,37 @@
+"""The tasks of `multitask --tasks_file`, each as a case of its own."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import create, given
+from xmodels.comparison.yaml_file import variables_of
+from xmodels.doctor.case import Case, case_of
+from xmodels.doctor.findings import Check, Finding, findings
+from xmodels.jobs.multitask_plan import read_plan, task_options
+from xmodels.jobs.options import multitask
+
+Checks = list[tuple[str, Check]]
+
+
+def read(flags: Mapping[str, Any], cases: dict[str, Case]) -> str:
+    """Fills `cases` with {name: the case of a task}; says which there are.
+
+    Raises:
+        UsageError, DataError: a flag is none of `multitask`, or the file of tasks is wrong.
+    """
+    own = {each.name for each in dataclasses.fields(multitask.Options)}
+    if others := sorted(set(flags) - own):
+        raise UsageError(f"--{others[0]}: belongs into the file of --tasks_file, or is no flag of `multitask`.")
+    options = create(multitask.Options, {"init_checkpoint": "", "model_dir": "", **flags})
+    plan = read_plan(options.tasks_file, variables_of(options.set))
+    cases |= {name: case_of(given(task_options(options, plan, name))) for name in plan.tasks}
+    return f"{len(cases)} tasks: {', '.join(cases)}"
+
+
+def of_each(cases: Mapping[str, Case], checks: Checks) -> Iterator[Finding]:
+    """The findings of the same checks for every task, whose names they bear."""
+    for name, case in cases.items():
+        for finding in findings(checks, case):
+            yield dataclasses.replace(finding, name=f"{name}: {finding.name}")

@@ -1,0 +1,41 @@
+"""Of which task each step of a joint fine-tuning is (Liu et al., 2019, algorithm 1)."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from xmodels.jobs.task_schedule import TaskSchedule
+
+
+def batches_of(num_examples: int, batch_size: int) -> int:
+    """The batches of an epoch; the last one may be shorter."""
+    return -(-num_examples // batch_size)
+
+
+def epochs_of(
+    counts: Mapping[str, int], num_epochs: float, seed: int, main_task: str | None = None, ratio: float | None = None
+) -> TaskSchedule:
+    """The order of the steps: each epoch has the batches of all tasks, shuffled by the seed.
+
+    Args:
+        counts: {task: its batches in an epoch}.
+        num_epochs: the last one may be a part of an epoch.
+        main_task, ratio: an epoch has all batches of this task, and of the others together `ratio` times as many, drawn from theirs.
+            Which examples these are goes on from epoch to epoch, so that all have their turn.
+    """
+    stages = []
+    for epoch in range(math.ceil(num_epochs)):
+        stage = dict(counts)
+        if main_task is not None:
+            stage = {main_task: counts[main_task], **_some(counts, main_task, ratio, [seed, epoch, 1])}
+        stages.append({name: stage.get(name, 0) for name in counts})
+    return TaskSchedule(tuple(stages), seed)
+
+
+def _some(counts: Mapping[str, int], main_task: str, ratio: float, seed: list[int]) -> dict[str, int]:
+    """Batches of the tasks beside the main one: as many as are asked for, or all there are."""
+    names = [name for name in counts if name != main_task]
+    every = np.repeat(np.arange(len(names)), [counts[name] for name in names])
+    taken = np.random.default_rng(seed).permutation(every)[: int(ratio * counts[main_task])]
+    return {name: int((taken == place).sum()) for place, name in enumerate(names)}
