@@ -11,7 +11,7 @@ COMMAND = Command(
     "Requests that come together are answered in one batch. SIGTERM answers what has come, and ends with 0. Needs pip install 'xmodels[serve]'.",
     "xmodels serve --export_dir=serving --port=8501\n"
     "# then open http://127.0.0.1:8501/, or\n"
-    "curl http://127.0.0.1:8501/v1/models/classifier:predict -d '{\"instances\": [\"It rained all week.\"]}'",
+    'curl http://127.0.0.1:8501/v1/models/classifier:predict -d \'{"instances": ["It rained all week."]}\'',
 )
 
 if __name__ == "__main__":

@@ -22,7 +22,15 @@ from xmodels.serving.questions import read_question
 from xmodels.serving.watch import HANDLERS, Watch
 
 PATH = re.compile(r"(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>/metadata|:[a-z]+)?")
-PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "words.js": "text/javascript", "answers.js": "text/javascript"}  # fmt: skip
+SCRIPT = "text/javascript"
+PAGE = {
+    "index.html": "text/html",
+    "page.css": "text/css",
+    "page.js": SCRIPT,
+    "words.js": SCRIPT,
+    "answers.js": SCRIPT,
+    "icon.svg": "image/svg+xml",
+}
 LARGE = 20_000  # numbers or texts in an answer, from which it is written in a thread of its own
 OK = {"error_code": "OK", "error_message": ""}
 
@@ -55,7 +63,9 @@ class Service:
         folder, found = self.model.folder, self._found(request)
         if found["verb"] == "/metadata":
             spec = {"name": folder.name, "signature_name": "", "version": folder.version}
-            return JSONResponse({"model_spec": spec, "metadata": {"signature_def": {"signature_def": self.model.metadata}}})
+            return JSONResponse(
+                {"model_spec": spec, "metadata": {"signature_def": {"signature_def": self.model.metadata}}}
+            )
         if found["verb"]:
             raise RequestError(f"GET does not go with {found['verb']}. Use POST.", 405, {"Allow": "POST"})
         status = {"version": folder.version, "state": "AVAILABLE", "status": OK}
@@ -115,7 +125,9 @@ class Service:
         """GET /page/model.json: what the page asks for, and how."""
         signatures = {
             name: {
-                "inputs": {each.name: {"dtype": each.dtype, "rank": len(each.shape)} for each in signature.inputs.values()},
+                "inputs": {
+                    each.name: {"dtype": each.dtype, "rank": len(each.shape)} for each in signature.inputs.values()
+                },
                 "outputs": list(signature.outputs),
             }
             for name, signature in self.model.signatures.items()

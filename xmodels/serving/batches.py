@@ -8,6 +8,7 @@ import asyncio
 import collections
 import concurrent.futures
 import contextlib
+import functools
 import time
 from collections.abc import Iterator
 
@@ -24,6 +25,13 @@ class Part:
         self.question, self.start, self.stop = question, start, stop
         self.arrived = time.monotonic()
         self.outputs = asyncio.get_running_loop().create_future()
+
+    @functools.cached_property
+    def length(self) -> int:
+        """Bytes of its longest text, by which the number of pieces is guessed."""
+        values = self.question.part(self.start, self.stop)
+        texts = [row for name, each in self.question.signature.inputs.items() if each.is_column for row in values[name]]
+        return max((len(str(text).encode()) for text in texts), default=0)
 
     @property
     def num_rows(self) -> int:
@@ -77,7 +85,9 @@ class Batches:
         """
         limits, rows = self.limits, question.num_rows
         if rows > limits.max_waiting:
-            raise RequestError(f"{rows:,} rows. At most {limits.max_waiting:,} are answered at a time (--max_waiting).", 413)
+            raise RequestError(
+                f"{rows:,} rows. At most {limits.max_waiting:,} are answered at a time (--max_waiting).", 413
+            )
         if self._num_rows + rows > limits.max_waiting:
             raise RequestError("Too many requests wait. Try again in a second.", 503, {"Retry-After": "1"})
         size = limits.max_batch_size if question.signature.joins else max(rows, 1)
@@ -133,20 +143,22 @@ class Batches:
         return sum(part.num_rows for part in self._waiting if part.question.group == group)
 
     def _take(self) -> list[Part]:
-        """The oldest part, and those behind it that may be asked with it."""
+        """The oldest part, and those that may be asked with it; where there are too many, those of like length."""
         if not self._waiting:
             return []
-        batch = [self._waiting.popleft()]
-        rows, question = batch[0].num_rows, batch[0].question
-        if question.signature.joins:
-            group, others = question.group, collections.deque()
-            for part in self._waiting:
-                if rows + part.num_rows <= self.limits.max_batch_size and part.question.group == group:
+        first = self._waiting.popleft()
+        batch, rows = [first], first.num_rows
+        if first.question.signature.joins:
+            group = first.question.group
+            others = [part for part in self._waiting if part.question.group == group]
+            if rows + sum(part.num_rows for part in others) > self.limits.max_batch_size:
+                others.sort(key=lambda part: abs(part.length - first.length))  # texts of like length need less padding
+            for part in others:
+                if rows + part.num_rows <= self.limits.max_batch_size:
                     batch.append(part)
                     rows += part.num_rows
-                else:
-                    others.append(part)
-            self._waiting = others
+            taken = set(map(id, batch))
+            self._waiting = collections.deque(part for part in self._waiting if id(part) not in taken)
         self._count(-rows)
         return batch
 

@@ -45,7 +45,10 @@ def find_model(export_dir: str, name: str | None = None) -> ModelFolder:
         raise DataError(f"--export_dir={export_dir}: holds no SavedModel, such as 1/{SAVED_MODEL}. {hint}")
     version = max(versions, key=int)
     if name is None:
-        name = _name_in_readme(export_dir) or re.sub("[^A-Za-z0-9_.-]", "_", os.path.basename(os.path.abspath(export_dir)))[:100]
+        name = (
+            _name_in_readme(export_dir)
+            or re.sub("[^A-Za-z0-9_.-]", "_", os.path.basename(os.path.abspath(export_dir)))[:100]
+        )
     if not NAME.fullmatch(name):
         raise UsageError(f"--name={name}: give letters of a to z, digits and any of _.- (100 at most).")
     return ModelFolder(os.path.join(export_dir, version), name, version)

@@ -113,7 +113,9 @@ class Model:
         try:
             self._loaded = tf.saved_model.load(folder.path)
         except (OSError, ValueError, tf.errors.OpError) as error:
-            raise DataError(f"{folder.path}: not a readable SavedModel ({str(error)[:200]}). Export the run again.") from None
+            raise DataError(
+                f"{folder.path}: not a readable SavedModel ({str(error)[:200]}). Export the run again."
+            ) from None
         self.signatures = {name: Signature(name, each) for name, each in sorted(self._loaded.signatures.items())}
         if not self.signatures:
             raise DataError(f"{folder.path}: the SavedModel has no signatures. Write it with `xmodels export_model`.")
@@ -157,7 +159,7 @@ def _check_ops(saved: saved_model_pb2.SavedModel, folder: ModelFolder) -> None:
     ops = {node.op for node in graph.node} | {node.op for each in graph.library.function for node in each.node_def}
     if refused := ops & REFUSED:
         raise DataError(
-            f"{folder.path}: the graph runs {', '.join(sorted(refused))}, which reach beyond it. Serve what `xmodels export_model` wrote."
+            f"{folder.path}: the graph runs {', '.join(sorted(refused))}, which reach beyond it. Serve what export_model wrote."
         )
     if not (unknown := _unknown(ops - functions)):
         return

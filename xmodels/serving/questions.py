@@ -41,9 +41,7 @@ class Question:
 
     def part(self, start: int, stop: int) -> dict[str, Any]:
         """The values of some of the rows."""
-        return {
-            wanted.name: value[start:stop] if wanted.is_column else value for value, wanted in self._inputs()
-        }
+        return {wanted.name: value[start:stop] if wanted.is_column else value for value, wanted in self._inputs()}
 
     def _inputs(self):
         return [(self.values[name], wanted) for name, wanted in self.signature.inputs.items()]
@@ -57,7 +55,9 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     """
     request = _parsed(body)
     if not isinstance(request, dict):
-        raise RequestError(f'The body is {_kind(request)}. Expected an object: {{"instances": [...]}} or {{"inputs": ...}}.')
+        raise RequestError(
+            f'The body is {_kind(request)}. Expected an object: {{"instances": [...]}} or {{"inputs": ...}}.'
+        )
     if unknown := sorted(set(request) - set(KEYS)):
         raise RequestError(f"Unknown key {unknown[0]!r:.60}. Expected: {', '.join(KEYS)}.")
     name = request.get("signature_name", DEFAULT) or DEFAULT
@@ -148,7 +148,9 @@ def _value(found: Any, wanted: Tensor, axis: int, place: str, limits: Limits) ->
     right = isinstance(found, int | float) and not isinstance(found, bool) if kind is float else type(found) is kind
     if not right or (kind is float and not _is_finite(found)):
         names = {bool: "true or false", float: "a number", int: "a whole number"}
-        raise RequestError(f"{place} is {_kind(found) if not isinstance(found, float) else found}. Expected {names[kind]}.")
+        raise RequestError(
+            f"{place} is {_kind(found) if not isinstance(found, float) else found}. Expected {names[kind]}."
+        )
     if kind is int and not -(2**31) <= found < 2**31:
         raise RequestError(f"{place} is {str(found):.30}. Expected a number of 32 bits.")
     return found

@@ -16,6 +16,7 @@ from xmodels.serving.limits import Limits
 from xmodels.serving.model import Model
 
 MOST_CONNECTIONS = 1000  # further ones get 503; below the 1,024 open files that a process has on many machines
+BACKLOG = 2048
 MOST_HEADER_BYTES = 32 * 1024
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -33,6 +34,7 @@ def serve(folder: ModelFolder, host: str, port: int, limits: Limits, log_request
         model = Model(folder)
         model.warm_up()
         app = make_app(model, limits, labels_of(folder), log_requests)
+        listening.listen(BACKLOG)  # who reads the next line may connect
         shown = f"[{host}]" if ":" in host else host
         print(
             f"Serving {folder.name}, version {folder.version} ({', '.join(model.signatures)}) at "
@@ -52,13 +54,17 @@ def listen(host: str, port: int) -> socket.socket:
         UsageError: the address is in use, not of this machine, or no address.
     """
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, kind)
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)  # asyncio answers without delay where it reads that this is TCP
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"--host={host} --port={port}: {why}. Choose another, such as --port=0 for a free one.") from None
+        raise UsageError(
+            f"--host={host} --port={port}: {why}. Choose another, such as --port=0 for a free one."
+        ) from None
     return made
 
 
@@ -73,6 +79,7 @@ def run(app: Starlette, listening: socket.socket, limits: Limits) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        backlog=BACKLOG,
         limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         timeout_keep_alive=max(1, round(limits.client_timeout)),

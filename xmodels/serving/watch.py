@@ -50,7 +50,9 @@ class Watch:
         except Exception as error:  # a fault of ours or of the network: the server goes on
             number = _log(error)
             if not code:
-                answer = _error(f"Something went wrong here, not in the request. The log of the server says more: {number}.", 500)
+                answer = _error(
+                    f"Something went wrong here, not in the request. The log of the server says more: {number}.", 500
+                )
                 await answer(scope, receive, send_with_headers)
         seconds, route = time.monotonic() - began, _route(scope["path"])
         self.metrics.requests.labels(route, code).inc()
@@ -74,7 +76,9 @@ async def http_error(request: Request, error: HTTPException) -> Response:
 
 async def refused_by_network(request: Request, error: tf.errors.InvalidArgumentError) -> Response:
     """What ops of the SavedModel refuse, such as a number out of bounds."""
-    return _error(f"The model refuses the request: {str(error).splitlines()[0]:.300}", 400)
+    lines = (line.strip() for line in error.message.splitlines())
+    told = [line for line in lines if line and not line.startswith(("Graph execution", "Detected at", "<stack", "[["))]
+    return _error(f"The model refuses the request: {' '.join(told):.300}", 400)
 
 
 HANDLERS = {
