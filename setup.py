@@ -61,6 +61,7 @@ setup(
             "h11>=0.16",  # CVE-2025-43859: bodies in chunks
             "prometheus-client>=0.20",
         ],
+        "serve-test": ["httpx>=0.27", "playwright>=1.49"],  # the page is tried in a Chromium of the system
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code
         "notebook": ["ipykernel>=6.29", "nbclient>=0.10"],

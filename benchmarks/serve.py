@@ -2,8 +2,8 @@
 
     python -m benchmarks.serve --model_dir=run --export_dir=serving --texts=texts.txt --minutes=3
 
-The run answers the texts by `predict` first: its answers are what the server's are compared with, and its speed is the yardstick. Then the
-server answers one client, then only good clients, then all. Needs `pip install 'xmodels[serve]'`.
+The run answers the texts by `predict` first: its answers are what the server's are compared with, and its speed is the yardstick.
+Then the server answers one client, then only good clients, then all. Needs `pip install 'xmodels[serve]'`.
 """
 
 import argparse
@@ -265,37 +265,47 @@ def page(arguments, speed, saved_model, direct, single, clean, rows, mixed, used
     """All numbers as Markdown."""
     wrong = {kind: n for kind, n in mixed.codes.items() if EXPECTED[kind[0]] != kind[1]}
     tenth = max(1, len(used) // 10)
-    answered, good_bad = clean.rows / CLEAN_SECONDS, mixed.rows / (arguments.minutes * 60)
-    table = "\n".join(
+    answered, besides = clean.rows / CLEAN_SECONDS, mixed.rows / (arguments.minutes * 60)
+    lengths = np.quantile([len(text) for text in mixed.texts], (0.05, 0.5, 0.95)).astype(int).tolist()
+    cores = len(psutil.Process().cpu_affinity())
+    direct, single = (statistics.median(seconds) * 1000 for seconds in (direct, single))
+    numbers = {
+        "`predict` on the same texts, batches of 32": f"{speed:,.0f} texts/s",
+        "the SavedModel in a process, batches of 32": f"{saved_model:,.0f} texts/s: {saved_model / speed:.2f} of `predict`",
+        f"the server, {arguments.clients} good clients": f"{answered:,.0f} texts/s: {answered / speed:.2f} of `predict`, "
+        f"{answered / saved_model:.2f} of the SavedModel",
+        "… p50, p99 of an answer": f"{percentile(clean.seconds, 0.5):.0f}, {percentile(clean.seconds, 0.99):.0f} ms",
+        "… rows in a batch, on average": f"{rows:.1f}",
+        f"the server, {sum(BAD.values())} of {arguments.clients} clients bad, {arguments.minutes:g} minutes": f"{besides:,.0f} "
+        f"texts/s: {besides / speed:.2f} of `predict`",
+        "… p50, p99 of a good answer": f"{percentile(mixed.seconds, 0.5):.0f}, {percentile(mixed.seconds, 0.99):.0f} ms",
+        "one client, one text: the SavedModel in a process, median": f"{direct:.2f} ms",
+        "… the server, by turns with it, median": f"{single:.2f} ms: {single - direct:+.2f} ms",
+        "good answers that differ from `predict` by more than 1e-4": f"{clean.wrong + mixed.wrong} of {clean.rows + mixed.rows:,}",
+        "answers of a code that was not expected": f"{sum(wrong.values())} of {sum(mixed.codes.values()):,}",
+        "memory, mean of the first tenth, of the middle, of the last": f"{np.mean(used[:tenth]):.0f}, "
+        f"{np.mean(used[len(used) // 2 :][:tenth]):.0f}, {np.mean(used[-tenth:]):.0f} MiB",
+        "exit code after SIGTERM; lines in the log of errors": f"{code}; {said.count('Error ')}",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in numbers.items())
+    codes = "\n".join(
         f"| {kind} | {found} | {count:,} | {EXPECTED[kind]} |" for (kind, found), count in sorted(mixed.codes.items())
     )
-    lengths = np.quantile([len(text) for text in mixed.texts], (0.05, 0.5, 0.95)).astype(int).tolist()
     return f"""# A server under load
 
-{arguments.about} {len(mixed.texts):,} texts with {lengths[0]} to {lengths[2]} characters (5 to 95 %; median {lengths[1]}), in requests of 1 to 4 texts; {arguments.clients}
-clients, which share {len(psutil.Process().cpu_affinity())} cores with the server and with other work. Python {platform.python_version()}. Made by
+{arguments.about} {len(mixed.texts):,} texts with {lengths[0]} to {lengths[2]} characters
+(5 to 95 %; median {lengths[1]}), in requests of 1 to 4 texts. {arguments.clients} clients share {cores} cores
+with the server and with other work, so read ratios. Python {platform.python_version()}. Made by
 
     python -m benchmarks.serve --model_dir=… --export_dir=… --texts=… --minutes={arguments.minutes:g}
 
 | | |
 | --- | --- |
-| `predict` on the same texts, batches of 32 | {speed:,.0f} texts/s |
-| the SavedModel in a process, batches of 32 | {saved_model:,.0f} texts/s: {saved_model / speed:.2f} of `predict` |
-| the server, {arguments.clients} good clients | {answered:,.0f} texts/s: {answered / speed:.2f} of `predict`, {answered / saved_model:.2f} of the SavedModel |
-| … p50, p99 of an answer | {percentile(clean.seconds, 0.5):.0f}, {percentile(clean.seconds, 0.99):.0f} ms |
-| … rows in a batch, on average | {rows:.1f} |
-| the server, {sum(BAD.values())} of {arguments.clients} clients bad, {arguments.minutes:g} minutes | {good_bad:,.0f} texts/s: {good_bad / speed:.2f} of `predict` |
-| … p50, p99 of a good answer | {percentile(mixed.seconds, 0.5):.0f}, {percentile(mixed.seconds, 0.99):.0f} ms |
-| one client, one text: the SavedModel in a process, median | {statistics.median(direct) * 1000:.2f} ms |
-| … the server, median | {statistics.median(single) * 1000:.2f} ms: {(statistics.median(single) - statistics.median(direct)) * 1000:+.2f} ms |
-| good answers that differ from `predict` by more than 1e-4 | {clean.wrong + mixed.wrong} of {clean.rows + mixed.rows:,} |
-| answers of a code that was not expected | {sum(wrong.values())} of {sum(mixed.codes.values()):,} |
-| memory, mean of the first tenth, of the last, largest | {np.mean(used[:tenth]):.0f}, {np.mean(used[-tenth:]):.0f}, {max(used):.0f} MiB |
-| exit code after SIGTERM; lines in the log of errors | {code}; {said.count("Error ")} |
+{table}
 
 | client | answer | how often | expected |
 | --- | --- | --- | --- |
-{table}
+{codes}
 
 `large` sends 100 MiB, `slow` a byte each half second, `leaves` closes its connection within 20 ms of the request.
 """

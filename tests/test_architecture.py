@@ -33,6 +33,7 @@ DOORS = {
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.models", "xmodels.objectives", "xmodels.tasks", "data_pipelines.errors",
                            "data_pipelines.schema", "data_pipelines.strict_json", "data_pipelines.text"},
     "xmodels.search": {"data_pipelines"},
+    "xmodels.serving": {"data_pipelines"},
     "xmodels.export": {"xmodels.runs.loaded", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
                        "xmodels.models", "data_pipelines"},
     "xmodels.systems": {"xmodels.interfaces", "xmodels.objectives", "xmodels.tasks", "xmodels.models", "xmodels.layers",

@@ -364,6 +364,7 @@ def test_a_classifier_answers_as_predict_and_its_readme_do(exports):
             )
 
 
+@pytest.mark.long
 def test_a_tagger_gives_the_entities_of_predict_without_filling(exports):
     run, export = exports("tag")
     predictions = load(str(run)).predict(TEXTS)
@@ -441,6 +442,12 @@ def test_slow_clients_are_left(listening):
     assert b" 408 " in connect(listening, HEAD + b"Content-Length: 100\r\n\r\n{").split(b"\r\n")[0]
     assert connect(listening, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /heal").count(b"HTTP/1.1 200") == 1
     assert time.monotonic() - began < 15
+
+
+def test_clients_that_read_nothing_are_left(listening):
+    asked = 4000
+    answer = connect(listening, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * asked, wait=3.0)
+    assert 0 < answer.count(b"HTTP/1.1 200") < asked
 
 
 def test_chunks_without_end_and_garbage_are_refused(listening):

@@ -46,7 +46,7 @@ def without_filling(outputs: Outputs, signature: Signature) -> Outputs:
     real = np.zeros(width, bool)
     for name in open_ended:
         value = outputs[name]  # (B, W)
-        real |= (value != EMPTY[value.dtype.kind]).reshape(len(value), width, -1).any(axis=(0, 2))
+        real |= (value != EMPTY[value.dtype.kind]).any(axis=(0, *range(2, value.ndim)))
     used = int(np.max(np.flatnonzero(real), initial=-1)) + 1
     return {name: value[:, :used] if name in open_ended else value for name, value in outputs.items()}
 

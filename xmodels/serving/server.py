@@ -104,10 +104,11 @@ class Server(uvicorn.Server):
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP that closes a connection whose next request has not begun, with all its headers, after `patience` seconds."""
+    """HTTP that waits `patience` seconds for the headers of the next request, and for a client that reads no answers."""
 
     patience: float
     _watch: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -118,9 +119,19 @@ class PatientProtocol(H11Protocol):
         self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch:
-            self._watch.cancel()
+        for timer in (self._watch, self._unread):
+            if timer:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.patience, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread:
+            self._unread.cancel()
 
     def _wait_for_request(self) -> None:
         if self._watch:

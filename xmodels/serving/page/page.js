@@ -35,7 +35,7 @@ function field(name, { dtype, rank }) {
   label.append(words);
   if (dtype !== "string") return make("div", { class: "field" }, label, make("input", { id, type: "number", value: 1, step: 1 }));
   const short = ["question", "query"].includes(name) ? "short" : "";
-  const typed = make("textarea", { id, class: short, dir: "auto", maxlength: 10 * model.max_text_length, "data-words-placeholder": "placeholder", "aria-required": "true" });
+  const typed = make("textarea", { id, class: short, dir: "auto", maxlength: 10 * model.max_text_length, "data-words-placeholder": "placeholder", "aria-required": String(!mayBeEmpty(name)) });
   return make("div", { class: "field" }, label, typed);
 }
 
@@ -49,6 +49,9 @@ function inputsInOrder() {
 function choose(name) {
   const typed = Object.fromEntries([...document.querySelectorAll("textarea")].map((each) => [each.id, each.value]));
   signature = name;
+  running?.abort();
+  last = null;
+  part("result").hidden = true;
   part("fields").replaceChildren(...inputsInOrder().map(([each, input]) => field(each, input)));
   for (const each of document.querySelectorAll("textarea")) each.value = typed[each.id] ?? "";
   translate();
@@ -67,6 +70,11 @@ function signatures() {
   choose(signature);
 }
 
+/** A text may begin from nothing, and a question with choices may do without a context. */
+function mayBeEmpty(name) {
+  return name === "prompt" || (name === "context" && "choices" in model.signatures[signature].inputs);
+}
+
 /** What the fields hold, or null where one that is needed is empty; it then has the focus. */
 function asked() {
   const values = {};
@@ -79,7 +87,7 @@ function asked() {
     } else {
       values[name] = input.value;
     }
-    const isEmpty = dtype === "string" && values[name].length === 0;
+    const isEmpty = dtype === "string" && values[name].length === 0 && !mayBeEmpty(name);
     input.setAttribute("aria-invalid", String(isEmpty));
     if (isEmpty) {
       fail(say("empty", say(name)));
