@@ -160,13 +160,14 @@ async def run(load: Load, clients: int, seconds: float, with_bad: bool) -> None:
             load.codes[kind, type(found).__name__] += 1
 
 
-def predicted(model_dir: str, texts: list[str]) -> tuple[list[list[float]], float]:
-    """The probabilities of `predict`, and how many texts a second it answers."""
+def predicted(model_dir: str, texts: list[str]) -> tuple[list[list[float]], float, float]:
+    """The probabilities of `predict`, how many texts a second it answers, and milliseconds of processors for a text."""
     network = xmodels.load(model_dir)
     found = network.predict(texts)  # traces
-    began = time.monotonic()
+    began, used = time.monotonic(), time.process_time()
     network.predict(texts)
-    return [list(each.probabilities.values()) for each in found], len(texts) / (time.monotonic() - began)
+    used = 1000 * (time.process_time() - used) / len(texts)
+    return [list(each.probabilities.values()) for each in found], len(texts) / (time.monotonic() - began), used
 
 
 def alone(load: Load, export_dir: str) -> tuple[list[float], list[float]]:
@@ -219,6 +220,11 @@ def percentile(seconds: list[float], share: float) -> float:
     return float(np.quantile(seconds, share)) * 1000
 
 
+def processor_seconds(process: int) -> float:
+    times = psutil.Process(process).cpu_times()
+    return times.user + times.system
+
+
 def batch_size(port: int) -> float:
     """Rows a batch on average, of all so far."""
     import urllib.request
@@ -233,7 +239,7 @@ def batch_size(port: int) -> float:
 def measure(arguments) -> str:
     """The page."""
     texts = pathlib.Path(arguments.texts).read_text("utf-8").splitlines()[: arguments.num_texts]
-    expected, speed = predicted(arguments.model_dir, texts)
+    expected, speed, cost = predicted(arguments.model_dir, texts)
     saved_model = in_process(texts, arguments.export_dir)
     command = [
         sys.executable,
@@ -251,17 +257,21 @@ def measure(arguments) -> str:
         direct, single = alone(load, arguments.export_dir)
         asyncio.run(run(load, arguments.clients, 10, False))  # memory grows while TensorFlow sees new shapes
         clean = Load(texts, expected, name, int(port))
+        before = processor_seconds(server.pid)
         asyncio.run(run(clean, arguments.clients, CLEAN_SECONDS, False))
+        served = 1000 * (processor_seconds(server.pid) - before) / max(clean.rows, 1)
         rows = batch_size(int(port))
         mixed = Load(texts, expected, name, int(port))
         used = asyncio.run(watched(mixed, arguments.clients, arguments.minutes * 60, psutil.Process(server.pid)))
     finally:
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=60)
-    return page(arguments, speed, saved_model, direct, single, clean, rows, mixed, used, server.returncode, said)
+    return page(
+        arguments, speed, saved_model, (cost, served), direct, single, clean, rows, mixed, used, server.returncode, said
+    )
 
 
-def page(arguments, speed, saved_model, direct, single, clean, rows, mixed, used, code, said) -> str:
+def page(arguments, speed, saved_model, costs, direct, single, clean, rows, mixed, used, code, said) -> str:
     """All numbers as Markdown."""
     wrong = {kind: n for kind, n in mixed.codes.items() if EXPECTED[kind[0]] != kind[1]}
     tenth = max(1, len(used) // 10)
@@ -274,6 +284,7 @@ def page(arguments, speed, saved_model, direct, single, clean, rows, mixed, used
         "the SavedModel in a process, batches of 32": f"{saved_model:,.0f} texts/s: {saved_model / speed:.2f} of `predict`",
         f"the server, {arguments.clients} good clients": f"{answered:,.0f} texts/s: {answered / speed:.2f} of `predict`, "
         f"{answered / saved_model:.2f} of the SavedModel",
+        "… processor time of a text": f"{costs[1]:.2f} ms; `predict` takes {costs[0]:.2f} ms: {costs[0] / costs[1]:.2f} of its speed",
         "… p50, p99 of an answer": f"{percentile(clean.seconds, 0.5):.0f}, {percentile(clean.seconds, 0.99):.0f} ms",
         "… rows in a batch, on average": f"{rows:.1f}",
         f"the server, {sum(BAD.values())} of {arguments.clients} clients bad, {arguments.minutes:g} minutes": f"{besides:,.0f} "
