@@ -57,6 +57,7 @@ INNER_DOORS = {
     "checksums": {"errors", "files"},
     "escaping": set(),
     "strict_json": set(),
+    "strict_yaml": {"errors"},
     "schema": {"errors"},
     "lock": {"errors"},
     "features": {"errors"},

@@ -11,9 +11,9 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
 from xmodels.comparison.checks import read_plan
-from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion import names
 from xmodels.jobs.multitask_plan import read_plan as read_tasks
 from xmodels.runs import preflight
