@@ -182,3 +182,9 @@ def test_a_graph_that_reaches_beyond_itself_is_refused(tmp_path):
     )
     with pytest.raises(DataError, match="the graph runs ReadFile"):
         Model(find_model(str(tmp_path)))
+
+
+def test_missing_packages_are_named_with_the_line_that_installs_them(model, monkeypatch, capsys):
+    monkeypatch.setattr("xmodels.jobs.early.importlib.util.find_spec", lambda name: None)
+    assert invoke("serve", export_dir=os.path.dirname(model.folder.path)) == 2
+    assert "pip install 'xmodels[serve]'" in capsys.readouterr().err

@@ -73,12 +73,11 @@ class Service:
 
     async def predict(self, request: Request) -> Response:
         """POST /v1/models/NAME:predict."""
-        found = self._found(request)
-        if found["verb"] != ":predict":
-            what = found["verb"] or "this address"
-            if what == ":predict" or not what.startswith(":"):
-                raise RequestError("POST goes with :predict only. Use GET.", 405, {"Allow": "GET"})
-            raise RequestError(f"{what} is not answered: the signatures of the model are for :predict.")
+        verb = self._found(request)["verb"] or ""
+        if verb != ":predict" and verb.startswith(":"):
+            raise RequestError(f"{verb} is not answered: the signatures of the model are for :predict.")
+        if verb != ":predict":
+            raise RequestError("POST goes with :predict only. Use GET.", 405, {"Allow": "GET"})
         with self.batches.coming():
             body = await read_body(request, self.limits)
             question = read_question(body, self.model.signatures, self.limits)

@@ -85,7 +85,8 @@ class Signature:
             if not value.size:  # an empty list has lost its further axes
                 value = value.reshape([0 if size is None else size for size in wanted.shape])
             tensors[name] = tf.constant(value, wanted.dtype)
-        return {name: value.numpy() for name, value in self._function(**tensors).items()}
+        found = self._function(**tensors)
+        return {name: found[name].numpy() for name in self.outputs}
 
 
 class Model:
@@ -121,20 +122,25 @@ class Model:
             raise DataError(f"{folder.path}: the SavedModel has no signatures. Write it with `xmodels export_model`.")
 
     def warm_up(self) -> None:
-        """Asks the signature that is asked most, so that the first client does not wait for TensorFlow.
+        """Asks each signature that joins once, so that no client waits for TensorFlow's first call.
 
         Raises:
-            DataError: it does not answer.
+            DataError: the signature that is asked most does not answer.
         """
-        signature = self.signatures.get("serving_default") or next(iter(self.signatures.values()))
-        values = {
-            name: np.full([1 if size is None else size for size in each.shape], "" if each.is_text else 0)
-            for name, each in signature.inputs.items()
-        }
-        try:
-            signature(values)
-        except tf.errors.OpError as error:
-            raise DataError(f"{self.folder.path}: {signature.name} does not answer ({str(error)[:200]}).") from None
+        first = self.signatures.get("serving_default") or next(iter(self.signatures.values()))
+        for signature in self.signatures.values():
+            if not signature.joins and signature is not first:
+                continue
+            values = {
+                name: np.full([1 if size is None else size for size in each.shape], "" if each.is_text else 0)
+                for name, each in signature.inputs.items()
+            }
+            try:
+                signature(values)
+            except tf.errors.OpError as error:
+                if signature is first:
+                    what = f"{signature.name} does not answer ({str(error)[:200]})"
+                    raise DataError(f"{self.folder.path}: {what}. Export the run again.") from None
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Tensor]:
