@@ -9,7 +9,7 @@ import pytest
 from data_pipelines.packings import PACKINGS
 from data_pipelines.records.checks import check_contents
 from data_pipelines.records.source import RecordSource
-from launch import doctor, finetune, pretrain
+from launch import doctor, finetune, multitask, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS
 from tests.invocation import invoke
@@ -131,8 +131,8 @@ def test_libraries_that_cannot_be_imported_are_a_problem(clinic, tmp_path, monke
 
 
 def test_doctor_takes_every_flag_of_the_commands():
-    names = [{option.name for option in verb.COMMAND.declared} for verb in (pretrain, finetune, doctor)]
-    assert names[0] | names[1] == names[2]
+    names = [{option.name for option in verb.COMMAND.declared} for verb in (pretrain, finetune, multitask, doctor)]
+    assert names[0] | names[1] | names[2] == names[3]
 
 
 def test_a_finished_run_is_known(clinic, tmp_path, capsys):
