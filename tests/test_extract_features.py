@@ -70,6 +70,8 @@ def test_all_kinds_of_files_hold_the_same(made, tmp_path):
         np.testing.assert_array_equal(np.diff(found["offsets"]), [len(each[0]) for each in expected])
         assert len(found["starts"]) == found["offsets"][-1] and found["starts"][0] == found["ends"][0] == -1
         np.testing.assert_allclose(found["layer_2"], np.concatenate([each[2] for each in expected]), atol=2e-5)
+    again = extract(made, tmp_path, "again.npz", layers="1,2")
+    assert again.read_bytes() == (tmp_path / "out.npz").read_bytes()
     table = pyarrow.parquet.read_table(extract(made, tmp_path, "out.parquet", layers="1,2")).to_pylist()
     for row, each in zip(table, expected, strict=True):
         np.testing.assert_allclose(row["layer_1"], each[1], atol=2e-5)

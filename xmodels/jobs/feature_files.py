@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -135,7 +136,9 @@ def _write_npz(path: str, found: Iterable[TextStates], is_pooled: bool) -> int:
         with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, array in arrays.items():
                 array.finish()
-                archive.write(array.file.name, f"{name}.npy")
+                entry = zipfile.ZipInfo(f"{name}.npy")  # without the time of the file: equal states make equal files
+                with open(array.file.name, "rb") as part, archive.open(entry, "w", force_zip64=True) as copy:
+                    shutil.copyfileobj(part, copy, 1 << 20)
     return count
 
 
