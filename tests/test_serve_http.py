@@ -469,10 +469,11 @@ def test_an_address_that_is_taken_is_named(listening):
 
 
 @pytest.mark.long
-def test_the_command_serves_and_sigterm_answers_what_has_come(exports, tmp_path):
+def test_the_command_serves_and_sigterm_answers_what_has_come(exports, request):
     _, export = exports("classify")
     command = [sys.executable, "-m", "launch", "serve", f"--export_dir={export}", "--port=0", "--log_requests"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    request.addfinalizer(process.kill)
     port = int(re.search(r"at http://127.0.0.1:(\d+)/", process.stdout.readline())[1])
     body = json.dumps({"instances": TEXTS}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as made:
