@@ -10,6 +10,7 @@ from keras import ops
 from parity import read_case
 from test_bert_parity import write_hugging_face
 
+import xmodels
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -118,7 +119,7 @@ def test_the_best_epoch_is_that_of_the_best_entity_f1(run):
 
 
 def test_entities_of_plain_text_with_their_places(run):
-    (found,) = load(str(run)).predict([TEXT])
+    (found,) = xmodels.load(str(run)).predict([TEXT])
     assert [found.text[a:b] for a, b in found.spans] == [
         "Ann",
         "met",

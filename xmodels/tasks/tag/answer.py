@@ -48,6 +48,9 @@ class Predictor(answer.Predictor):
     def make_task(self, run):
         return run.make_task(settings=self.settings)
 
+    def as_input(self, text):
+        return text
+
     def example(self):
         return [], np.zeros(0, np.int64), np.zeros(0, np.int64)
 
