@@ -12,6 +12,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     packages=find_packages(include=["xmodels*", "data_pipelines*", "launch*"]),
+    package_data={"xmodels.serving": ["page/*"]},
     python_requires=">=3.11,<3.14",
     # Lower bounds are the oldest versions that were tried, or, with a comment, the first without a known vulnerability.
     install_requires=[
@@ -54,6 +55,13 @@ setup(
         "rouge": ["rouge-score>=0.1.2"],  # scores of summaries; brings nltk, which takes a second to import
         "parquet": ["pyarrow>=15"],  # CVE-2023-47248 (code in files) is fixed in 14.0.1
         "search": ["faiss-cpu>=1.8"],  # indices that are graphs; exact ones need nothing
+        "serve": [
+            "starlette>=0.49.1",  # CVE-2025-62727: ranges of files; CVE-2024-47874 and -2025-54121: forms
+            "uvicorn>=0.34",
+            "h11>=0.16",  # CVE-2025-43859: bodies in chunks
+            "prometheus-client>=0.20",
+        ],
+        "serve-test": ["httpx>=0.27", "playwright>=1.49"],  # the page is tried in a Chromium of the system
         "gpu": ["tensorflow[and-cuda]>=2.20,<2.22"],
         "ltp": ["ltp>=4.2.14", "torch>=2.6"],  # CVE-2025-32434: `weights_only` ran code
         "notebook": ["ipykernel>=6.29", "nbclient>=0.10"],

@@ -77,6 +77,22 @@ def test_systems_that_read_the_same_records_share_them(tmp_path):
     assert by_name["pretrain bert"]["data_dir"] != by_name["pretrain roberta"]["data_dir"]
 
 
+def test_systems_that_differ_in_their_fine_tuning_alone_share_their_pretraining(tmp_path):
+    more = "  gpt:\n    finetune: {auxiliary_lm_weight: 0.0}\n  with_lm: {system: gpt, finetune: {auxiliary_lm_weight: 0.5}}\n"
+    plan = plan_of(
+        tmp_path,
+        (PLAN[PLAN.index("systems:") : PLAN.index("baselines:")], f"systems:\n{more}"),
+        ("[bert]", "[with_lm]"),
+    )
+    found = agenda(plan, Known())
+    assert names(found, "pretrain") == ["pretrain gpt"] and list(found.pretrained) == ["gpt"]
+    tuned = [dict(one.flags) for one in found.stages if one.kind == "finetune"]
+    assert {(one["auxiliary_lm_weight"], one["init_checkpoint"].name) for one in tuned} == {
+        ("0.0", "pretrain gpt"), ("0.5", "pretrain gpt")
+    }  # fmt: skip
+    assert {learnt.arm.name for learnt in found.learnt.values()} >= {"gpt", "with_lm", "random-with_lm"}
+
+
 def test_tokens_are_steps_at_once(tmp_path):
     found = agenda(four_systems(tmp_path), Known())
     assert not names(found, "probe") and found.pretrained["gpt"].num_steps == 4096 // (32 * 4)

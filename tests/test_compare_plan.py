@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.strict_yaml import variables_of
 from tests.invocation import invoke
 from xmodels.comparison.checks import check_surroundings, read_plan
-from xmodels.comparison.yaml_file import variables_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 PLAN = """\

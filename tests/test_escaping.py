@@ -51,10 +51,14 @@ def readme_of(task, labels):
     from xmodels.tasks.answer_story import serve as story
     from xmodels.tasks.tag import serve as tag
 
-    predictor = types.SimpleNamespace(labels=labels)
+    predictor = types.SimpleNamespace(labels=labels, settings=types.SimpleNamespace(crf=True))
     if task == "tag":
         found = {"entity": [["x"]] * 2, "type": [[labels[0]]] * 2, "start": [[0]] * 2}
-        numbers = {"max_sequence_length": 9, "entities": lambda text: {n: tf.constant(v) for n, v in found.items()}}
+        numbers = {
+            "max_sequence_length": 9,
+            "stride": 4,
+            "entities": lambda text: {n: tf.constant(v) for n, v in found.items()},
+        }
         return tag.Server.readme(types.SimpleNamespace(predictor=predictor, python=str, **numbers))
     found = {"answer": labels[:1] * 2, "probabilities": [[0.5, 0.5]] * 2}
     numbers = {

@@ -16,7 +16,8 @@ import tensorflow as tf
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.command import summary, warnings
-from data_pipelines.finetuning.tag import align, to_bio
+from data_pipelines.finetuning.tag import align
+from data_pipelines.finetuning.tag_schemes import to_bio
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.records.manifest import Manifest

@@ -21,6 +21,7 @@ SEEDS = sorted((FUZZ / "seeds").iterdir())
 # What no target runs, and why.
 UNTRIED = {
     "quickstart": "takes minutes, and runs the other verbs",
+    "serve": "ends with a signal only; what clients send it is tried in test_serve and benchmarks/serve.py",
     "tpu_preflight": "needs an extra, and runs its compiler in another process",
 }
 TARGET = Target("planted", "report --output_file=out/page.html", ())

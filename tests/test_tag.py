@@ -10,6 +10,7 @@ from keras import ops
 from parity import read_case
 from test_bert_parity import write_hugging_face
 
+import xmodels
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -18,8 +19,8 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base import find
 from xmodels.tasks.base.answer import load
-from xmodels.tasks.tag.read import read_sentences
-from xmodels.tasks.tag.score import from_arrays, scores
+from xmodels.tasks.tag.read import TagSource, read_sentences
+from xmodels.tasks.tag.score import from_source, scores
 from xmodels.tasks.tag.task import Tag
 from xmodels.tasks.tag.words import Words, entities, words_of
 
@@ -118,7 +119,7 @@ def test_the_best_epoch_is_that_of_the_best_entity_f1(run):
 
 
 def test_entities_of_plain_text_with_their_places(run):
-    (found,) = load(str(run)).predict([TEXT])
+    (found,) = xmodels.load(str(run)).predict([TEXT])
     assert [found.text[a:b] for a, b in found.spans] == [
         "Ann",
         "met",
@@ -179,10 +180,13 @@ def test_scores_are_those_of_seqeval_and_an_all_o_tagger_has_none():
     assert plain["entity_f1"] == plain["accuracy"] == 0.5
 
 
-def test_arrays_give_the_tags_of_first_tokens():
-    outputs = {"label_ids": np.array([[0, 1, 2, 0]])}
-    examples = {"labels": np.array([[0, 1, 0, 2]]), "label_weights": np.array([[0.0, 1.0, 0.0, 1.0]])}
-    assert from_arrays(outputs, examples, ["O", "B-X", "I-X"]) == ([["B-X", "O"]], [["B-X", "I-X"]])
+def test_arrays_give_the_tags_of_first_tokens_of_all_windows():
+    outputs = {"label_ids": np.array([[0, 1, 2, 0], [0, 0, 1, 0], [2, 2, 2, 2]])}
+    weights = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 0, 1]], np.float32)
+    arrays = {"labels": np.array([[0, 1, 0, 2], [0, 0, 2, 0], [0] * 4]), "label_weights": weights}
+    config = BertConfig(30, 8, num_layers=1, num_heads=1, intermediate_dim=8, max_sequence_length=8)
+    found = from_source(outputs, TagSource(arrays, "x", np.array([4, 4, 7])), Tag(config, ["O", "B-X", "I-X"]))
+    assert found == ([["B-X", "O", "O", "B-X"], ["I-X"]], [["B-X", "I-X", "O", "I-X"], ["O"]])
 
 
 def test_tags_that_are_unknown_and_columns_with_names_are_said(data, tmp_path):

@@ -14,7 +14,7 @@ from data_pipelines.options.declaration import REQUIRED, create, modules_of, opt
 from xmodels.jobs.verbs import run
 
 PACKAGES = ("xmodels.jobs.options", "data_pipelines.options")
-NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart")
+NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
 
 
 def options_module(verb: str) -> str | None:

@@ -1,10 +1,11 @@
 """Stories in the manner of bAbI's task 3, "three supporting facts", for training where its training part is not at hand.
 
 People walk, take things up and put them down; a question asks where a thing was before it was somewhere. Words, sentences
-and questions are those of the task; how often each comes is set by eye after its test part, and is not the same. Stories are
-much shorter (26 sentences before a question on average, there 51), since short ones teach more in little time.
+and questions are those of the task; how often each comes, and how many sentences stand before a question (49 on average, there
+51), are set by eye after its test part, and are not the same.
 """
 
+import math
 import random
 
 from data_pipelines.corpora.babi import StoryQuestion
@@ -15,6 +16,7 @@ THINGS = ("apple", "football", "milk")
 WALKS = ("journeyed to", "moved to", "travelled to", "went back to", "went to")
 TAKES, DROPS = ("got", "grabbed", "picked up", "took"), ("discarded", "dropped", "left", "put down")
 QUESTIONS = 5  # of a story
+FIRST, SPREAD = 24, 0.8  # the median of the sentences before the first question, and how far the logarithms stray
 
 
 class World:
@@ -76,12 +78,12 @@ class World:
 def story(draw: random.Random, longest: int) -> list[StoryQuestion]:
     """The questions of one story of at most `longest` sentences."""
     world, asked = World(draw), []
-    due = draw.choice((draw.randint(5, 14), draw.randint(5, 14), draw.randint(10, 40)))
+    due = max(5, min(round(draw.lognormvariate(math.log(FIRST), SPREAD)), longest - 2 * QUESTIONS))
     while len(asked) < QUESTIONS and len(world.told) < longest:
         world.go_on()
         if len(world.told) >= due and (found := world.ask()):
             asked.append(StoryQuestion(tuple(world.told), *found, (), "qa3", "made up"))
-            due = len(world.told) + 2
+            due = len(world.told) + draw.randint(2, 12)
     return asked
 
 

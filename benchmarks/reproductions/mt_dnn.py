@@ -93,7 +93,7 @@ class Task:
 
 def write_tasks(flags) -> dict[str, Task]:
     """All tables in one form, cut to what is asked for."""
-    from xmodels.comparison.yaml_file import variables_of
+    from data_pipelines.strict_yaml import variables_of
     from xmodels.jobs.multitask_plan import read_plan
     from xmodels.tasks.base.find import part
 

@@ -13,6 +13,7 @@ from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.gpt import GptConfig
 from xmodels.models.transformer_xl import TransformerXLConfig
 
+REMEMBERED = 4  # segments that the memory of training holds
 SHAPE = {"hidden_dim": 128, "num_layers": 4, "num_heads": 4, "intermediate_dim": 512, "dropout": 0.1}
 TRAINING = {
     "learning_rate": 1e-3, "lr_schedule": "cosine", "weight_decay": 0.0, "clip_norm": 0.25,
@@ -86,9 +87,9 @@ def _write_vocabulary(text: Text, path: str, folder: str) -> None:
 
 
 def configs(vocabulary_size: int, length: int) -> dict[str, TransformerXLConfig | GptConfig]:
-    """By the name of their system: memory as long as a segment; and no memory, but an inner layer so much wider that
+    """By the name of their system: a memory of `REMEMBERED` segments; and no memory, but an inner layer so much wider that
     both have equally many parameters."""
-    recurrent = TransformerXLConfig(vocabulary_size, memory_length=length, **SHAPE)
+    recurrent = TransformerXLConfig(vocabulary_size, memory_length=REMEMBERED * length, **SHAPE)
     width, layers = SHAPE["hidden_dim"], SHAPE["num_layers"]
     # More: the positions' projection, u and v, the bias of the softmax. Less: other biases, the table of positions.
     more = layers * (width * width - 4 * width) + 2 * width + vocabulary_size - length * width

@@ -38,12 +38,13 @@ def kept(path: str, score: Callable, *arguments) -> dict:
         return json.load(file)
 
 
-def with_memory(run: str, records: str, memory_length: int, clamp_length: int | None = None, rows: int = 8) -> dict:
+def with_memory(run: str, records: str, memory_length: int, changes: dict, rows: int = 8) -> dict:
     """Mean nats of a token (`nats`), and at each place of a segment (`places`), of a stream that is read in `rows` parts.
 
-    The segments are as long as those that the network has learnt from; the memory need not be.
+    The segments are as long as those that the network has learnt from; the memory need not be. `changes` are settings of the
+    network that evaluation may choose.
     """
-    backbone, objective = load(run, clamp_length=clamp_length)
+    backbone, objective = load(run, **changes)
 
     @tf.function
     def step(batch, past):

@@ -1,6 +1,6 @@
 """Transformer-XL against a vanilla Transformer: what a memory is worth, and what it saves (Dai et al., 2019).
 
-    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about 45 minutes on one free core
+    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about an hour on one free core
     python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --run=32,3000
 
 Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`.
@@ -21,15 +21,21 @@ with quiet_start():
 
     from benchmarks.reproductions import stream_models, stream_scores, window_speed
     from benchmarks.reproductions.common import RESULTS
+    from benchmarks.reproductions.stream_models import REMEMBERED
     from benchmarks.reproductions.stream_scores import kept
-    from benchmarks.reproductions.xl_report import Found, report
+    from benchmarks.reproductions.xl_report import CLAMPED, EQUAL, Found, report
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-TIMES = (0, 1, 2, 4, 8)  # lengths of the memory at evaluation, in segments
+TIMES = (0, 1, 2, 4, 8, 16)  # lengths of the memory at evaluation, in segments
 ATTENTION = (128, 200, 400, 800, 1600)  # keys that a token sees, where speed is measured
 PRIVATE = ("--workdir", "--output", "--data", "--text")  # folders of a machine, which the page does not name
-RUNS = {"words": ((32, 1300),), "characters": ((32, 1600), (128, 1600))}  # lengths of segments, and steps
+RUNS = {"words": ((32, 1300),), "characters": ((32, 2000),)}  # lengths of segments, and steps
 VANILLA = {"words": (1,), "characters": (1, 2)}  # lengths of vanilla segments, in that of the first of these runs
+WAYS = {  # how distances beyond those of training are read -> settings of the network, by the length of a segment
+    "": lambda length: {},
+    CLAMPED: lambda length: {"clamp_length": (REMEMBERED + 1) * length},
+    EQUAL: lambda length: {"clamp_length": (REMEMBERED + 1) * length, "same_length": True},
+}
 
 
 def texts(options) -> list[stream_models.Text]:
@@ -64,11 +70,10 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
     memory, others = {}, {}
     run = trained("transformer_xl", both["transformer_xl"], records, length)
     for times in TIMES:
-        for clamp in (None, 2 * length) if times > 1 else (None,):
-            path = f"{run}/memory_{times}{'_clamped' if clamp else ''}.json"
-            scored = kept(path, stream_scores.with_memory, run, records[1], times * length, clamp)
-            memory[times, clamp is not None] = scored
-            print(f"{text.name}: memory of {times} segments, clamp {clamp}: {scored['nats']:.4f} nats", flush=True)
+        for way in WAYS if times >= REMEMBERED else ("",):
+            path, changes = f"{run}/memory_{times}{way and '_'}{way.replace(' ', '_')}.json", WAYS[way](length)
+            memory[times, way] = kept(path, stream_scores.with_memory, run, records[1], times * length, changes)
+            print(f"{text.name}: memory of {times} segments {way}: {memory[times, way]['nats']:.4f} nats", flush=True)
     for times in vanilla:
         longer = stream_models.make_records(text, times * length, folder)
         config = dataclasses.replace(both["gpt"], max_sequence_length=times * length)

@@ -21,6 +21,7 @@ ALONG_TARGETS = (
     "labels",
     "label_weights",
 )  # where a decoder reads a text of its own
+ALONG_TAGS = ("labels", "label_weights", "word_ids")  # where each token has a label
 
 
 class Grouping(Protocol):
@@ -192,8 +193,16 @@ def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.
     used = tf.cast(tf.reduce_any(tf.cast(features["padding_mask"], tf.bool), axis=0), tf.int32)  # (L,)
     excess = tf.maximum(tf.size(used) - tf.cast(width, tf.int32), 0)
     first = tf.minimum(tf.argmax(used, output_type=tf.int32), excess)
-    cut = {n: v[:, first : first + width] for n, v in features.items() if n in ALONG_TOKENS}
+    along = ALONG_TOKENS + (ALONG_TAGS if are_tagged(features) else ())
+    cut = {n: v[:, first : first + width] for n, v in features.items() if n in along}
     return {**features, **cut, **{n: features[n][:, :width] for n in targets if n in features}}
+
+
+def are_tagged(features: dict[str, tf.Tensor]) -> bool:
+    """Whether labels run along the tokens: those of hidden places and of targets have lengths of their own."""
+    if "label_weights" not in features or "mask_positions" in features or "target_ids" in features:
+        return False
+    return features["label_weights"].shape[1:] == features["padding_mask"].shape[1:]
 
 
 def split_among_replicas(stream: tf.data.Dataset, replicas: int) -> tf.data.Dataset:

@@ -57,7 +57,8 @@ def summary(manifest: Manifest, folder: str) -> str:
     if settings.task == "tag":
         lines.append(
             f"  words {number('words'):,} · without a piece of their own {share('words_without_piece', 'words')} · "
-            f"tags turned into BIO {share('changed_tags', 'words')}"
+            f"tags turned into BIO {share('changed_tags', 'words')} · impossible tags that were repaired "
+            f"{share('repaired_tags', 'words')}"
         )
     if settings.task == "answer_span":
         lines += [
@@ -94,6 +95,10 @@ def _about_length(settings, number, share) -> list[str]:
     line = f"  longer than --max_seq_length={settings.max_sequence_length}: {share('cut', whole)}"
     if number("left_out_long"):
         return [f"{line}, left out {number('left_out_long'):,}"]
+    if number("in_windows"):
+        return [
+            f"  longer than --max_seq_length={settings.max_sequence_length}, in windows: {share('in_windows', whole)}"
+        ]
     return [f"{line}, cut by {number('cut_tokens'):,} tokens" if number("cut") else line]
 
 

@@ -3,39 +3,19 @@
 The first piece of a word carries its tag; the others have no weight.
 """
 
-import re
-
 import numpy as np
 
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.tag_schemes import REFUSE, SPAN_TAG, Scheme, bad_tags, scheme_of, to_bio
 from data_pipelines.finetuning.task import Task, count_tokens
+from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import join_words
 from data_pipelines.text.labels import sort_tags
 from data_pipelines.text.tokenizer import Pieces
-
-SPAN_TAG = re.compile(r"O|[BIESMLU]-.+")
-
-
-def to_bio(tags: list[str]) -> list[str]:
-    """Tags of IOB1, BIOES, BMES and BILOU as BIO: a span begins with B-, and goes on with I-.
-
-    A span that goes on without having begun, as all do in IOB1, begins where it is first seen (as in conlleval).
-    """
-    made, previous, open_span = [], None, False
-    for tag in tags:
-        if tag == "O":
-            made.append(tag)
-            previous, open_span = None, False
-            continue
-        prefix, _, kind = tag.partition("-")
-        begins = prefix in "BSU" or kind != previous or not open_span
-        made.append(f"{'B' if begins else 'I'}-{kind}")
-        previous, open_span = kind, prefix not in "ESLU"
-    return made
 
 
 def align(pieces: Pieces, word_starts: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +40,7 @@ class Tag(Task):
 
     name = "tag"
     names_labels = True
+    long_text = "windows"
 
     def check(self):
         for name in ("text_column", "label_column"):
@@ -70,14 +51,25 @@ class Tag(Task):
             raise UsageError("--text_pair_column: tagging reads one text only; leave it out.")
 
     def examples(self, path):
-        word, tag = (None if c is None else int(c) for c in (self.settings.text_column, self.settings.label_column))
-        for sentence in read_conll(path, word, tag):
+        columns = [None if c is None else int(c) for c in (self.settings.text_column, self.settings.label_column)]
+        takes_spans = self.settings.tag_scheme != "none"
+        sentences = [each.tags for each in read_conll(path, *columns)] if takes_spans else []
+        scheme = scheme_of(tags for tags in sentences if all(map(SPAN_TAG.fullmatch, tags)))
+        for sentence in read_conll(path, *columns):
             problem = self._problem(sentence)
-            tags = sentence.tags if problem or self.settings.tag_scheme == "none" else to_bio(sentence.tags)
+            bad = [] if problem or not takes_spans else list(bad_tags(sentence.tags, scheme))
+            if bad and self.settings.bad_tags == REFUSE:
+                problem = self._bad_tag(sentence, bad[0].place, bad[0].reason, scheme)
+            tags = to_bio(sentence.tags) if takes_spans and not problem else sentence.tags
             changed = sum(a != b for a, b in zip(tags, sentence.tags, strict=True))
             problem = problem or next(filter(None, map(self.refuses, tags)), None)
-            value = {"words": sentence.words, "tags": tags, "changed": changed}
+            value = {"words": sentence.words, "tags": tags, "changed": changed, "repaired": len(bad)}
             yield RawExample(f"{path}, line {sentence.lines[0]}", value, problem=problem)
+
+    def _bad_tag(self, sentence: TaggedSentence, place: int, reason: str, scheme: Scheme) -> str:
+        line = sentence.lines[min(place, len(sentence.lines) - 1)]
+        where = f"{reason} on line {line}, as the tags are those of {scheme.name}"
+        return f"impossible tag: {where}. Correct it, or give --bad_tags=repair"
 
     def _problem(self, sentence: TaggedSentence) -> str | None:
         if self.settings.tag_scheme == "none":
@@ -113,26 +105,38 @@ class Tag(Task):
         for index, value, (_, starts), pieces in zip(
             indices, values, joined, tokenizer.encode_batch([text for text, _ in joined]), strict=True
         ):
-            is_cut = len(pieces.ids) > capacity
-            counts["cut"] += is_cut
-            if is_cut and self.leaves_out_long:
+            is_long = len(pieces.ids) > capacity
+            if is_long and self.leaves_out_long:
                 counts["left_out_long"] += 1
                 continue
             words, opens = align(pieces, starts)
             counts["words"] += len(starts)
             counts["changed_tags"] += value["changed"]
+            counts["repaired_tags"] += value["repaired"]
             counts["words_without_piece"] += len(starts) - int(opens.sum())
-            counts["cut_words"] += int(opens[capacity:].sum())
-            counts["cut_tokens"] += max(0, len(words) - capacity)
+            counts["in_windows"] += is_long and self.reads_windows
+            if is_long and not self.reads_windows:
+                counts["cut"] += 1
+                counts["cut_words"] += int(opens[capacity:].sum())
+                counts["cut_tokens"] += len(words) - capacity
+                words, opens = words[:capacity], opens[:capacity]
             tags = np.array([ids_of[tag] for tag in value["tags"]])
-            ids, words, opens = pieces.ids[:capacity], words[:capacity], opens[:capacity]
-            count_tokens(ids, tokenizer, counts)
-            counts["example_tokens"] += len(ids) + 2
+            labels = np.where(opens, tags[words], 0) if len(words) else np.zeros(0, np.int64)
+            for row in self._windows(pieces.ids[: len(words)], words, opens, labels, capacity):
+                count_tokens(row["token_ids"], tokenizer, counts)
+                counts["example_tokens"] += len(row["token_ids"]) + 2
+                yield {**row, "example_ids": [index]}
+
+    def _windows(self, ids: list[int], words, opens, labels, capacity: int):
+        """A row for each window of a text; a word counts in the one that shows most around it."""
+        places = windows(len(ids), capacity, min(self.settings.doc_stride, max(1, capacity // 2)))
+        for (start, length), most in zip(places, most_context(places, len(ids)), strict=True):
+            part = slice(start, start + length)
+            counted = opens[part] * most
             yield {
-                "token_ids": ids,
-                "segment_lengths": [len(ids), 0],
-                "labels": np.where(opens, tags[words], 0) if len(ids) else [],
-                "label_weights": opens,
-                "word_ids": words,
-                "example_ids": [index],
+                "token_ids": ids[part],
+                "segment_lengths": [length, 0],
+                "labels": labels[part] * counted,
+                "label_weights": counted,
+                "word_ids": words[part],
             }

@@ -104,6 +104,11 @@ class Task:
     def leaves_out_long(self) -> bool:
         return (self.settings.on_long_text or self.long_text) == "drop"
 
+    @property
+    def reads_windows(self) -> bool:
+        """Whether a long text becomes several records, of tasks that can."""
+        return (self.settings.on_long_text or self.long_text) == "windows"
+
 
 def cut(first: Pieces, second: Pieces | None, capacity: int, counts: Counter) -> tuple[list[int], list[int], bool]:
     """The ids of one or two texts, shortened to `capacity` pieces in all, and whether anything was cut."""

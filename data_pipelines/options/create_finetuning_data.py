@@ -25,6 +25,7 @@ class RecordOptions:
         None, "Column of the label, score or tag. For tag the default is the last column."
     )
     tag_scheme: str = option("bio", "bio: spans; IOB1, BIOES and BILOU become BIO. none: tags as they stand, such as parts of speech.", choices=("bio", "none"))  # fmt: skip
+    bad_tags: str = option("repair", "Tags that cannot be, such as I-X behind O in BIO: read as conlleval does and counted, or refused as on_bad_row says.", choices=("repair", "refuse"))  # fmt: skip
     labels: str | None = option(None, "Comma-separated names of the labels in the order of their ids. Default: those in the data, sorted.", section="Labels")  # fmt: skip
     labels_from: str | None = option(None, "A folder of records whose labels these must share: the training records, for dev and test.")  # fmt: skip
     on_bad_row: str = option("fail", "Rows, questions and lists that cannot be used (unknown or empty labels, quotes that nothing closes, missing columns, answers that do not stand in the text, duplicate ids, empty texts): stop and name them, or leave them out, count them and name the first.", choices=("fail", "skip"))  # fmt: skip
@@ -32,7 +33,7 @@ class RecordOptions:
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", choices=("auto", *TOKENIZERS))
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     max_seq_length: int = option(128, "Length of an example with its special tokens.", minimum=1)
-    on_long_text: str | None = option(None, "What to do with longer ones. Default: cut; for translate drop.", choices=("cut", "drop"))  # fmt: skip
+    on_long_text: str | None = option(None, "What to do with longer ones. windows: of tag, several records, doc_stride or half a window apart, in which each word counts once. Default: cut; for translate drop, for tag windows.", choices=("cut", "drop", "windows"))  # fmt: skip
     max_query_length: int = option(64, "Longer questions are cut.", section="Questions, choices, lists", minimum=1)
     doc_stride: int = option(128, "Tokens between the beginnings of two windows over a long text.", minimum=1)
     num_choices: int = option(0, "Choices a record; questions with fewer get empty ones. 0: as many as the data has.")

@@ -122,7 +122,7 @@ NETWORKS = [
     _target("finetune hf", f"finetune --dry_run --init_checkpoint=hf:hf --model_dir=out/run {TABLES}", "hf/*", "train.tsv dev.tsv"),
     _target("finetune stories", "finetune --dry_run --task=answer_story --init_checkpoint=new:story_transformer/tiny --train_file=qa1_train.txt "
             "--model_dir=out/run", "qa1_train.txt"),
-    _target("finetune tags", "finetune --dry_run --max_seq_length=32 --task=tag --init_checkpoint=checkpoint --train_file=entities.conll --model_dir=out/run",
+    _target("finetune tags", "finetune --dry_run --crf --max_seq_length=32 --task=tag --init_checkpoint=checkpoint --train_file=entities.conll --model_dir=out/run",
             "entities.conll", "checkpoint"),
     _target("finetune choices", "finetune --dry_run --max_seq_length=32 --task=choose --init_checkpoint=checkpoint --train_file=choices.jsonl --model_dir=out/run",
             "choices.jsonl", "checkpoint"),
@@ -159,6 +159,8 @@ NETWORKS = [
             "--train_file=pairs.tsv --text_pair_column=text_b --model_dir=out/run", "pairs.tsv", "checkpoint"),
     _target("encode", "encode --model_dir=siamese --input_file=passages.txt --output_file=out/vectors.npy", "passages.txt siamese/* siamese/backbone/*",
             writes=("siamese",), answers=("out/vectors.npy",)),
+    _target("extract features", "extract_features --model_dir=gpt2 --layers=-1,0 --combine=mix --input_file=passages.txt --output_file=out/states.npz",
+            "passages.txt gpt2/* gpt2/backbone/*", writes=("gpt2",), answers=("out/states.npz",)),
     _target("index", "index --vectors_file=vectors.npy --input_file=passages.txt --output_dir=out/index", "vectors.npy vectors.npy.json passages.txt",
             checks=("vectors.npy",)),
     _target("index parquet", "index --vectors_file=vectors.parquet --output_dir=out/index", "vectors.parquet"),

@@ -19,6 +19,7 @@ class Arm:
             "bag_of_words".
         called: the system, as `pretrain --system` names it; None where there is none.
         of: the arm whose pretraining gives the size and the vocabulary of random weights.
+        start: the arm whose pretraining it begins from; the first one that is pretrained alike, so that none is made twice.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Arm:
     system: System | None = None
     called: str | None = None
     of: str | None = None
+    start: str | None = None
 
     @property
     def is_network(self) -> bool:
@@ -36,8 +38,23 @@ def arms_of(plan: Plan) -> list[Arm]:
     """All arms, baselines first."""
     found = [Arm(name, name) for name in (MAJORITY, BAG) if getattr(plan.baselines, name)]
     if plan.baselines.word_vectors:
-        found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, SKIP_GRAM))
+        found.append(Arm(VECTORS, VECTORS, plan.baselines.word_vectors, SKIP_GRAM, start=VECTORS))
     for name in plan.baselines.random:
         system = plan.systems[name]
-        found.append(Arm(f"{RANDOM}-{name}", RANDOM, system, system.system or name, name))
-    return found + [Arm(name, "network", system, system.system or name) for name, system in plan.systems.items()]
+        found.append(
+            Arm(f"{RANDOM}-{name}", RANDOM, system, system.system or name, name, _pretrained_alike(plan, name))
+        )
+    return found + [
+        Arm(name, "network", system, system.system or name, start=_pretrained_alike(plan, name))
+        for name, system in plan.systems.items()
+    ]
+
+
+def _pretrained_alike(plan: Plan, name: str) -> str:
+    """The first system of the plan that differs from this one in its fine-tuning at most."""
+    return next(other for other in plan.systems if _pretraining(plan, other) == _pretraining(plan, name))
+
+
+def _pretraining(plan: Plan, name: str) -> System:
+    system = plan.systems[name]
+    return dataclasses.replace(system, system=system.system or name, finetune={})

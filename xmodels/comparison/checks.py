@@ -9,13 +9,13 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
+from data_pipelines import strict_yaml
 from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.options.declaration import Option, nearest, options_of
 from data_pipelines.schema import Place, convert, fields
 from xmodels import systems
-from xmodels.comparison import yaml_file
 from xmodels.comparison.plan import BEST, NAME, Plan, System
 
 OPTIONS = {
@@ -77,7 +77,7 @@ def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
     Raises:
         DataError: names the file, the line, the key, what was found and what is expected.
     """
-    value, lines = yaml_file.read(path, variables)
+    value, lines = strict_yaml.read(path, variables, "--plan", "docs/compare.md shows one.")
     place = Lined(path, verdict="", lines=lines)
     _check_keys(value, Plan, place)
     plan = convert(value, Plan, place)

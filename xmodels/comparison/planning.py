@@ -102,9 +102,7 @@ class _Planning:
 
     def agenda(self, arms: Sequence[Arm]) -> Agenda:
         everyone = {arm.name: arm for arm in arms_of(self.plan)}
-        needed = dict.fromkeys(
-            arm.of or arm.name for arm in arms if arm.system
-        )  # random weights have the size of a system
+        needed = dict.fromkeys(arm.start for arm in arms if arm.system)  # random weights have the size of a system
         pretrained = {name: self._probed(everyone[name]) for name in needed}
         if self.plan.budget.kind in MEASURED:
             open_ = [p.probe for p in pretrained.values() if not self.known.decided(p.probe)]
@@ -120,7 +118,7 @@ class _Planning:
         learnt = {}
         for arm in arms:
             for task in self.plan.tasks:
-                learnt[arm.name, task] = self._learn(arm, task, pretrained.get(arm.of or arm.name))
+                learnt[arm.name, task] = self._learn(arm, task, pretrained.get(arm.start))
         ordered = sorted(stages.closure(self.found), key=lambda one: stages.KINDS.index(one.kind))
         return Agenda(ordered, pretrained, learnt, self.waiting)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import create, given
-from xmodels.comparison.yaml_file import variables_of
+from data_pipelines.strict_yaml import variables_of
 from xmodels.doctor.case import Case, case_of
 from xmodels.doctor.findings import Check, Finding, findings
 from xmodels.jobs.multitask_plan import read_plan, task_options

@@ -7,6 +7,7 @@ own answers and put in its place is here, once for all tasks.
 import contextlib
 import dataclasses
 import importlib.util
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.serving_text import WORDPIECES
 from xmodels.tasks.base import find
 from xmodels.tasks.base.run import task_of
-from xmodels.tasks.base.serve import NOTES, VERSION, Server
+from xmodels.tasks.base.serve import LABELS, NOTES, VERSION, Server
 
 README = "README.md"
 SIGN = "# A", "exported by xmodels"  # how the README of every export begins, and how its first line ends
@@ -62,6 +63,7 @@ def export(run: str, export_dir: str, serving_ops: str = "text", overwrite: bool
     with new_folder(export_dir) as path:
         model = os.path.join(path, VERSION)
         save(server, model)
+        write_labels(server, model)
         difference = compare(server, model)
         with open(os.path.join(path, README), "w", encoding="utf-8") as file:
             file.write(readme(server))
@@ -126,6 +128,15 @@ def save(server: Server, path: str) -> None:
     }
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     tf.saved_model.save(server, path, signatures=signatures, options=options)
+
+
+def write_labels(server: Server, path: str) -> None:
+    """Writes the names of `probabilities` beside the SavedModel, for programs that show them."""
+    if server.probability_labels is None:
+        return
+    os.mkdir(os.path.join(path, os.path.dirname(LABELS)))
+    with open(os.path.join(path, LABELS), "w", encoding="utf-8") as file:
+        json.dump(list(server.probability_labels), file, ensure_ascii=False)
 
 
 def compare(server: Server, path: str) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.lock import locked
 from data_pipelines.options.declaration import nearest
+from data_pipelines.strict_yaml import variables_of
 from xmodels.comparison import dry_run, findings, networks, report
 from xmodels.comparison.arms import arms_of
 from xmodels.comparison.checks import check_surroundings, read_plan
@@ -15,7 +16,6 @@ from xmodels.comparison.planning import Agenda, agenda
 from xmodels.comparison.runner import Runner, in_kinds
 from xmodels.comparison.stages import KINDS
 from xmodels.comparison.workspace import DONE, LOGS, Assumed, Workspace
-from xmodels.comparison.yaml_file import variables_of
 from xmodels.jobs.options.compare import Options
 from xmodels.training.watching.progress import print_status
 

@@ -3,21 +3,24 @@
 The jobs check all of it again, with more; the messages are theirs.
 """
 
+import importlib.util
 import os
 
 from data_pipelines.corpora.tables import Columns, read_table
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
 from xmodels.comparison.checks import read_plan
-from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion import names
 from xmodels.jobs.multitask_plan import read_plan as read_tasks
 from xmodels.runs import preflight
+from xmodels.serving.folder import find_model
 
 LARGEST_TABLE = 1 << 23  # bytes; a larger one is read once only, by the job
+SERVING = ("starlette", "uvicorn", "prometheus_client")  # the extra `serve`
 
 
 def pretraining(options) -> None:
@@ -65,6 +68,13 @@ def using(options) -> None:
     for path in (getattr(options, name, None) for name in ("input_file", "train_file")):
         if path and not os.path.exists(path):  # which may be a pipe
             raise DataError(f"{path}: no such file.")
+
+
+def serving(options) -> None:
+    """Raises what is wrong with the folder of a SavedModel, or a UsageError where the packages of a server are missing."""
+    find_model(options.export_dir, options.name)
+    if missing := [name for name in SERVING if not importlib.util.find_spec(name)]:
+        raise UsageError(f"`serve` needs {', '.join(missing)}. Install what is missing: pip install 'xmodels[serve]'.")
 
 
 def check_checkpoint(name: str) -> None:

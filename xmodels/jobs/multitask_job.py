@@ -12,8 +12,8 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.remainders import Remainders
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
+from data_pipelines.strict_yaml import variables_of
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.comparison.yaml_file import variables_of
 from xmodels.conversion.formats import Checkpoint
 from xmodels.jobs import step_options
 from xmodels.jobs.decisive import Evaluation

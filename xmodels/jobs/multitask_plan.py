@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines import strict_yaml
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import Option, options_of
 from data_pipelines.schema import Share, convert, fields
-from xmodels.comparison import yaml_file
 from xmodels.comparison.checks import Lined
 from xmodels.jobs.options import finetune, multitask
 
@@ -47,7 +47,7 @@ def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
     Raises:
         DataError: names the file, the line and the key, what was found and what is expected.
     """
-    value, lines = yaml_file.read(path, variables, "--tasks_file", ADVICE)
+    value, lines = strict_yaml.read(path, variables, "--tasks_file", ADVICE)
     place = Lined(path, verdict="", lines=lines)
     for name in value if isinstance(value, dict) else ():
         if name not in fields(Plan):

@@ -32,7 +32,8 @@ class OpenRun:
         if self.predictor is None:
             raise UsageError(f"{self.source}: was not fine-tuned, so it predicts nothing; `generate` continues texts.")
         self.predictor.adjust(**flags)
-        return self.predictor.predict([(each,) if isinstance(each, str) else each for each in inputs], batch_size)
+        asked = [self.predictor.as_input(each) if isinstance(each, str) else each for each in inputs]
+        return self.predictor.predict(asked, batch_size)
 
     def generate(
         self, prompts: Sequence[str], *, max_new_tokens: int | None = None, seed: int = 0, batch_size: int = 16, **decoding

@@ -35,10 +35,18 @@ class Options(TrainingOptions):
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
     label_column: str | None = option(None, "Column of the label. Default: label, class, …")
     on_bad_row: str = option("fail", "Rows of a table that cannot be used (an empty label or text, quotes that nothing closes, missing columns): stop and name the line, or leave them out and say which.", choices=("fail", "skip"))  # fmt: skip
-    max_seq_length: int = option(128, "Longer texts are cut.", minimum=1, structural=True)
+    max_seq_length: int = option(
+        128, "Longer texts are cut; those of answer_span and tag are read in windows.", minimum=1, structural=True
+    )
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
     best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
+    crf: bool = option(False, "Choose the tags of a text together, by a linear-chain CRF over its words.", section="Words with tags (docs/tag.md)", structural=True)  # fmt: skip
+    bad_tags: str | None = option(None, "Tags that cannot be, such as I-X behind O in BIO. repair: read them as conlleval does, and say how many. refuse: name the first, with its line. Default: repair.", choices=("repair", "refuse"))  # fmt: skip
+    freeze_backbone: bool = option(False, "Only the head learns, from the states of a network that stays as it is; give a larger learning_rate.", structural=True)  # fmt: skip
+    feature_layers: str | None = option(None, "Layers of a frozen network that the head reads, such as -1,-2,-3,-4; 0 is the embedding. Default: what the network returns.", structural=True)  # fmt: skip
+    combine_layers: str | None = option(None, "How several become one: concat, side by side; mix, a learnt sum. Default: mix.", choices=("concat", "mix"), structural=True)  # fmt: skip
+    bilstm_dim: int | None = option(None, "Width of each direction of a BiLSTM of two layers below the Dense layer. Default: none.", minimum=1, structural=True)  # fmt: skip
     tasks: str | None = option(None, "Numbers of the tasks that are learnt jointly, such as 1,2,3. Default: all that are there.", section="Stories: files of bAbI, or its folder, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     questions_per_task: int | None = option(None, "Take the first so many of each task; 1000 of 10000 is the small setting.", minimum=1, structural=True)  # fmt: skip
     held_out: float = option(0.0, "Share of the training stories that chooses the best epoch, in place of an eval_file; usual is 0.1.", maximum=0.9, structural=True)  # fmt: skip
@@ -48,7 +56,7 @@ class Options(TrainingOptions):
     )
     prefix: str = option("", "What stands before each text, in training and wherever the run is used, such as 'summarize: '.", section="Text from text: tables of two columns of text, source and target", structural=True)  # fmt: skip
     max_target_length: int | None = option(None, "Longer targets are cut. Default: max_seq_length.", minimum=2, structural=True)  # fmt: skip
-    doc_stride: int | None = option(None, "Tokens from the beginning of one window of a long text to that of the next. Default: 128.", minimum=1, section="Answers in texts: files of SQuAD or CMRC 2018, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    doc_stride: int | None = option(None, "Tokens from the beginning of one window of a long text to that of the next, of answer_span and tag. Default: 128, of tag half a window.", minimum=1, section="Answers in texts: files of SQuAD or CMRC 2018, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     max_query_length: int | None = option(None, "Longer questions lose their end. Default: 64 tokens.", minimum=1, structural=True)  # fmt: skip
     n_best_size: int | None = option(None, "Likeliest beginnings, ends and answers that are looked at. Default: 20.", minimum=1)  # fmt: skip
     max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip

@@ -6,6 +6,7 @@ import tensorflow as tf
 from data_pipelines.corpora.squad import Question
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import PlacedPieces
+from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.spans import NOWHERE
 from xmodels.tasks.answer_span.windows import places
@@ -49,37 +50,9 @@ class Server(serve.Server):
         """
         asked = self.tokenizer.tokenize(question)[:, : self.settings.max_query_length]
         ids, starts, ends = self.placed(context)  # ragged (B, None)
-        total = tf.cast(ids.row_lengths(), tf.int32)
         capacity = max_text_tokens(2, self.max_sequence_length, self.frame) - tf.cast(asked.row_lengths(), tf.int32)
-        step = tf.minimum(capacity, self.settings.doc_stride)
-        number = 1 + tf.maximum(0, -((capacity - total) // step))  # windows; -(-a // b) rounds up
-        text = tf.repeat(tf.range(tf.size(total)), number)  # (W,)
-        first = tf.ragged.range(number).flat_values * tf.gather(step, text)
-        count = tf.minimum(tf.gather(total, text) - first, tf.gather(capacity, text))
-        begin = tf.gather(tf.cast(ids.row_starts(), tf.int32), text) + first
-        tokens = tf.ragged.range(begin, begin + count)  # places among the tokens of all texts
-        return {
-            "question": tf.gather(asked, text), "ids": tokens.with_flat_values(tf.gather(ids.flat_values, tokens.flat_values)),
-            "text": text, "first": first, "count": count, "total": tf.gather(total, text), "starts": starts, "ends": ends,
-        }  # fmt: skip
-
-    def most_context(self, found: dict[str, tf.Tensor], width: tf.Tensor) -> tf.Tensor:
-        """bool (W, T): True where no other window of the text shows more around the token; of equal ones the first does."""
-        place = tf.range(width)[None, :]
-        first, count, text = (found[name][:, None] for name in ("first", "count", "text"))  # (W, 1)
-        length = tf.cast(count, tf.float32)
-        score = tf.cast(tf.minimum(place, count - 1 - place), tf.float32) + 0.01 * length  # (W, T)
-        real = place < count
-        size = tf.reduce_max(tf.concat([found["total"], [1]], axis=0))
-        token = tf.where(real, text * size + first + place, 0)  # (W, T), over all texts
-        slots = (tf.reduce_max(tf.concat([found["text"], [0]], axis=0)) + 1) * size
-        flat, values = tf.reshape(token, [-1]), tf.reshape(tf.where(real, score, NEVER), [-1])
-        best = tf.gather(tf.math.unsorted_segment_max(values, flat, slots), token)
-        is_best = real & (score >= best)
-        window = tf.range(tf.shape(place * tf.ones_like(count))[0])[:, None] + tf.zeros_like(place)  # (W, T)
-        nobody = tf.int32.max
-        owner = tf.math.unsorted_segment_min(tf.reshape(tf.where(is_best, window, nobody), [-1]), flat, slots)
-        return is_best & (tf.gather(owner, token) == window)
+        found = token_windows(ids, capacity, self.settings.doc_stride)
+        return {**found, "question": tf.gather(asked, found["text"]), "starts": starts, "ends": ends}
 
     def listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """As `_listed`, traced once for all signatures."""
@@ -107,7 +80,7 @@ class Server(serve.Server):
         number = tf.minimum(self.settings.n_best_size, width)
         (start_logits, starts), (end_logits, ends) = (tf.math.top_k(x, number) for x in logits)  # (W, n)
         first, last = starts - begin[:, None], ends - begin[:, None]
-        shown = self.most_context(found, width)
+        shown = most_context(found, width)
         good = (first >= 0) & (first < found["count"][:, None])
         good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
         valid = good[:, :, None] & (last < found["count"][:, None])[:, None, :]  # (W, n, n)

@@ -25,6 +25,7 @@ class Server(serve.Server):
         super().__init__(predictor, serving_ops)
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops)
         self.labels = tf.constant(predictor.labels)  # (C,)
+        self.probability_labels = tuple(predictor.labels)
         self.max_sentences, self.max_words = predictor.encoder.max_sentences, predictor.encoder.max_words
 
     def features(self, story: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -73,6 +73,10 @@ class Predictor:
             if value is not None:
                 setattr(self, flag, value)
 
+    def as_input(self, text: str):
+        """The input that a lone string stands for."""
+        return (text,)
+
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(getattr(self.task, "label_names", ()))

@@ -21,6 +21,7 @@ NOTES = {
 }
 TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)
 VERSION = "1"  # TensorFlow Serving serves the highest number
+LABELS = "assets.extra/labels.json"  # in the folder of the version; TensorFlow Serving looks at no file there
 Signature = tuple[Any, list[tf.TensorSpec]]  # a method and what it takes, by the names of the specs
 
 
@@ -35,11 +36,13 @@ class Server(tf.Module):
         title: the first line of the README, from which an earlier export is recognised.
         answers: what the SavedModel does, for the line that is printed.
         flags: of `xmodels export_model`, that the task takes beside those of all; they are keyword arguments here.
+        probability_labels: the names of the output `probabilities`, in its order, where no output says them.
     """
 
     title: ClassVar[str] = "# A network exported by xmodels"
     answers: ClassVar[str] = "of raw strings"
     flags: ClassVar[tuple[str, ...]] = ()
+    probability_labels: Sequence[str] | None = None
 
     def __init__(self, predictor, serving_ops: str):
         super().__init__()

@@ -24,6 +24,7 @@ class Server(serve.Server):
         predictor.num_texts = predictor.num_texts or 1  # a signature has to say one number
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, predictor.task.reading.frame)
         self.labels = tf.constant(predictor.labels)  # (C,)
+        self.probability_labels = tuple(predictor.labels)
         self.max_sequence_length = predictor.max_sequence_length
 
     @property

@@ -31,15 +31,7 @@ class Asked:
         Raises:
             UsageError: a layer is no number, or the network has no such one.
         """
-        if self.layer is None:
-            return list(range(count))
-        parts = [part.strip() for part in self.layer.split(",")]
-        if not all(part.removeprefix("-").isdecimal() and -count <= int(part) < count for part in parts):
-            raise UsageError(
-                f"--layer={self.layer}: the network shows {count} layers; expected numbers from 0, the embedding, to {count - 1}, "
-                "such as 0,1; -1 is the last one."
-            )
-        return sorted({int(part) % count for part in parts})
+        return list(range(count)) if self.layer is None else sorted(set(layer_numbers("layer", self.layer, count)))
 
     @property
     def poolings(self) -> tuple[str, ...]:
@@ -49,6 +41,24 @@ class Asked:
     def published(self) -> bool:
         """Whether what the paper reads is asked for; a network whose paper reads nothing has no such readout."""
         return self.pooling == PUBLISHED or (self.pooling is None and self.layer is None)
+
+
+def layer_numbers(flag: str, given: str, count: int) -> list[int]:
+    """The layers that a flag names, such as `-1,-2`, in its order, counted from 0, the embedding.
+
+    Args:
+        count: layers that the network shows, the embedding among them.
+
+    Raises:
+        UsageError: a layer is no number, or the network has no such one.
+    """
+    parts = [part.strip() for part in given.split(",")]
+    if not all(part.removeprefix("-").isdecimal() and -count <= int(part) < count for part in parts):
+        raise UsageError(
+            f"--{flag}={given}: the network shows {count} layers; expected numbers from 0, the embedding, to {count - 1}, "
+            "such as 0,1; -1 is the last one."
+        )
+    return [int(part) % count for part in parts]
 
 
 def reading_of(loaded: Loaded) -> tuple[Reading, bool]:
@@ -108,12 +118,16 @@ class Readouts:
         if self.asked.poolings:
             layers = self.backbone.hidden_states(batch)
             for layer in self.asked.layers(len(layers)):
-                states = layers[layer]
-                states = states["content"] if isinstance(states, dict) else states  # XLNet shows two streams
+                states = tokens_of(layers[layer])
                 found |= {f"{layer}/{name}": STATELESS[name](states, mask) for name in self.asked.poolings}
         if self.published:
             found[f"/{PUBLISHED}"] = self.reading.summary(self.reading.outputs(self.backbone, batch, False), batch)
         return {name: keras.ops.cast(state, "float32") for name, state in found.items()}
+
+
+def tokens_of(states):
+    """(B, L, D), the states of a layer. XLNet shows two streams, of which the one that sees its own token counts."""
+    return states["content"] if isinstance(states, dict) else states
 
 
 def _key(name: str) -> Readout:

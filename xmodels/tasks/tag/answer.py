@@ -6,8 +6,14 @@ import json
 import numpy as np
 
 from data_pipelines.corpora.tables import read_table
+from data_pipelines.schema import Place, convert
 from xmodels.tasks.base import answer
-from xmodels.tasks.tag.words import OUTSIDE, Entity, Words, are_spans, as_spans, encoded, entities, pack_words, words_of
+from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.run import TASK_FILE
+from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans
+from xmodels.tasks.tag.words import Entity, Words, as_spans, encoded, entities, pack_words, windows_of, words_of
+
+POOL = 256  # texts whose windows are in memory at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,8 +22,8 @@ class Tagged:
 
     Attributes:
         spans: the first and one past the last character of each word.
-        tags: of each word; `O` where it lies behind what the network reads, or has no piece.
-        probabilities: of these tags; 0 where the network said nothing.
+        tags: of each word; `O` where it has no piece.
+        probabilities: of these tags; 0 where a word has no piece.
         entities: the stretches that the tags name.
     """
 
@@ -29,33 +35,76 @@ class Tagged:
 
 
 class Predictor(answer.Predictor):
-    """Tags texts: strings, or `Words` whose words are known."""
+    """Tags texts: strings, or `Words` whose words are known. Long ones are read in windows, of which each word is asked in the one
+    that shows most around it; the tags of all words of a text are then chosen together."""
 
     answers = "texts with their entities"
 
+    def __init__(self, run, columns=None):
+        self.settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        super().__init__(run, columns)
+        self._decode = compiled(lambda given: self.task.decode(given["logits"], given["words"]))
+
+    def make_task(self, run):
+        return run.make_task(settings=self.settings)
+
+    def as_input(self, text):
+        return text
+
     def example(self):
-        return Words("", [])
+        return [], np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def words(self, asked) -> Words:
         return words_of(asked, self.tokenizer) if isinstance(asked, str) else asked
 
     def features(self, inputs):
-        """token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word begins; (B, L)."""
-        rows = encoded([self.words(asked) for asked in inputs], self.tokenizer)
-        return pack_words(rows, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
+        """(B, L): token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32: 1 where a word counts."""
+        return pack_words(inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
 
     def size(self, asked):
-        return len(asked if isinstance(asked, str) else asked.text)
+        return len(asked[0])
+
+    def answer(self, features):
+        return {"logits": self.task.emissions(self.backbone, features)["logits"]}
 
     def predictions(self, inputs, features, outputs):
-        return [self._tagged(self.words(asked), row, features, outputs) for row, asked in enumerate(inputs)]
+        """Of each window the words that count there, and their logits."""
+        counts = features["label_weights"] > 0
+        return [(features["word_ids"][row][c], outputs["logits"][row][c]) for row, c in enumerate(counts)]
 
-    def _tagged(self, words: Words, row: int, features, outputs) -> Tagged:
-        opens = features["label_weights"][row] > 0
-        places = features["word_ids"][row][opens]
+    def predict(self, inputs, batch_size=32, progress=lambda count: None) -> list[Tagged]:
+        """Tags texts; each of their windows is a row of a batch."""
+        found, frame = [], self.task.reading.frame
+        for first in range(0, len(inputs), POOL):
+            texts = [self.words(asked) for asked in inputs[first : first + POOL]]
+            rows = encoded(texts, self.tokenizer)
+            windows = windows_of(rows, self.settings.doc_stride, self.max_sequence_length, frame)
+            answered = iter(super().predict([each for made in windows for each in made], batch_size))
+            parts = [[next(answered) for _ in made] for made in windows]
+            found += self._tagged(texts, parts, batch_size)
+            progress(len(texts))
+        return found
+
+    def _tagged(self, texts: list[Words], parts: list[list[tuple]], batch_size: int) -> list[Tagged]:
+        """The tags of texts, from the words and logits of their windows."""
+        places, logits = ([np.concatenate([part[side] for part in made]) for made in parts] for side in (0, 1))
+        found: list = [None] * len(texts)
+        order = np.argsort([len(each) for each in places], kind="stable")  # of like length, as little is then padding
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            lengths = np.array([len(places[row]) for row in rows])
+            words = np.arange(max(1, lengths.max())) < lengths[:, None]  # (B, W)
+            given = np.zeros((*words.shape, len(self.labels)), np.float32)
+            given[words] = np.concatenate([logits[row] for row in rows])
+            chosen = self._decode({"logits": given, "words": words})
+            for row, ids, likely, real in zip(rows, chosen["label_ids"], chosen["probabilities"], words, strict=True):
+                found[row] = self._with_tags(texts[row], places[row], ids[real], likely[real])
+        return found
+
+    def _with_tags(self, words: Words, places, label_ids, likely) -> Tagged:
         tags, probabilities = np.full(len(words.spans), OUTSIDE, object), np.zeros(len(words.spans))
-        tags[places] = np.array(self.labels, object)[outputs["label_ids"][row][opens]]
-        probabilities[places] = outputs["probabilities"][row][opens]
+        tags[places] = np.array(self.labels, object)[label_ids]
+        probabilities[places] = likely
         found = entities(words, as_spans(tags, are_spans(self.labels)))
         return Tagged(words.text, words.spans, tags.tolist(), probabilities.tolist(), found)
 
@@ -92,8 +141,10 @@ class Predictor(answer.Predictor):
 
     def record(self, asked, prediction):
         words = [
-            {"text": prediction.text[first:end], "tag": tag, "start": first, "end": end}
-            for (first, end), tag in zip(prediction.spans, prediction.tags, strict=True)
+            {"text": prediction.text[first:end], "tag": tag, "start": first, "end": end, "probability": probability}
+            for (first, end), tag, probability in zip(
+                prediction.spans, prediction.tags, prediction.probabilities, strict=True
+            )
         ]
         found = [dataclasses.asdict(each) for each in prediction.entities]
         return {"text": prediction.text, "entities": found, "words": words}

@@ -10,23 +10,41 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.conll import TaggedSentence, read_conll
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import check_labels, shared_warning
-from data_pipelines.finetuning.tag import SPAN_TAG, to_bio
+from data_pipelines.finetuning.tag_schemes import REFUSE, REPAIR, SPAN_TAG, bad_tags, refusal, scheme_of, to_bio
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.labels import sort_tags
 from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
-from xmodels.tasks.tag.words import Words, encoded, pack_words
+from xmodels.tasks.tag.settings import Settings, are_spans
+from xmodels.tasks.tag.words import Words, encoded, pack_words, stride_of, windows_of
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # sentences of a survey whose texts are kept
 
 
-def read_sentences(path: str, text_column: str | None, label_column: str | None) -> list[TaggedSentence]:
+class TagSource(ArraySource):
+    """Windows as arrays, and the text to which each belongs.
+
+    Attributes:
+        text_ids: int (N,), of rows that stand in the order of their texts.
+    """
+
+    def __init__(self, arrays, name: str, text_ids: np.ndarray):
+        super().__init__(arrays, name)
+        self.text_ids = text_ids
+
+
+def read_sentences(
+    path: str, text_column: str | None, label_column: str | None, on_bad_tags: str = REPAIR
+) -> list[TaggedSentence]:
     """The sentences of a file, with BIO tags where the tags are those of spans.
 
+    Args:
+        on_bad_tags: what to do with tags that cannot be: `repair` reads them as `to_bio` says and prints how many there are.
+
     Raises:
-        DataError, UsageError: the file cannot be read, holds nothing, or a column is none.
+        DataError, UsageError: the file cannot be read, holds nothing, a column is none, or tags that cannot be are refused.
     """
     for flag, given in (("text_column", text_column), ("label_column", label_column)):
         if given is not None and not given.isdigit():
@@ -35,9 +53,39 @@ def read_sentences(path: str, text_column: str | None, label_column: str | None)
     found = list(read_conll(path, *columns))
     if not found:
         raise DataError(f"{path}: holds no sentences; expected a word a line, and a blank line behind each sentence.")
-    if not all(SPAN_TAG.fullmatch(tag) for sentence in found for tag in sentence.tags):
+    odd = [(tag, n) for s in found for tag, n in zip(s.tags, s.lines, strict=True) if not SPAN_TAG.fullmatch(tag)]
+    if odd:
+        check_odd(path, found, odd, on_bad_tags)
         return found
+    check_tags(path, found, on_bad_tags)
     return [dataclasses.replace(sentence, tags=to_bio(sentence.tags)) for sentence in found]
+
+
+def check_odd(path: str, sentences: list[TaggedSentence], odd: list[tuple[str, int]], on_bad_tags: str) -> None:
+    """Says where a file of spans seems to hold tags that are none, since then all are taken as they stand; refuses it if told so."""
+    count = sum(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags)
+    if count <= len(odd):
+        return  # parts of speech
+    (tag, line), more = odd[0], f"{len(odd):,} such tag(s)"
+    problem = f"{path}, line {line}: {tag!r} is no tag of spans, where {count:,} others are; expected O, B-… or I-…"
+    if on_bad_tags == REFUSE:
+        raise DataError(f"{problem}; {more}. Correct them, or name another column with --label_column.")
+    print_status(
+        f"Warning: {problem}; {more}. All tags are therefore taken as they stand, and each word is a span of its own."
+    )
+
+
+def check_tags(path: str, sentences: list[TaggedSentence], on_bad_tags: str) -> None:
+    """Prints how many tags of spans cannot be where they stand, or raises a DataError that names the first one."""
+    scheme = scheme_of(sentence.tags for sentence in sentences)
+    bad = [(s.lines[min(each.place, len(s.lines) - 1)], each) for s in sentences for each in bad_tags(s.tags, scheme)]
+    if bad and on_bad_tags == REFUSE:
+        raise refusal(path, *bad[0], scheme, len(bad))
+    if bad:
+        print_status(
+            f"{path}: {len(bad):,} impossible tag(s) of {scheme.name} repaired, as conlleval reads them; the first is on line "
+            f"{bad[0][0]}: {bad[0][1].reason}."
+        )
 
 
 def known_tags(path: str, sentences: list[TaggedSentence], labels: list[str]) -> None:
@@ -55,10 +103,55 @@ def known_tags(path: str, sentences: list[TaggedSentence], labels: list[str]) ->
 class Reader(TextReader):
     """Sentences of tagged words."""
 
+    own_flags: ClassVar[tuple[str, ...]] = (
+        "crf", "bad_tags", "doc_stride", "freeze_backbone", "feature_layers", "combine_layers", "bilstm_dim",
+    )  # fmt: skip
     refused: ClassVar[dict] = {"text_pair_column": "tagging reads one text only"}
 
+    @property
+    def settings(self) -> Settings:
+        options = self.options
+        given = {
+            "feature_layers": self.feature_layers(),
+            "combine_layers": options.combine_layers,
+            "bilstm_dim": options.bilstm_dim,
+        }
+        given = {name: value for name, value in given.items() if value}
+        return Settings(options.crf, options.doc_stride, options.freeze_backbone, **given)
+
+    def feature_layers(self) -> list[int]:
+        """The numbers of --feature_layers. Raises a UsageError where they are none, or the network below learns."""
+        options = self.options
+        several = (options.feature_layers or "").count(",")
+        if options.feature_layers and not options.freeze_backbone:
+            raise UsageError(
+                "--feature_layers: are of a network that does not learn. Add --freeze_backbone, or leave them out."
+            )
+        if options.combine_layers and not several:
+            raise UsageError(
+                f"--combine_layers={options.combine_layers}: needs several --feature_layers, such as -1,-2,-3,-4."
+            )
+        parts = (options.feature_layers or "").split(",") if options.feature_layers else []
+        if not all(part.strip().removeprefix("-").isdecimal() for part in parts):
+            raise UsageError(
+                f"--feature_layers={options.feature_layers}: expected numbers with commas between, such as -1,-2."
+            )
+        return [int(part) for part in parts]
+
+    def prepare_weights(self, task, backbone, loaded):
+        if not self.options.freeze_backbone:
+            return
+        count, numbers = len(backbone.hidden_states(backbone.tiny_batch())), self.feature_layers()
+        if not all(-count <= number < count for number in numbers):
+            raise UsageError(
+                f"--feature_layers={self.options.feature_layers}: the network shows {count} layers; expected numbers from 0, the "
+                f"embedding, to {count - 1}; -1 is the last one."
+            )
+        backbone.trainable = False
+
     def sentences(self, path: str) -> list[TaggedSentence]:
-        return read_sentences(path, self.options.text_column, self.options.label_column)
+        options = self.options
+        return read_sentences(path, options.text_column, options.label_column, options.bad_tags or REPAIR)
 
     def survey(self):
         path = self.training_files()
@@ -78,9 +171,10 @@ class Reader(TextReader):
         return Survey(f"{count:,} examples, {len(labels)} tags", labels, count)
 
     def read(self, tokenizer):
-        path = self.training_files()
+        path, options = self.training_files(), self.options
+        stride_of(options.doc_stride, options.max_seq_length, self.reading.frame)  # raises what is wrong with it
         source, labels = self._source(path, tokenizer, None)
-        check_labels(path, labels, source.num_examples, self.options.label_column)
+        check_labels(path, labels, len(set(source.text_ids.tolist())), options.label_column)
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}
         for name, other in self.evaluation_files():
@@ -89,36 +183,62 @@ class Reader(TextReader):
                 print_status(warning)
         return Data(source, evaluation_sets, labels, 1, f"{len(labels)} tags")
 
-    def _source(self, path: str, tokenizer, labels: list[str] | None) -> tuple[ArraySource, list[str]]:
+    def task(self, config, data):
+        return self.task_class(config, data.labels, reading=self.reading, settings=self.settings)
+
+    def _source(self, path: str, tokenizer, labels: list[str] | None) -> tuple[TagSource, list[str]]:
         read = self._recorded if os.path.isdir(path) else self._written
-        rows, tags, labels = read(path, tokenizer, labels)
+        rows, tags, text_ids, labels = read(path, tokenizer, labels)
         arrays = pack_words(rows, tokenizer, self.options.max_seq_length, self.reading.frame)
-        opens, ids = arrays["label_weights"] > 0, np.zeros_like(arrays["token_ids"])
-        for row, (of_words, words) in enumerate(zip(tags, arrays.pop("word_ids"), strict=True)):
-            ids[row, opens[row]] = np.asarray(of_words, np.int32)[words[opens[row]]]
-        return ArraySource({**arrays, "labels": ids}, path), labels
+        counts, ids = arrays["label_weights"] > 0, np.zeros_like(arrays["token_ids"])
+        if are_spans(labels):
+            tags = as_chains(tags, text_ids, labels)
+        for row, of_words in enumerate(tags):
+            ids[row, counts[row]] = of_words
+        if not self.options.crf:
+            arrays.pop("word_ids")
+        return TagSource({**arrays, "labels": ids}, path, np.array(text_ids)), labels
 
     def _written(self, path, tokenizer, labels):
-        """The rows of `pack_words`, the ids of the tags of their words, and the names of all tags."""
+        """The rows of `pack_words`, the ids of the tags of the words that count in each, the text of each, and all tags."""
         sentences = self.sentences(path)
         labels = labels or sort_tags(tag for sentence in sentences for tag in sentence.tags)
         known_tags(path, sentences, labels)
         ids = {name: index for index, name in enumerate(labels)}
-        rows = encoded([Words.joined(sentence.words) for sentence in sentences], tokenizer)
-        return rows, [[ids[tag] for tag in sentence.tags] for sentence in sentences], labels
+        whole = encoded([Words.joined(sentence.words) for sentence in sentences], tokenizer)
+        made = windows_of(whole, self.options.doc_stride, self.options.max_seq_length, self.reading.frame)
+        rows, tags, text_ids = [], [], []
+        for text, (sentence, parts) in enumerate(zip(sentences, made, strict=True)):
+            of_words = np.array([ids[tag] for tag in sentence.tags], np.int32)
+            rows += parts
+            tags += [of_words[words[opens > 0]] for _, words, opens in parts]
+            text_ids += [text] * len(parts)
+        return rows, tags, text_ids, labels
 
     def _recorded(self, path, tokenizer, labels):
         """The same from records of `create_finetuning_data --task=tag`."""
         manifest = Manifest.read(path)
         labels = check_recorded(path, manifest, "tag", tokenizer, labels)
-        rows, tags = [], []
+        rows, tags, text_ids = [], [], []
         for parsed in recorded_batches(path, manifest):
             for row, (count, _) in enumerate(parsed["segment_lengths"]):
                 ids, words, opens, of_tokens = (
                     parsed[name][row, :count] for name in ("token_ids", "word_ids", "label_weights", "labels")
                 )
-                of_words = np.zeros(int(words.max(initial=0)) + 1, np.int32)
-                of_words[words[opens > 0]] = of_tokens[opens > 0]
                 rows.append((ids.tolist(), words, opens))
-                tags.append(of_words)
-        return rows, tags, labels
+                tags.append(of_tokens[opens > 0])
+                text_ids.append(int(parsed["example_ids"][row]))
+        return rows, tags, text_ids, labels
+
+
+def as_chains(tags: list[np.ndarray], text_ids: list[int], labels: list[str]) -> list[np.ndarray]:
+    """The ids of tags of spans, such that I-X stands behind B-X or I-X only, also where a word before has no piece and so no tag."""
+    made, before, text_before = [], None, None
+    names = {name: index for index, name in enumerate(labels)}
+    for of_words, text in zip(tags, text_ids, strict=True):
+        before = before if text == text_before else None  # windows of a text go on
+        given = [labels[tag] for tag in of_words]
+        fixed = to_bio([*([before] if before else []), *given])[1 if before else 0 :]
+        made.append(np.array([names.get(tag, old) for tag, old in zip(fixed, of_words, strict=True)], np.int32))
+        before, text_before = (fixed[-1] if fixed else before), text
+    return made

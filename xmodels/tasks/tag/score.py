@@ -2,24 +2,38 @@
 
 import numpy as np
 
-from xmodels.tasks.base.score import predict
-from xmodels.tasks.tag.read import known_tags, read_sentences
-from xmodels.tasks.tag.words import Words, are_spans, as_spans
+from xmodels.tasks.base.score import check_plots, predict
+from xmodels.tasks.tag import pictures
+from xmodels.tasks.tag.read import TagSource, known_tags, read_sentences
+from xmodels.tasks.tag.settings import are_spans
+from xmodels.tasks.tag.words import Words, as_spans
 
-DECISIVE = "entity_f1"
+DECISIVE, READS_SOURCE = "entity_f1", True
 
 
 def evaluate(
-    predictor, test_file: str, text_column: str | None, label_column: str | None, batch_size: int | None
+    predictor,
+    test_file: str,
+    text_column: str | None,
+    label_column: str | None,
+    batch_size: int | None,
+    plots: str | None,
 ) -> dict:
-    """Prints and returns accuracy of words, and precision, recall and F1 of entities; arguments as in `launch/evaluate.py`."""
+    """Prints and returns accuracy of words, and precision, recall and F1 of entities; arguments as in `launch/evaluate.py`.
+
+    Words that have no piece count as `O`. With `plots`, pictures go to that folder.
+    """
+    check_plots(plots)
     columns = {"text_column": text_column, "label_column": label_column}
     columns = {name: value or predictor.columns.get(name) for name, value in columns.items()}
     sentences = read_sentences(test_file, **columns)
     known_tags(test_file, sentences, list(predictor.labels))
     predictions = predict(predictor, [Words.joined(sentence.words) for sentence in sentences], batch_size or 32)
-    found = scores([each.tags for each in predictions], [sentence.tags for sentence in sentences])
+    answers = [each.tags for each in predictions], [sentence.tags for sentence in sentences]
+    found = scores(*answers)
     report(test_file, found, len(sentences))
+    for path in pictures.draw(plots, *answers, found) if plots else ():
+        print(f"  picture: {path}")
     return found
 
 
@@ -45,12 +59,23 @@ def scores(predictions: list[list[str]], truth: list[list[str]]) -> dict:
     }
 
 
-def from_arrays(outputs: dict[str, np.ndarray], examples: dict[str, np.ndarray], labels: list[str]) -> tuple:
-    """What `scores` takes, from outputs of the network and the examples of a fine-tuning; words that were cut are left out."""
-    names, opens = np.array(labels), examples["label_weights"] > 0  # (N, L)
-    rows = list(zip(outputs["label_ids"], examples["labels"], opens, strict=True))
-    predictions = [names[found[counts]].tolist() for found, _, counts in rows]
-    return predictions, [names[right[counts]].tolist() for _, right, counts in rows]
+def from_source(outputs: dict[str, np.ndarray], source: TagSource, task) -> tuple[list[list[str]], list[list[str]]]:
+    """What `scores` takes, from outputs of the network, window by window; words without a piece are left out."""
+    names, counts = np.array(task.label_names, object), source.arrays["label_weights"] > 0  # (N, L)
+    predictions, truth, before = [], [], None
+    rows = zip(outputs["label_ids"], source.arrays["labels"], counts, source.text_ids.tolist(), strict=True)
+    for found, right, counted, text in rows:
+        if text != before:
+            predictions.append([])
+            truth.append([])
+        before = text
+        predictions[-1] += names[found[counted]].tolist()
+        truth[-1] += names[right[counted]].tolist()
+    return predictions, truth
+
+
+def draw(folder, predictions, truth, settings):
+    return pictures.draw(folder, predictions, truth, scores(predictions, truth))
 
 
 def report(test_file: str, found: dict, count: int) -> None:

@@ -8,14 +8,16 @@ import tensorflow as tf
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import placed_words
+from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference, check_places
-from xmodels.tasks.tag.words import OUTSIDE, PREFIXES, are_spans, text_offset
+from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans
+from xmodels.tasks.tag.words import stride_of, text_offset
 
 EXAMPLES = ("John Smith lives in New York.", "王小明住在北京。")
-CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "a  b\u0301c,d", "many words " * 300)
+CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "a  b\u0301c,d", "many words, " * 300 + "王")
 NOWHERE = -1  # the place of what only fills up a row
 
 
@@ -31,6 +33,7 @@ class Server(serve.Server):
         self.frame = predictor.task.reading.frame
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
         self.max_sequence_length = predictor.max_sequence_length
+        self.stride = stride_of(predictor.settings.doc_stride, self.max_sequence_length, self.frame)
         tags = [label if are_spans(predictor.labels) else f"B-{label}" for label in predictor.labels]
         parts = [tag.partition("-") for tag in tags]
         types = list(dict.fromkeys(kind for tag, (_, _, kind) in zip(tags, parts, strict=True) if tag != OUTSIDE))
@@ -40,7 +43,6 @@ class Server(serve.Server):
         self.labels, self.types = tf.constant(predictor.labels), tf.constant(types or [""])  # (C,), (T,)
         self.type_ids = tf.constant(inside)  # (C,), NOWHERE of O
         self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
-        self.outside = predictor.labels.index(OUTSIDE) if OUTSIDE in predictor.labels else 0
 
     def parted(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None)."""
@@ -56,27 +58,48 @@ class Server(serve.Server):
             "end": by_text(tf.math.segment_max(place, letters) + 1),
         }
 
+    def logits(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Of each token of texts, ragged int32 (B, None), float32 (B, None, C): from the window that shows most around it."""
+        capacity = tf.fill([ids.nrows(out_type=tf.int32)], max_text_tokens(1, self.max_sequence_length, self.frame))
+        found = token_windows(ids, capacity, self.stride)
+        features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
+        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
+        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        logits = self.task.emissions(self.backbone, features)["logits"]  # (W, L, C)
+        padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (W, 1)
+        place = tf.minimum(text_offset(self.frame, padding) + tf.range(width)[None, :], width - 1)
+        place += tf.zeros_like(padding)
+        # Windows stand in the order of their texts, and what counts in them in the order of the tokens.
+        each = tf.boolean_mask(tf.gather(logits, place, batch_dims=1), most_context(found, width))
+        return tf.RaggedTensor.from_row_lengths(each, ids.row_lengths(), validate=False)
+
     def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """As `_tagged`, traced once for all signatures."""
+        return self._tagged(text)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def _tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """(start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on padding."""
         with tf.device("CPU:0"):
             found = self.parted(text)
             word = found["word"].flat_values
             too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.tokenizer.max_word_characters
             pieces = self.tokenizer.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
+            pieces = pieces.with_row_splits_dtype(found["word"].row_splits.dtype)
+            ids = found["word"].with_flat_values(pieces).merge_dims(1, 2)  # (B, None)
             counts = found["word"].with_flat_values(tf.cast(pieces.row_lengths(), tf.int32)).to_tensor()
+            width = tf.shape(counts)[1]
+            counts = tf.pad(counts, [[0, 0], [0, tf.maximum(1 - width, 0)]])  # a chain has a place at least
             first = tf.cumsum(counts, axis=1, exclusive=True)  # (B, W): the tokens before each word
             real = tf.sequence_mask(found["word"].row_lengths(), tf.shape(counts)[1])
-        features = self.tokenizer.features([text], self.max_sequence_length)
-        width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
-        features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
-        outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
-        seen = real & (first < max_text_tokens(1, self.max_sequence_length, self.frame))
-        padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (B, 1)
-        place = tf.minimum(text_offset(self.frame, padding) + first, width - 1)
-        label = tf.where(seen, tf.gather(outputs["label_ids"], place, batch_dims=1), self.outside)
-        probability = tf.where(seen, tf.gather(outputs["probabilities"], place, batch_dims=1), 0.0)
-        start, end = (tf.where(real, found[name].to_tensor(), NOWHERE) for name in ("start", "end"))
-        return start, end, label, probability, real
+        logits = self.logits(ids).to_tensor(shape=[None, None, len(self.predictor.labels)])  # (B, T, C)
+        logits = tf.pad(logits, [[0, 0], [0, 1], [0, 0]])  # of texts without tokens there is none
+        logits = tf.gather(logits, tf.where(real, first, 0), batch_dims=1)  # (B, W, C)
+        chosen = self.task.decode(logits, real)
+        label, probability, real = (x[:, :width] for x in (chosen["label_ids"], chosen["probabilities"], real))
+        with tf.device("CPU:0"):
+            start, end = (found[name].to_tensor(NOWHERE) for name in ("start", "end"))
+        return start, end, label, tf.where(real, probability, 0.0), real
 
     def words(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The words of each text, and their tags."""
@@ -146,6 +169,8 @@ class Server(serve.Server):
         return README_TEXT.format(
             labels=", ".join(for_code_span(label) for label in self.predictor.labels),
             length=self.max_sequence_length,
+            stride=self.stride,
+            chain=", and a chain over all words of the text" if self.predictor.settings.crf else "",
             python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
             requests=requests,
         )
@@ -185,7 +210,8 @@ README_TEXT = """The vocabulary, the tokenizer and the tags are inside.
 | output `probability` | float32 (B, W), of the tag |
 
 Rows with fewer entities or words end in empty strings, with -1 for `start` and `end`. Tags: {labels}.
-A text has at most {length} pieces, special tokens counted; words behind have no tag.
+Long texts are read in windows of {length} pieces, special tokens counted, that begin {stride} pieces apart; each word has the tag that
+the window with most of the text around it gives{chain}.
 
 {python}
 

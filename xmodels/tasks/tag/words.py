@@ -5,13 +5,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.tag import align
+from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.joining import join_words
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
+from xmodels.tasks.tag.settings import OUTSIDE
 
-OUTSIDE = "O"
-PREFIXES = ("B", "I")
+# Of a text or a window: ids, the word of each token, and 1 where a token is the first of its word and counts.
+Row = tuple[list[int], np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +42,22 @@ class Entity:
 
 
 def words_of(text: str, tokenizer: Tokenizer) -> Words:
-    """The words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs."""
+    """The words of a plain text, as the tokenizer parts them: BERT's at blanks, punctuation and ideographs.
+
+    A piece that is a blank, as SentencePiece has them, belongs to no word.
+    """
     pieces = tokenizer.encode(text)
     spans: list[tuple[int, int]] = []
+    begins = True
     for (first, end), opens in zip(pieces.spans, pieces.word_start, strict=True):
-        if opens or not spans:
+        begins = begins or bool(opens)
+        if not text[first:end].strip():
+            continue
+        if begins:
             spans.append((first, end))
         else:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        begins = False
     return Words(text, spans)
 
 
@@ -56,13 +67,11 @@ def text_offset(frame, padding=0):
     return special + padding if frame.pads_left else special
 
 
-def pack_words(
-    rows: Sequence[tuple[Sequence[int], np.ndarray, np.ndarray]], tokenizer: Tokenizer, max_sequence_length: int, frame
-) -> dict[str, np.ndarray]:
+def pack_words(rows: Sequence[Row], tokenizer: Tokenizer, max_sequence_length: int, frame) -> dict[str, np.ndarray]:
     """Framed texts.
 
     Args:
-        rows: of each text the ids, the word of each token, and 1 where a token is the first of its word.
+        rows: of each text, or of its windows.
 
     Returns:
         token_ids, segment_ids, word_ids int32, padding_mask bool, label_weights float32, all (N, L).
@@ -80,15 +89,34 @@ def pack_words(
     return {**packed, "word_ids": word_ids, "label_weights": weights}
 
 
-def encoded(texts: Sequence[Words], tokenizer: Tokenizer) -> list[tuple[list[int], np.ndarray, np.ndarray]]:
-    """The `rows` of `pack_words`."""
+def encoded(texts: Sequence[Words], tokenizer: Tokenizer) -> list[Row]:
+    """The tokens of each text."""
     found: list[Pieces] = tokenizer.encode_batch([each.text for each in texts])
     return [(p.ids, *align(p, [first for first, _ in each.spans])) for p, each in zip(found, texts, strict=True)]
 
 
-def are_spans(labels: Sequence[str]) -> bool:
-    """Whether tags mark the beginnings and insides of spans, as B-PER and I-PER do."""
-    return all(label == OUTSIDE or label.partition("-")[0] in PREFIXES and "-" in label for label in labels)
+def stride_of(doc_stride: int | None, max_sequence_length: int, frame) -> int:
+    """Tokens from the beginning of one window to that of the next. Raises a UsageError where windows would lie apart."""
+    capacity = max_text_tokens(1, max_sequence_length, frame)
+    if capacity < 1 or (doc_stride or 0) > capacity:
+        raise UsageError(
+            f"--doc_stride={doc_stride or 'half a window'}: windows of {capacity} tokens (--max_seq_length={max_sequence_length} less "
+            "special tokens) would lie apart, and words between them have no tag. Lower it, or raise --max_seq_length."
+        )
+    return doc_stride or max(1, capacity // 2)
+
+
+def windows_of(rows: Sequence[Row], doc_stride: int | None, max_sequence_length: int, frame) -> list[list[Row]]:
+    """The windows of each text, at least one. A word counts in one of them, in which most of the text stands around its first token
+    (Google's max-context)."""
+    capacity, stride = max_text_tokens(1, max_sequence_length, frame), stride_of(doc_stride, max_sequence_length, frame)
+    found = []
+    for ids, words, opens in rows:
+        places = windows(len(ids), capacity, stride)
+        parts = [slice(start, start + length) for start, length in places]
+        most = most_context(places, len(ids))
+        found.append([(list(ids[p]), words[p], opens[p] * each) for p, each in zip(parts, most, strict=True)])
+    return found
 
 
 def as_spans(tags: Sequence[str], spans: bool) -> list[str]:

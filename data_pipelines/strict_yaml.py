@@ -30,9 +30,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-def read(
-    path: str, variables: Mapping[str, str], flag: str = "--plan", advice: str = "docs/compare.md shows one."
-) -> tuple[Any, dict[str, int]]:
+def read(path: str, variables: Mapping[str, str], flag: str, advice: str) -> tuple[Any, dict[str, int]]:
     """The value of a file, and the line of each dotted key.
 
     Args:

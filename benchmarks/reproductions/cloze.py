@@ -1,0 +1,93 @@
+"""Gaps in held-out Chinese text: how often a masked language model names whole words, and single characters of words."""
+
+import numpy as np
+
+from data_pipelines.corpora.tables import Columns, iterate_table
+from data_pipelines.text.words import align, segmenter
+from xmodels.models.backbone import Backbone
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.runs import loaded
+
+LENGTH, BATCH, TEXTS, GAPS = 128, 64, 1500, 3  # tokens, rows, texts, and gaps of a text
+LONGEST = 4  # characters of a word that is hidden
+
+
+def score(run: str, file: str) -> dict[str, float]:
+    """Shares that a pretrained network names right; the same gaps for every network of one vocabulary.
+
+    Args:
+        file: JSON lines with `text`.
+
+    Returns:
+        "whole words": all characters of a hidden word; "characters of whole words"; "single characters", the others of the word shown.
+    """
+    found = loaded.load(run)
+    objective = MaskedLM(found.backbone.config)
+    rows = gaps(found.tokenizer, [row.texts[0] for row in iterate_table(file, Columns("text"), with_labels=False)])
+    built = False
+    right: dict[str, list[bool]] = {"whole words": [], "characters of whole words": [], "single characters": []}
+    for begin in range(0, len(rows), BATCH):
+        batch, labels, kinds = batch_of(found, rows[begin : begin + BATCH])
+        outputs = found.backbone(batch)
+        if not built:  # the head gets its weights once it is there
+            objective.logits(outputs, batch, found.backbone)
+            found.assign(objective)
+            built = True
+        named = np.argmax(np.asarray(objective.logits(outputs, batch, found.backbone)), axis=-1)
+        for row, kind in enumerate(kinds):
+            each = (named[row] == labels[row])[labels[row] >= 0]
+            if kind == "word":
+                right["whole words"].append(bool(each.all()))
+                right["characters of whole words"] += each.tolist()
+            else:
+                right["single characters"] += each.tolist()
+    return {name: float(np.mean(values)) for name, values in right.items()} | {"gaps": len(right["whole words"])}
+
+
+def gaps(tokenizer, texts: list[str]) -> list[tuple[list[int], list[int], str]]:
+    """(ids, places that are hidden, word or character), in pairs: a whole word of several characters, then one character of it."""
+    words_of, rng, rows = segmenter("jieba"), np.random.default_rng(0), []
+    for text, pieces in zip(texts[:TEXTS], tokenizer.encode_batch(texts[:TEXTS]), strict=True):
+        starts = align(pieces, words_of(text)) if pieces.ids else None
+        if starts is None:
+            continue
+        opens = [*(place for place, start in enumerate(starts) if start), len(starts)]
+        words = [
+            range(a, b)
+            for a, b in zip(opens, opens[1:], strict=False)
+            if 2 <= b - a <= LONGEST
+            and b <= LENGTH - 2
+            and all(is_ideograph(text[slice(*pieces.spans[p])]) for p in range(a, b))
+        ]
+        for place in rng.permutation(len(words))[:GAPS]:
+            word = words[place]
+            rows.append((pieces.ids[: LENGTH - 2], list(word), "word"))
+            rows.append((pieces.ids[: LENGTH - 2], [int(rng.choice(word))], "character"))
+    return rows
+
+
+def is_ideograph(text: str) -> bool:
+    return len(text) == 1 and "\u4e00" <= text <= "\u9fff"
+
+
+def batch_of(found, rows):
+    """Features of rows with [MASK] in the gaps, labels (B, LONGEST), -1 where there is none, and what was hidden."""
+    vocabulary, backbone = found.tokenizer.vocabulary, found.backbone
+    token_ids = np.full((len(rows), LENGTH), vocabulary.padding_id, "int32")
+    labels, places = np.full((len(rows), LONGEST), -1), np.zeros((len(rows), LONGEST), "int32")
+    for row, (ids, hidden, _) in enumerate(rows):
+        framed = [vocabulary["[CLS]"], *ids, vocabulary["[SEP]"]]
+        token_ids[row, : len(framed)] = framed
+        for slot, place in enumerate(hidden):
+            token_ids[row, place + 1] = vocabulary["[MASK]"]
+            labels[row, slot], places[row, slot] = ids[place], place + 1
+    return (
+        features(backbone, token_ids, token_ids != vocabulary.padding_id, places),
+        labels,
+        [kind for *_, kind in rows],
+    )
+
+
+def features(backbone: Backbone, token_ids, padding_mask, places) -> dict[str, np.ndarray]:
+    given = {"token_ids": token_ids, "padding_mask": padding_mask, "segment_ids": np.zeros_like(token_ids)}
+    return {name: value for name, value in given.items() if name in backbone.reads} | {"mask_positions": places}

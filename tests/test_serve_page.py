@@ -1,0 +1,229 @@
+"""The page of a server in a browser: texts in, answers out, by keyboard too, in two languages, and no script from a label."""
+
+import json
+import shutil
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from xmodels.serving.folder import LABELS, find_model, labels_of
+from xmodels.serving.limits import Limits
+from xmodels.serving.model import Model
+
+for package in ("starlette", "uvicorn", "prometheus_client", "playwright"):
+    pytest.importorskip(package)
+
+from xmodels.serving import server  # noqa: E402
+from xmodels.serving.app import make_app  # noqa: E402
+
+pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "playwright")
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LABEL = "<img src=x onerror=alert(1)>"
+TEXT = "👩‍🚀 Ann lives in 北京."
+
+
+class Answers(tf.Module):
+    """Fixed answers in the shapes of tasks."""
+
+    def classify(self, text):
+        rows = tf.shape(text)[0]
+        return {
+            "label": tf.repeat(tf.constant([LABEL]), rows),
+            "probabilities": tf.tile(tf.constant([[0.25, 0.75]]), [rows, 1]),
+        }
+
+    def early(self, text, speed):
+        layer = tf.cast(tf.round(3.0 - 2.0 * speed), tf.int32)
+        rows = tf.shape(text)[0]
+        return {**self.classify(text), "layer": tf.repeat(layer, rows), "uncertainty": tf.repeat(speed, rows)}
+
+    def tag(self, text):
+        rows = tf.shape(text)[0]
+        columns = {"entity": ["Ann", "北京"], "type": ["PER", LABEL], "start": [4, 17], "end": [7, 19]}
+        return {name: tf.tile(tf.constant([value]), [rows, 1]) for name, value in columns.items()}
+
+    def rank(self, query, candidates):
+        lengths = tf.cast(tf.strings.length(candidates), tf.float32)
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        return {"order": order, "scores": lengths, "probabilities": tf.nn.softmax(lengths)}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    if not BROWSER:
+        pytest.skip("no Chromium")
+    path, made = tmp_path_factory.mktemp("answers"), Answers()
+    text, query = (tf.TensorSpec([None], tf.string, name) for name in ("text", "query"))
+    methods = {
+        "serving_default": (made.classify, [text]),
+        "early": (made.early, [text, tf.TensorSpec([], tf.float32, "speed")]),
+        "tag": (made.tag, [text]),
+        "rank": (made.rank, [query, tf.TensorSpec([None, None], tf.string, "candidates")]),
+    }
+    signatures = {name: tf.function(method).get_concrete_function(*specs) for name, (method, specs) in methods.items()}
+    tf.saved_model.save(made, str(path / "1"), signatures=signatures)
+    (path / "1" / LABELS).parent.mkdir()
+    (path / "1" / LABELS).write_text(json.dumps(["so so", LABEL]))
+    folder = find_model(str(path), "page")
+    app = make_app(Model(folder), Limits(), labels_of(folder))
+    listening = server.listen("127.0.0.1", 0)
+    ready = []
+
+    class Kept(server.Server):
+        def __init__(self, config):
+            super().__init__(config)
+            ready.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "Server", Kept)
+        thread = threading.Thread(target=server.run, args=(app, listening, Limits(client_timeout=5.0)))
+        thread.start()
+        while not (ready and ready[0].started):
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        ready[0].should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    if not BROWSER:
+        pytest.skip("no Chromium")
+    with sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page, in English; whatever its console says or a dialog shows fails the test."""
+    context = browser.new_context(locale="en-US")
+    made, said = context.new_page(), []
+    made.set_default_timeout(15_000)
+    made.on("console", lambda message: said.append(message.text))
+    made.on("pageerror", lambda error: said.append(str(error)))
+    made.on("dialog", lambda dialog: (said.append("a dialog"), dialog.dismiss()))
+    made.goto(address)
+    made.wait_for_selector("textarea")
+    yield made
+    context.close()
+    assert not said
+
+
+def texts(page, selector):
+    return [each.inner_text() for each in page.query_selector_all(selector)]
+
+
+def choose(page, signature):
+    page.select_option("#signature", signature)
+
+
+def answer(page):
+    page.click("#ask")
+    page.wait_for_selector("#result:not(.busy) #raw:not([hidden])")
+
+
+def test_labels_are_bars_and_never_html_in_both_languages(page):
+    page.fill("#field-text", "A text.")
+    answer(page)
+    assert texts(page, ".bars .label") == [LABEL, "so so"] and texts(page, ".bars .number") == ["75.0%", "25.0%"]
+    assert page.query_selector("#answer img") is None
+    page.click("[data-language=zh]")
+    assert page.get_attribute("html", "lang") == "zh-CN" and page.inner_text("#ask") == "提交"
+    page.fill("#field-text", "这部电影很好看。")
+    answer(page)
+    assert "75.0%" in texts(page, ".bars .number") and "这部电影很好看。" in page.text_content("#request")
+    page.reload()
+    page.wait_for_selector("textarea")
+    assert page.inner_text("#ask") == "提交"  # it is remembered
+
+
+def test_entities_are_marked_by_characters(page):
+    choose(page, "tag")
+    page.fill("#field-text", TEXT)
+    answer(page)
+    kinds = texts(page, "#answer mark small")
+    assert kinds == ["PER", LABEL] and texts(page, "#answer mark") == [f"Ann{kinds[0]}", f"北京{kinds[1]}"]
+    page.click("summary")
+    assert json.loads(page.inner_text("#response"))["outputs"]["type"] == [["PER", LABEL]]
+
+
+def test_the_slider_asks_anew_and_candidates_stand_in_order(page):
+    choose(page, "early")
+    page.fill("#field-text", "A text.")
+    answer(page)
+    assert "Left the network behind layer: 3" in page.inner_text("#answer")
+    page.focus("#field-speed")
+    page.keyboard.press("End")
+    page.locator("#answer", has_text="layer: 1").wait_for()
+    choose(page, "rank")
+    page.fill("#field-query", "which")
+    page.fill("#field-candidates", "a\n\nccc\nbb\n")
+    answer(page)
+    assert texts(page, ".bars .label") == ["1. ccc", "2. bb", "3. a"]
+
+
+def test_the_keyboard_is_enough_and_everything_has_a_name(page):
+    reached = []
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+    assert reached == ["Skip to the form", "English", "中文", "signature", "field-text", "ask", "Health", "Metrics"]
+    page.focus("#field-text")
+    page.keyboard.type("A text.")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".bars")
+    unnamed = "[...document.querySelectorAll('textarea, select, input')].filter((each) => !each.labels.length).length"
+    assert page.evaluate(unnamed) == 0
+    assert page.get_attribute("#answer", "aria-live") == "polite" and page.get_attribute("#error", "role") == "alert"
+
+
+def test_what_is_missing_and_what_the_server_refuses_is_said(page, address):
+    choose(page, "rank")
+    page.fill("#field-query", "which")
+    page.click("#ask")
+    assert page.inner_text("#error") == "Please fill in: Candidates, one a line"
+    assert page.evaluate("document.activeElement.id") == "field-candidates"
+    choose(page, "serving_default")
+    page.route("**/*:predict", lambda route: route.fulfill(status=200, body='{"outputs": '))
+    page.fill("#field-text", "x")
+    page.click("#ask")
+    page.locator("#error", has_text="The server does not answer").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_what_is_behind_them(browser, address, scheme):
+    """WCAG 2 AA: a contrast of 4.5."""
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(address)
+    colours = page.evaluate(
+        """() => {
+        const rules = [...document.styleSheets[0].cssRules].flatMap((rule) => [...(rule.cssRules ?? [rule])]);
+        const names = rules.filter((rule) => rule.selectorText === ":root").flatMap((rule) => [...rule.style]);
+        const style = getComputedStyle(document.documentElement);
+        const own = names.filter((name) => name.startsWith("--"));
+        return Object.fromEntries(own.map((name) => [name.slice(2), style.getPropertyValue(name).trim()]));
+        }"""
+    )
+    page.close()
+    pairs = [("ink", "card"), ("ink", "ground"), ("soft", "card"), ("soft", "ground"), ("soft", "field"), ("ink", "field"),
+             ("accent-ink", "accent"), ("wrong", "card"), *(("ink", f"mark-{n}") for n in range(6))]  # fmt: skip
+    assert not [pair for pair in pairs if contrast(*(colours[name] for name in pair)) < 4.5]
+
+
+def contrast(one, other):
+    """As WCAG 2 defines it, of #rgb or #rrggbb."""
+
+    def luminance(colour):
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * each for each in colour[1:])
+        shares = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)

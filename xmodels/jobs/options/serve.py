@@ -1,0 +1,28 @@
+"""The options of `xmodels serve`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A SavedModel, an address, and what a request may ask for."""
+
+    JOB: ClassVar = "xmodels.jobs.serve:serve"
+    EARLY: ClassVar = "xmodels.jobs.early:serving"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    export_dir: str = option(REQUIRED, "Folder that export_model wrote. Of several versions the highest number is served.", section="Model")  # fmt: skip
+    name: str | None = option(None, "Name in addresses, /v1/models/NAME. Default: that of the curl lines in the folder's README.md, else the folder's name.")  # fmt: skip
+    host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine. There are no passwords: whoever reaches the address may ask.", section="Address")  # fmt: skip
+    port: int = option(8501, "Port; 0 takes a free one and says which.", minimum=0, maximum=65535)
+    max_batch_size: int = option(32, "Most texts that the network reads at a time. Requests that wait are put together.", section="Batches", minimum=1)  # fmt: skip
+    batch_timeout_ms: float = option(2.0, "How long a batch may wait for requests that are being received. A request that is alone never waits.", minimum=0, maximum=1000.0)  # fmt: skip
+    max_waiting: int = option(4096, "Most rows that wait; further requests get 503 and are asked to come again.", minimum=1)  # fmt: skip
+    max_body_bytes: int = option(1 << 20, "Longest body of a request; a longer one gets 413 and is not kept in memory.", section="Limits", minimum=100)  # fmt: skip
+    max_text_length: int = option(20_000, "Most characters of a text; a longer one gets 400.", minimum=1)
+    client_timeout: float = option(20.0, "Seconds that a client has to send headers, and to send a body; idle connections are closed after as many.", minimum=0.1)  # fmt: skip
+    drain_timeout: float = option(30.0, "Seconds that requests have to end after SIGTERM.", minimum=0)
+    log_requests: bool = option(False, "Print a line for each request.", section="Output")

@@ -1,0 +1,25 @@
+"""A learnt mix of the layers of a network (Peters et al., 2018, equation 1)."""
+
+import keras
+from keras import ops
+
+
+class ScalarMix(keras.layers.Layer):
+    """gamma times the sum of the layers, each with its share of a softmax; at first their mean.
+
+    Call arguments:
+        layers: `count` tensors (B, L, D).
+
+    Returns:
+        (B, L, D)
+    """
+
+    def __init__(self, count: int, **kwargs):
+        super().__init__(**kwargs)
+        self.shares = self.add_weight(shape=(count,), initializer="zeros", name="shares")
+        self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma")
+
+    def call(self, layers):
+        shares = ops.softmax(ops.cast(self.shares, "float32"))  # (N,)
+        mixed = ops.einsum("n,nbld->bld", shares, ops.cast(ops.stack(layers), "float32"))
+        return ops.cast(ops.cast(self.gamma, "float32") * mixed, self.compute_dtype)

@@ -1,0 +1,156 @@
+"""The addresses of a server: TensorFlow Serving's REST interface, health, metrics, and the page."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from importlib import resources
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from xmodels.serving.answers import as_json
+from xmodels.serving.batches import Batches
+from xmodels.serving.bodies import read_body, while_connected
+from xmodels.serving.limits import Limits, RequestError
+from xmodels.serving.metrics import Metrics
+from xmodels.serving.model import Model
+from xmodels.serving.questions import read_question
+from xmodels.serving.watch import HANDLERS, Watch
+
+PATH = re.compile(r"(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>/metadata|:[a-z]+)?")
+SCRIPT = "text/javascript"
+PAGE = {
+    "index.html": "text/html",
+    "page.css": "text/css",
+    "page.js": SCRIPT,
+    "words.js": SCRIPT,
+    "answers.js": SCRIPT,
+    "icon.svg": "image/svg+xml",
+}
+LARGE = 20_000  # numbers or texts in an answer, from which it is written in a thread of its own
+OK = {"error_code": "OK", "error_message": ""}
+
+
+class Service:
+    """A model and the handlers of requests for it.
+
+    Args:
+        labels: of `probabilities`, for the page.
+    """
+
+    def __init__(self, model: Model, limits: Limits, labels: list[str] | None = None):
+        self.model, self.limits, self.labels = model, limits, labels
+        self.metrics = Metrics()
+        self.draining = False
+        self.batches: Batches | None = None  # while the app runs
+
+    @contextlib.asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """The life of the app."""
+        self.batches = Batches(self.limits, self.metrics)
+        try:
+            yield
+        finally:
+            self.draining = True
+            await self.batches.close()
+
+    async def get_model(self, request: Request) -> Response:
+        """GET /v1/models/NAME, /versions/N and /metadata."""
+        folder, found = self.model.folder, self._found(request)
+        if found["verb"] == "/metadata":
+            spec = {"name": folder.name, "signature_name": "", "version": folder.version}
+            return JSONResponse(
+                {"model_spec": spec, "metadata": {"signature_def": {"signature_def": self.model.metadata}}}
+            )
+        if found["verb"]:
+            raise RequestError(f"GET does not go with {found['verb']}. Use POST.", 405, {"Allow": "POST"})
+        status = {"version": folder.version, "state": "AVAILABLE", "status": OK}
+        return JSONResponse({"model_version_status": [status]})
+
+    async def predict(self, request: Request) -> Response:
+        """POST /v1/models/NAME:predict."""
+        verb = self._found(request)["verb"] or ""
+        if verb != ":predict" and verb.startswith(":"):
+            raise RequestError(f"{verb} is not answered: the signatures of the model are for :predict.")
+        if verb != ":predict":
+            raise RequestError("POST goes with :predict only. Use GET.", 405, {"Allow": "GET"})
+        with self.batches.coming():
+            body = await read_body(request, self.limits)
+            question = read_question(body, self.model.signatures, self.limits)
+        outputs = await while_connected(request, self.batches.ask(question))
+        arguments = outputs, question.num_rows, question.by_rows
+        if sum(value.size for value in outputs.values()) > LARGE:
+            answer = await asyncio.to_thread(as_json, *arguments)
+        else:
+            answer = as_json(*arguments)
+        return Response(answer, media_type="application/json")
+
+    def _found(self, request: Request) -> re.Match:
+        folder = self.model.folder
+        found = PATH.fullmatch(request.path_params["path"])
+        if not found:
+            raise RequestError("Malformed address. Expected /v1/models/NAME[/versions/N][:predict|/metadata].", 404)
+        name, version = found["name"], found["version"]
+        if name != folder.name or version not in (None, folder.version):
+            which = f"{name:.100}, version {version:.20}" if version else f"{name:.100}"
+            raise RequestError(f"There is no model {which}. Served is {folder.name}, version {folder.version}.", 404)
+        return found
+
+    async def live(self, request: Request) -> Response:
+        """GET /health/live: the process answers."""
+        return JSONResponse({"live": True})
+
+    async def ready(self, request: Request) -> Response:
+        """GET /health and /health/ready: requests are taken; 503 while the server ends or its queue is full."""
+        is_ready = not self.draining and not self.batches.is_full
+        return JSONResponse({"live": True, "ready": is_ready}, 200 if is_ready else 503)
+
+    async def numbers(self, request: Request) -> Response:
+        """GET /metrics."""
+        return Response(generate_latest(self.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def page(self, request: Request) -> Response:
+        """GET / and what belongs to the page."""
+        name = request.path_params.get("file", "index.html")
+        if name not in PAGE:
+            raise RequestError("Not found.", 404)
+        return Response((resources.files("xmodels.serving") / "page" / name).read_bytes(), media_type=PAGE[name])
+
+    async def description(self, request: Request) -> Response:
+        """GET /page/model.json: what the page asks for, and how."""
+        signatures = {
+            name: {
+                "inputs": {
+                    each.name: {"dtype": each.dtype, "rank": len(each.shape)} for each in signature.inputs.values()
+                },
+                "outputs": list(signature.outputs),
+            }
+            for name, signature in self.model.signatures.items()
+        }
+        folder = self.model.folder
+        known = {"labels": self.labels, "max_text_length": self.limits.max_text_length}
+        return JSONResponse({"name": folder.name, "version": folder.version, "signatures": signatures, **known})
+
+
+def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_requests: bool = False) -> Starlette:
+    """The ASGI application of a model; `app.state.service` is its Service."""
+    service = Service(model, limits, labels)
+    routes = [
+        Route("/", service.page),
+        Route("/page/model.json", service.description),
+        Route("/page/{file}", service.page),
+        Route("/v1/models/{path:path}", service.get_model, methods=["GET"]),
+        Route("/v1/models/{path:path}", service.predict, methods=["POST"]),
+        Route("/health", service.ready),
+        Route("/health/ready", service.ready),
+        Route("/health/live", service.live),
+        Route("/metrics", service.numbers),
+    ]
+    app = Starlette(routes=routes, lifespan=service.running, exception_handlers=HANDLERS)
+    app.state.service = service
+    app.add_middleware(Watch, metrics=service.metrics, log_requests=log_requests)
+    return app

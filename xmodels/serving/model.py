@@ -1,0 +1,183 @@
+"""A SavedModel in memory: its signatures, what they take and give, and one call of them."""
+
+import dataclasses
+import importlib
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
+
+from data_pipelines.errors import DataError
+from xmodels.serving.folder import SAVED_MODEL, ModelFolder
+
+FILLED = "start"  # an output that is -1 where a row only fills up; then rows of any batch can be cut to their own width
+# Ops by which a graph runs Python or reaches files beside its own variables; no export of ours has them.
+REFUSED = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader",
+           "WholeFileReaderV2", "DebugIdentityV2", "DebugIdentityV3", "LoadLibrary", "PrintV2"}  # fmt: skip
+Values = Mapping[str, Any]  # by the names of inputs: a list of B texts, or an array
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """An input or output.
+
+    Attributes:
+        dtype: its name in TensorFlow, such as `string`.
+        shape: None where any length goes.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    @property
+    def is_text(self) -> bool:
+        return self.dtype == "string"
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the first axis is that of rows."""
+        return bool(self.shape) and self.shape[0] is None
+
+
+class Signature:
+    """One way to ask the model.
+
+    Args:
+        function: of the SavedModel.
+
+    Attributes:
+        inputs, outputs: by name.
+        joins: whether rows of several requests may be answered together: an answer does not depend on other rows, and can
+            be cut out of a batch.
+    """
+
+    def __init__(self, name: str, function: Any):
+        self.name, self._function = name, function
+        self.inputs = _tensors(function.structured_input_signature[1])
+        self.outputs = _tensors(function.structured_outputs)
+        columns = [each for each in self.inputs.values() if each.is_column]
+        plain = all(each.is_column or not each.shape for each in self.inputs.values())
+        rows = bool(columns) and all(each.is_column for each in self.outputs.values())
+        lists = any(len(each.shape) > 1 for each in columns)  # as wide as they are, the answers are
+        open_ended = any(None in each.shape[1:] for each in self.outputs.values())
+        self.joins = plain and rows and (lists or not open_ended or self.fills)
+
+    @property
+    def fills(self) -> bool:
+        """Whether rows of the answers end in filling, which another batch may have more of."""
+        lists = any(len(each.shape) > 1 for each in self.inputs.values())
+        return not lists and FILLED in self.outputs and None in self.outputs[FILLED].shape[1:]
+
+    def __call__(self, values: Values) -> dict[str, np.ndarray]:
+        """The outputs."""
+        tensors = {}
+        for name, value in values.items():
+            wanted = self.inputs[name]
+            value = np.asarray(value, object if wanted.is_text else wanted.dtype)
+            if not value.size:  # an empty list has lost its further axes
+                value = value.reshape([0 if size is None else size for size in wanted.shape])
+            tensors[name] = tf.constant(value, wanted.dtype)
+        found = self._function(**tensors)
+        return {name: found[name].numpy() for name in self.outputs}
+
+
+class Model:
+    """A SavedModel that `export_model` wrote.
+
+    Attributes:
+        signatures: by name.
+        metadata: its signatures, as TensorFlow Serving shows them.
+
+    Raises:
+        DataError: the folder is damaged, needs a package that is not there, or does what no export of ours does.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        self.folder = folder
+        saved = _read(folder)
+        _check_ops(saved, folder)
+        definitions = saved.meta_graphs[0].signature_def
+        self.metadata = {
+            name: json_format.MessageToDict(
+                definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            )
+            for name, definition in sorted(definitions.items())
+        }
+        try:
+            self._loaded = tf.saved_model.load(folder.path)
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise DataError(
+                f"{folder.path}: not a readable SavedModel ({str(error)[:200]}). Export the run again."
+            ) from None
+        self.signatures = {name: Signature(name, each) for name, each in sorted(self._loaded.signatures.items())}
+        if not self.signatures:
+            raise DataError(f"{folder.path}: the SavedModel has no signatures. Write it with `xmodels export_model`.")
+
+    def warm_up(self) -> None:
+        """Asks each signature that joins once, so that no client waits for TensorFlow's first call.
+
+        Raises:
+            DataError: the signature that is asked most does not answer.
+        """
+        first = self.signatures.get("serving_default") or next(iter(self.signatures.values()))
+        for signature in self.signatures.values():
+            if not signature.joins and signature is not first:
+                continue
+            values = {
+                name: np.full([1 if size is None else size for size in each.shape], "" if each.is_text else 0)
+                for name, each in signature.inputs.items()
+            }
+            try:
+                signature(values)
+            except tf.errors.OpError as error:
+                if signature is first:
+                    what = f"{signature.name} does not answer ({str(error)[:200]})"
+                    raise DataError(f"{self.folder.path}: {what}. Export the run again.") from None
+
+
+def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Tensor]:
+    return {name: Tensor(name, each.dtype.name, tuple(each.shape.as_list())) for name, each in sorted(specs.items())}
+
+
+def _read(folder: ModelFolder) -> saved_model_pb2.SavedModel:
+    path = os.path.join(folder.path, SAVED_MODEL)
+    try:
+        with open(path, "rb") as file:
+            saved = saved_model_pb2.SavedModel.FromString(file.read())
+    except DecodeError:
+        raise DataError(f"{path}: damaged. Export the run again.") from None
+    if not saved.meta_graphs:
+        raise DataError(f"{path}: holds no graph. Export the run again.")
+    return saved
+
+
+def _check_ops(saved: saved_model_pb2.SavedModel, folder: ModelFolder) -> None:
+    graph = saved.meta_graphs[0].graph_def
+    functions = {each.signature.name for each in graph.library.function}
+    ops = {node.op for node in graph.node} | {node.op for each in graph.library.function for node in each.node_def}
+    if refused := ops & REFUSED:
+        raise DataError(
+            f"{folder.path}: the graph runs {', '.join(sorted(refused))}, which reach beyond it. Serve what export_model wrote."
+        )
+    if not (unknown := _unknown(ops - functions)):
+        return
+    if importlib.util.find_spec("tensorflow_text"):
+        importlib.import_module("tensorflow_text")  # registers its ops
+        unknown = _unknown(unknown)
+    if unknown:
+        raise DataError(
+            f"{folder.path}: needs ops that TensorFlow lacks: {', '.join(sorted(unknown)[:5])}. Install tensorflow-text, or export "
+            "the run with --serving_ops=core."
+        )
+
+
+def _unknown(ops: set[str]) -> set[str]:
+    return {op for op in ops if op_def_registry.get(op) is None}
