@@ -120,9 +120,9 @@ def test_scores_without_bounds_give_finite_gradients_and_forbidden_steps_none():
 
 def test_what_may_not_be_is_never_said_whatever_the_scores():
     made = chain()
-    for seed in range(20):
-        scores = emissions(seed, 10.0 ** (seed % 8))
-        scores[..., 2] += 10.0 ** (seed % 8)  # I-X is the likeliest everywhere
+    for seed in range(8):
+        scores = emissions(seed, 10.0**seed)
+        scores[..., 2] += 10.0**seed  # I-X is the likeliest everywhere
         tags, _ = map(ops.convert_to_numpy, made.decode(scores, WORDS, OPENS))
         for row in range(3):
             said = tags[row, WORDS[row]]

@@ -94,7 +94,7 @@ class Tag(Task):
     def score(self, outputs, batch, backbone):
         weights = batch["label_weights"] * ops.expand_dims(ops.cast(batch["example_weights"], "float32"), 1)  # (B, L)
         answer = batch["labels"], outputs["logits"], weights
-        metrics = {"accuracy": weighted_accuracy(*answer)}
+        metrics = {"emission_accuracy" if self._settings.crf else "accuracy": weighted_accuracy(*answer)}
         if not self._settings.crf:
             return {"tag": weighted_cross_entropy(*answer)}, metrics
         losses = self.crf.loss(outputs["logits"], batch["labels"], outputs["words"], outputs["opens"])  # (B,)
