@@ -14,8 +14,9 @@ VERDICT = re.compile(r"^\*\*Verdict: (reproduced|partly|not reproduced)\.\*\*$",
 CLAIM = re.compile(r"^- (yes|no): (.+)$", re.MULTILINE)
 
 
-def main() -> None:
-    pages = sorted(set(glob.glob(os.path.join(RESULTS, "*.md"))) - {os.path.join(RESULTS, f"{NAME}.md")})
+def write(folder: str = RESULTS) -> str:
+    """Writes the page from the others of the folder. Returns its path."""
+    pages = sorted(set(glob.glob(os.path.join(folder, "*.md"))) - {os.path.join(folder, f"{NAME}.md")})
     rows, parts = [], []
     for page in pages:
         title, verdict, claims = read(page)
@@ -26,7 +27,8 @@ def main() -> None:
         "What papers say of their systems, looked for on small data with the commands of this project: claim by claim, as each page "
         "has it. `python -m benchmarks.reproductions.verdicts` makes this page from those."
     )
-    print(write_page(NAME, "Reproductions", [intro, table(["", "verdict", "claims that came out"], rows), *parts]))
+    summary = table(["", "verdict", "claims that came out"], rows)
+    return write_page(NAME, "Reproductions", [intro, summary, *parts], folder)
 
 
 def read(page: str) -> tuple[str, str, list[tuple[str, bool]]]:
@@ -48,4 +50,4 @@ def read(page: str) -> tuple[str, str, list[tuple[str, bool]]]:
 
 
 if __name__ == "__main__":
-    main()
+    print(write())
