@@ -120,7 +120,9 @@ def facts_of_run(run) -> dict:
         "log": read(run / "log.jsonl"),
         "weights": tensors(run / "backbone/weights.safetensors"),
         "state": tensors(state / "weights.safetensors") | tensors(state / "optimizer.safetensors"),
-        "state.json": {name: value for name, value in numbers.items() if name != "files"},
+        "state.json": {
+            name: value for name, value in numbers.items() if name not in ("files", "sha256")
+        },  # of rounded weights
         **{name: read(run / name) for name in ("config.json", "results.json", "backbone/config.json")},
         **{name: read(run / name) for name in ("task.json", "backbone/labels.json") if (run / name).exists()},
     }

@@ -117,6 +117,8 @@ NETWORKS = [
             "--num_train_steps=2", "gpt2/* gpt2/checkpoints/*/*", "stream gpt2.json", writes=("gpt2",)),
     _target("comparison", "compare --dry_run --plan=plan.yaml --output_dir=out/comparison", "plan.yaml",
             "sentences.txt documents.txt train.tsv dev.tsv train.csv"),
+    _target("multitask", "multitask --dry_run --tasks_file=tasks.yaml --init_checkpoint=checkpoint --model_dir=out/joint", "tasks.yaml",
+            "train.tsv dev.tsv pairs.tsv checkpoint"),
     _target("finetune dry", f"finetune --dry_run --init_checkpoint=checkpoint --model_dir=out/run {TABLES}", "train.tsv dev.tsv checkpoint/*"),
     _target("finetune", f"finetune --init_checkpoint=checkpoint --model_dir=out/run {TABLES}", "train.tsv dev.tsv", "checkpoint"),
     _target("finetune hf", f"finetune --dry_run --init_checkpoint=hf:hf --model_dir=out/run {TABLES}", "hf/*", "train.tsv dev.tsv"),
