@@ -84,6 +84,7 @@ def test_addresses_are_those_of_tensorflow_serving(client):
         ("PUT", PREDICT, 405, "Method Not Allowed"),
         ("GET", "/v1/models/echo/a/b", 404, "Malformed address"),
         ("GET", "/nothing", 404, "Expected /v1/models/NAME"),
+        ("GET", "/v1/models", 404, "Expected /v1/models/NAME"),
         ("GET", "/page/../app.py", 404, "Not found"),
         ("GET", "/page/%2e%2e%2fapp.py", 404, "Not found"),
         ("POST", PREDICT, 400, "not JSON"),

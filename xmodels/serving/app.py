@@ -151,6 +151,7 @@ def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_
         Route("/metrics", service.numbers),
     ]
     app = Starlette(routes=routes, lifespan=service.running, exception_handlers=HANDLERS)
+    app.router.redirect_slashes = False  # an address without its end is said to be wrong
     app.state.service = service
     app.add_middleware(Watch, metrics=service.metrics, log_requests=log_requests)
     return app
