@@ -41,6 +41,25 @@ class Grouping(Protocol):
         """The tokens that the network computes for the groups of examples of these lengths, padding included."""
 
 
+def filled(stream, prepare, batch_size, per_batch, cut=lambda features: features):
+    """Batches of groups, of which some are short: these are filled up with rows of zero weight.
+
+    Args:
+        stream, prepare, batch_size, per_batch: as of `Grouping.batches`.
+        cut: features of the real rows -> the same, perhaps shorter.
+    """
+
+    def batch(number, group):
+        cursor, index, item = group
+        real = index >= 0
+        index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
+        features = cut(prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item))
+        return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
+
+    stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+
+
 @dataclasses.dataclass(frozen=True)
 class Buckets:
     """A batch holds examples of one bucket of lengths, and is as long as that bucket.
@@ -63,17 +82,12 @@ class Buckets:
         return tf.reshape(tf.pad(order, [[0, -tf.size(order) % batch_size]], constant_values=-1), [-1, batch_size])
 
     def batches(self, stream, prepare, batch_size, per_batch):
-        def batch(number, group):
-            cursor, index, item = group
-            real = index >= 0
-            index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-            features = prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item)
-            width = tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
-            features = shortened(features, width)
-            return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
+        def cut(features):
+            return shortened(
+                features, tf.gather(self.lengths, tf.searchsorted(self.lengths, longest(features)[None])[0])
+            )
 
-        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+        return filled(stream, prepare, batch_size, per_batch, cut)
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.batches.grouping import fixed, split_among_replicas
+from data_pipelines.batches.grouping import filled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,15 +24,7 @@ class Remainders:
         return tf.reshape(tf.pad(places, [[0, -tf.size(places) % batch_size]], constant_values=-1), [-1, batch_size])
 
     def batches(self, stream, prepare, batch_size, per_batch):
-        def batch(number, group):
-            cursor, index, item = group
-            real = index >= 0
-            index, item = tf.boolean_mask(index, real), tf.boolean_mask(item, real)
-            features = prepare(number, tf.fill(tf.shape(index), cursor[0]), index, item)
-            return {**fixed(features, batch_size), "cursor": tf.tile(cursor[None], [batch_size, 1])}
-
-        stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-        return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
+        return filled(stream, prepare, batch_size, per_batch)
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         return groups.size * int(lengths.max())

@@ -16,8 +16,7 @@ from xmodels.jobs.decisive import Evaluation
 from xmodels.jobs.few_examples import drawn
 from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.finetuning_rates import optimization_of
-from xmodels.jobs.finetuning_start import begin_head, check_head, opened, reader_of
-from xmodels.models.folder import assign, model_class
+from xmodels.jobs.finetuning_start import begin_head, begun, check_head, opened, reader_of
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.runs.report import PICTURES
@@ -157,9 +156,7 @@ def _learner(
     step_options.set_precision(options)
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        backbone = model_class(loaded.model)(loaded.config).initialize()
-        if loaded.values and not options.random_init:
-            assign("backbone", backbone, loaded.values, options.init_checkpoint)
+        backbone = begun(options, loaded)
         task = reader.made_task(loaded.config, data)
         reader.prepare_weights(task, backbone, loaded)
         objective = reader.objective(task)

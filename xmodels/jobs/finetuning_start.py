@@ -8,7 +8,8 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
-from xmodels.models.folder import assign
+from xmodels.models.backbone import Backbone
+from xmodels.models.folder import assign, model_class
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.run import read_task
@@ -29,6 +30,14 @@ def opened(options, reader: Reader):
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     return reader.prepare(*begun)
+
+
+def begun(options, loaded: Checkpoint) -> Backbone:
+    """The network of a checkpoint, with its weights where these are not to be random."""
+    backbone = model_class(loaded.model)(loaded.config).initialize()
+    if loaded.values and not options.random_init:
+        assign("backbone", backbone, loaded.values, options.init_checkpoint)
+    return backbone
 
 
 def check_head(options, labels: list[str]) -> None:

@@ -20,13 +20,12 @@ from xmodels.jobs.decisive import Evaluation
 from xmodels.jobs.few_examples import drawn
 from xmodels.jobs.finetuning_job import check_options, num_steps_of
 from xmodels.jobs.finetuning_rates import optimization_of
-from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.finetuning_start import begun, opened, reader_of
 from xmodels.jobs.multitask_plan import Plan, read_plan, task_options
 from xmodels.jobs.multitask_steps import batches_of, epochs_of
 from xmodels.jobs.options import finetune, multitask
 from xmodels.jobs.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
-from xmodels.models.folder import assign, model_class
 from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.tasks.base import find
@@ -206,9 +205,7 @@ def _learner(
     step_options.set_precision(given)
     keras.utils.set_random_seed(given.seed)
     with strategy.scope():
-        backbone = model_class(loaded.model)(loaded.config).initialize()
-        if loaded.values and not given.random_init:
-            assign("backbone", backbone, loaded.values, given.init_checkpoint)
+        backbone = begun(given, loaded)
         tasks = {name: reader.made_task(loaded.config, data[name]) for name, reader in readers.items()}
         batches = {
             name: _batches(tasks[name], data[name], reader.options, backbone, seed_of(given.seed, index))
