@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from invocation import invoke
 from keras import ops
 from parity import read_case
 from test_bert_parity import write_hugging_face
@@ -195,6 +196,18 @@ def test_tags_that_are_unknown_and_columns_with_names_are_said(data, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(DataError, match="holds no sentences"):
         read_sentences(str(tmp_path / "empty.txt"), None, None)
+
+
+def test_a_table_of_classes_is_no_file_of_tags(checkpoint, tmp_path, capsys):
+    (tmp_path / "table.tsv").write_text("".join(f"good\ttext{number}\n" for number in range(60)))
+    flags = {
+        "init_checkpoint": checkpoint,
+        "train_file": tmp_path / "table.tsv",
+        "model_dir": tmp_path / "run",
+        "max_seq_length": 24,
+    }
+    assert invoke("finetune", task="tag", **flags) == 2
+    assert "60 different labels in 60 rows" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_tags_behind_the_first_token_of_a_word_do_not_count():

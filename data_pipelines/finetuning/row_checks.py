@@ -34,7 +34,7 @@ def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
 
 
 def check_labels(path: str, labels: Sequence[str], num_rows: int, label_column: str | None = None) -> None:
-    """Raises a UsageError where the labels of a training file show that another column is meant."""
+    """Raises a UsageError where the labels of a training file, each of a row, or a word, show that another column is meant."""
     if len(labels) < 2:
         raise UsageError(
             f"{path}: holds one label only ({labels[0]!r}), so there is nothing to tell apart; is --label_column right? Add "

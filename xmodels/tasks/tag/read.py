@@ -157,7 +157,8 @@ class Reader(TextReader):
         path = self.training_files()
         train = self.sentences(path)
         labels = sort_tags(tag for sentence in train for tag in sentence.tags)
-        check_labels(path, labels, len(train), self.options.label_column)
+        num_words = sum(len(sentence.words) for sentence in train)
+        check_labels(path, labels, num_words, self.options.label_column or "the last of a line")
         summary = [f"{len(train):,} sentences to train on, {len(labels)} tags"]
         for name, other in self.evaluation_files():
             if not os.path.isdir(other):
@@ -174,7 +175,8 @@ class Reader(TextReader):
         path, options = self.training_files(), self.options
         stride_of(options.doc_stride, options.max_seq_length, self.reading.frame)  # raises what is wrong with it
         source, labels = self._source(path, tokenizer, None)
-        check_labels(path, labels, len(set(source.text_ids.tolist())), options.label_column)
+        num_words = int(source.arrays["label_weights"].sum())
+        check_labels(path, labels, num_words, options.label_column or "the last of a line")
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}
         for name, other in self.evaluation_files():
