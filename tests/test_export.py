@@ -110,7 +110,7 @@ def ask(model, rows, signature="serving_default"):
 
 
 def assert_answers(labels, found, expected):
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found, expected, atol=1e-5)  # rows in parts of like length: sums have another order
     assert list(labels) == [LABELS[row.argmax()] for row in expected]
 
 

@@ -119,7 +119,7 @@ def test_texts_that_leave_get_the_answers_of_all_layers(name):
 
 
 @pytest.mark.parametrize(
-    "pooling", ["first", "mean", *(pytest.param(x, marks=LONG) for x in ("last", "max", "attention"))]
+    "pooling", ["first", "mean", *(pytest.param(x, marks=LONG) for x in ("last", "max", "attention", "mean+attention"))]
 )
 def test_neighbours_and_padding_change_no_answer(pooling):
     """Reading of all tokens, by any pooling, is that of the real ones."""

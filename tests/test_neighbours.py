@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from xmodels.jobs.neighbours import BEFORE, BOTH, Cases, Counts, asked, shares_right, told
+from xmodels.jobs.neighbours import BEFORE, BOTH, HIDDEN, Cases, Counts, Shares, asked, shares_right, told
 from xmodels.runs.baselines import Baselines
 
 
@@ -52,6 +52,7 @@ def test_what_is_asked_stands_between_its_true_neighbours():
     both |= {"mask_positions": np.array([[2, 1]]), "label_weights": np.ones((1, 2), np.float32)}
     both |= {"token_ids": np.array([[1, 9, 9, 2]]), "padding_mask": batch["padding_mask"]}
     assert triples(asked(both, BOTH)) == sorted([(5, 2, 6), (1, 6, 5)])
+    assert triples(asked(both, BOTH, visible=True)) == sorted([(HIDDEN, 2, 6), (1, HIDDEN, 5)])
     assert triples(asked(causal([[4, 5, 6, 0]]), BEFORE)) == [(0, 4, 5), (4, 5, 6)]
 
 
@@ -106,20 +107,34 @@ def test_answers_are_those_of_plain_counting(context, leave_out):
 
 def test_shares_of_a_text_whose_neighbours_tell_all():
     rows = [[1, *np.roll([3, 4, 5, 6], n), 2] for n in range(4)]
-    unigram, neighbours = shares_right([masked(rows, [1, 2, 3, 4])] * 3, [masked(rows, [2, 2, 3, 3])], BOTH)
-    assert unigram == 0.5 and neighbours == 1.0
+    found = shares_right([masked(rows, [1, 2, 3, 4])] * 3, [masked(rows, [2, 2, 3, 3])], BOTH)
+    assert found == Shares(unigram=0.5, neighbours=1.0, visible=1.0)
     turns = causal([np.tile(np.roll([3, 4, 5, 6], n), 2) for n in range(4)])
-    assert shares_right([turns], [turns], BEFORE)[1] == 1.0
+    assert shares_right([turns], [turns], BEFORE).neighbours == 1.0
     empty = masked(rows, [1, 1, 1, 1])
     empty["label_weights"][:] = 0
-    assert shares_right([empty], [empty], BOTH) == (0.0, 0.0)
+    assert shares_right([empty], [empty], BOTH) == Shares()
+
+
+def test_what_a_network_does_not_see_is_not_counted_either():
+    """Words of two tokens, 10 n + 1 and 10 n + 2, in a drawn order: each tells the other, and the words beside it tell nothing."""
+    words = np.random.default_rng(0).integers(1, 200, (60, 10))
+    rows = np.stack([10 * words + 1, 10 * words + 2], axis=2).reshape(60, 20)
+    batch = masked(rows, np.full(60, 8))
+    whole = {name: np.concatenate([batch[name]] * 2, axis=1) for name in ("mask_positions", "labels", "label_weights")}
+    whole["mask_positions"][:, 1] = 9
+    whole["labels"] = np.take_along_axis(rows, whole["mask_positions"], axis=1).astype(np.int32)
+    alone, both = shares_right([batch], [batch], BOTH), shares_right([batch], [batch | whole], BOTH)
+    assert alone.neighbours == alone.visible > 0.95
+    assert both.neighbours > 0.95 and both.visible < 0.5
+    assert shares_right([causal(rows)], [causal(rows)], BEFORE).visible is None
 
 
 def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
     """Random tokens: what was counted knows them by heart, and without the one that is asked about, by chance."""
     rows = np.random.default_rng(0).integers(1, 2000, (40, 30))
-    assert shares_right([causal(rows)], [causal(rows)], BEFORE)[1] > 0.98
-    assert shares_right([causal(rows)], [causal(rows)], BEFORE, held_out=False)[1] < 0.02
+    assert shares_right([causal(rows)], [causal(rows)], BEFORE).neighbours > 0.98
+    assert shares_right([causal(rows)], [causal(rows)], BEFORE, held_out=False).neighbours < 0.02
 
 
 def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():
@@ -134,6 +149,10 @@ def test_baselines_come_back_from_their_folder(tmp_path):
     assert Baselines.read(str(tmp_path)) is None
     Baselines(0.05, 0.3, "causal_lm_accuracy").write(str(tmp_path))
     assert Baselines.read(str(tmp_path)) == Baselines(0.05, 0.3, "causal_lm_accuracy")
+    lines = Baselines(0.05, 0.3, visible_baseline=0.25)
+    lines.write(str(tmp_path))
+    assert Baselines.read(str(tmp_path)) == lines and "not hidden as well 25.0%" in lines.sentence()
+    assert list(lines.levels.values()) == [0.05, 0.3, 0.25]
     (tmp_path / "baseline.json").write_text('{"unigram_baseline": 0.05}')  # of an older run
     assert Baselines.read(str(tmp_path)).levels == {"commonest token": 0.05}
     (tmp_path / "baseline.json").write_text('{"unigram_baseline": "much"}')

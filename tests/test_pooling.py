@@ -12,10 +12,11 @@ from keras import ops
 from test_xlnet_finetuning import PLAIN, QUICK, TOKENIZER
 
 from data_pipelines.corpora.choices import ChoiceQuestion
+from data_pipelines.errors import UsageError
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.interfaces.reading import STATELESS, Reading
-from xmodels.layers.pooling import AttentionPooling
+from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
 from xmodels.models.backbone import ModelConfig
@@ -26,6 +27,7 @@ from xmodels.tasks.choose.packing import pack_choices
 from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.classify.task import Classify
 
+KEPT = "attention+max"
 SMALL = {"hidden_dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64}
 EVERY = {**STATELESS, "attention": AttentionPooling(3)}
 STATES = np.random.default_rng(0).normal(size=(3, 5, 3)).astype("float32")
@@ -63,6 +65,17 @@ def test_each_pooling_is_what_it_is_called():
     np.testing.assert_allclose(fresh(STATES, RIGHT)[0], real[real[:, 0].argmax()], rtol=1e-4)
 
 
+def test_several_poolings_stand_side_by_side():
+    pool, layer = pooling_of("max+attention+first", 3)
+    expected = np.concatenate([STATELESS["max"](STATES, RIGHT), layer(STATES, RIGHT), STATES[:, 0]], axis=1)
+    np.testing.assert_allclose(pool(STATES, RIGHT)[:2], expected[:2], rtol=1e-6)
+    assert pooling_of("mean+max", 3)[1] is None
+    assert pooling_of("mean", 3)[0](STATES, RIGHT).shape == (3, 3)
+    for wrong in ("mean+mean", "mean+", "published+mean", "median", ""):
+        with pytest.raises(UsageError, match=r"--pooling=.*expected one of published, first"):
+            Reading().with_pooling(wrong)
+
+
 def test_a_pooling_that_the_paper_reads_is_no_other():
     config = ModelConfig(9, 8, 1, 1, 8)
     same = {"roberta": "first", "gpt": "last", "xlnet": "last", "bart": "last", "bert": "published"}
@@ -85,7 +98,7 @@ def test_choices_that_are_not_there_hurt_no_pooling(name):
     ]
     packed = pack_choices(asked, TOKENIZER, 16, system.READING)
     batch = {**packed, "labels": np.array([0, 2]), "example_weights": np.ones(2, "float32")}
-    for pooling in POOLINGS:
+    for pooling in (*POOLINGS, "mean+attention"):
         task = Choose(backbone.config, [], system.READING.with_pooling(pooling))
         with tf.GradientTape() as tape:
             outputs = task.forward(backbone, batch)
@@ -133,7 +146,7 @@ def flags_of(table, pooling, **more):
 
 @pytest.fixture(scope="module")
 def attentive(tmp_path_factory, table):
-    """A BERT that was fine-tuned with attention over its tokens."""
+    """A BERT that was fine-tuned with attention over its tokens, and the largest numbers beside it."""
     path = tmp_path_factory.mktemp("attentive")
     start = network(path / "start", "bert")
     assert (
@@ -141,7 +154,7 @@ def attentive(tmp_path_factory, table):
             "finetune",
             init_checkpoint=start,
             model_dir=path / "run",
-            **flags_of(table, "attention", num_train_epochs=4),
+            **flags_of(table, KEPT, num_train_epochs=4),
         )
         == 0
     )
@@ -150,8 +163,8 @@ def attentive(tmp_path_factory, table):
 
 def test_the_choice_is_kept_with_the_network(attentive):
     run = attentive / "run"
-    assert json.loads((run / "backbone/config.json").read_text())["pooling"] == "attention"
-    assert json.loads((run / "config.json").read_text())["flags"]["pooling"] == "attention"
+    assert json.loads((run / "backbone/config.json").read_text())["pooling"] == KEPT
+    assert json.loads((run / "config.json").read_text())["flags"]["pooling"] == KEPT
     predictor = load(str(run))
     assert np.abs(predictor.task.attention_pooling.query).max() > 0  # it has learnt
     text, longer = "bob met new in rome", " ".join(PLAIN)
@@ -170,7 +183,7 @@ def test_the_exported_network_answers_alike(attentive, tmp_path):  # the verb co
 def test_other_formats_refuse_it_in_a_line_and_ours_keeps_it(attentive, tmp_path, capsys):
     run = attentive / "run"
     assert invoke("convert_checkpoint", **{"from": run, "to": f"hf:{tmp_path / 'theirs'}"}) == 4
-    assert "the heads of this format have no --pooling=attention" in capsys.readouterr().err
+    assert f"the heads of this format have no --pooling={KEPT}" in capsys.readouterr().err
     assert invoke("convert_checkpoint", "--verify", **{"from": run, "to": tmp_path / "ours"}) == 0
     expected, found = (load(str(path)).predict([("bob met new in rome",)])[0] for path in (run, tmp_path / "ours"))
     assert list(found.probabilities.values()) == pytest.approx(list(expected.probabilities.values()), abs=1e-6)
@@ -182,8 +195,8 @@ def test_a_run_goes_on_with_its_own_pooling_only(attentive, table, capsys):
     for other in ("mean", None):
         flags = {n: v for n, v in flags_of(table, other, **given).items() if v is not None}
         assert invoke("finetune", **flags) == 2
-        assert "pooling: 'attention' then" in capsys.readouterr().err
-    assert invoke("finetune", **flags_of(table, "attention", **given)) == 0
+        assert f"pooling: '{KEPT}' then" in capsys.readouterr().err
+    assert invoke("finetune", **flags_of(table, KEPT, **given)) == 0
 
 
 @pytest.mark.parametrize("pooling", ["mean", pytest.param("first", marks=pytest.mark.long)])

@@ -71,6 +71,13 @@ def test_both_spellings_of_poolings_and_lengths_are_read(tmp_path):
     )
     (folder / "sentence_bert_config.json").write_text("{}")
     changed(folder, "tokenizer_config.json", model_max_length=12)
+    for several in (["lasttoken", "cls"], ["max"]):  # in the order of the list
+        changed(folder, "1_Pooling/config.json", pooling_mode=several)
+        assert theirs.read(str(folder)).pooling == {2: "last+first", 1: "max"}[len(several)]
+    flags = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True, "pooling_mode_max_tokens": False}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(flags))
+    assert theirs.read(str(folder)).pooling == "first+mean"
+    changed(folder, "1_Pooling/config.json", pooling_mode="weightedmean")
     found = theirs.read(str(folder))
     assert (found.pooling, found.max_sequence_length, found.dense, found.normalize) == (
         "weighted_mean",
@@ -85,8 +92,14 @@ def test_both_spellings_of_poolings_and_lengths_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
-        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "Several at once are not known"),
-        ("1_Pooling/config.json", {"pooling_mode_mean_tokens": False}, "expected one of the poolings cls, mean"),
+        ("1_Pooling/config.json", {"pooling_mode_mean_tokens": False}, "expected some of the poolings cls, max, mean"),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_best_tokens": True},
+            "Found: pooling_mode_mean_tokens, pooling_mode_best_tokens",
+        ),
+        ("1_Pooling/config.json", {"pooling_mode": ["mean", "mean"]}, "each once. Found: mean, mean"),
+        ("1_Pooling/config.json", {"pooling_mode": [["mean"]]}, "each once"),
         ("2_Dense/config.json", {"activation_function": "torch.nn.modules.activation.GELU"}, "activation_function"),
         ("sentence_bert_config.json", {"max_seq_length": "long"}, "`max_seq_length` must be a whole number from 4"),
         ("config_sentence_transformers.json", {"default_prompt_name": "query"}, "puts the prompt 'query'"),
@@ -124,7 +137,7 @@ def test_other_steps_other_folders_and_other_tasks_are_refused(tmp_path, capsys)
 
 @pytest.mark.extra("torch", "transformers")
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-@pytest.mark.parametrize("pooling", theirs.POOLINGS)
+@pytest.mark.parametrize("pooling", [*theirs.POOLINGS, "max+mean", "last+first"])
 def test_vectors_are_those_of_the_documented_poolings_in_pytorch(kind, pooling, tmp_path):
     """The states of `transformers`, and the formulas of the library's documentation."""
     import torch
@@ -139,14 +152,15 @@ def test_vectors_are_those_of_the_documented_poolings_in_pytorch(kind, pooling, 
             tokens = torch.tensor(ids[real][None].astype("int64"))
             states = network_of_theirs(tokens).last_hidden_state[0]
             weights = torch.arange(1.0, len(states) + 1)[:, None]
-            state = {
+            states_of = {
                 "first": lambda s: s[0],
                 "last": lambda s: s[-1],
                 "mean": lambda s: s.mean(0),
                 "max": lambda s: s.max(0).values,
                 "mean_sqrt_len": lambda s: s.sum(0) / len(s) ** 0.5,
                 "weighted_mean": lambda s, w=weights: (s * w).sum(0) / w.sum(),
-            }[pooling](states)
+            }
+            state = torch.cat([states_of[each](states) for each in pooling.split("+")])
             dense = {
                 name: torch.tensor(value)
                 for name, value in theirs.read_weights(str(folder / "2_Dense/model.safetensors")).items()
@@ -160,7 +174,7 @@ def test_vectors_are_those_of_the_documented_poolings_in_pytorch(kind, pooling, 
 def test_vectors_are_those_of_the_library(tmp_path):
     import sentence_transformers as library
 
-    for pooling in theirs.POOLINGS:
+    for pooling in (*theirs.POOLINGS, "max+mean", "last+first"):
         folder = folder_of(tmp_path / pooling, pooling)
         to_run(str(folder), str(tmp_path / f"run_{pooling}"))
         found = load(str(tmp_path / f"run_{pooling}")).encode(TEXTS)

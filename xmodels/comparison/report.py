@@ -159,6 +159,7 @@ def _objectives(plan: Plan, findings: Findings) -> str:
             name, _several(found.losses, "{:.3f}"), (found.measure or "").replace("_", " "),
             _several([100 * accuracy for accuracy in found.accuracies], "{:.1f}"),
             percent(levels and levels.unigram_baseline), percent(levels and levels.neighbour_baseline),
+            percent(levels and levels.visible_baseline),
         ])  # fmt: skip
     head = [
         "system",
@@ -167,6 +168,7 @@ def _objectives(plan: Plan, findings: Findings) -> str:
         "reached, %",
         "commonest token, %",
         "commonest beside the neighbours, %",
+        "beside those not hidden, %",
     ]
     tuned = (
         " Where a pretraining was tuned, the same text chose the candidate."

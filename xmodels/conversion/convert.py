@@ -23,6 +23,7 @@ from xmodels.conversion import (
     word_vectors,
 )
 from xmodels.conversion.formats import Checkpoint
+from xmodels.layers.poolings import parts
 from xmodels.models import folder
 from xmodels.objectives.find import is_objective
 from xmodels.tasks.base.find import JOINT_HEAD, task_class
@@ -253,7 +254,10 @@ def _read_ours(path: str) -> Checkpoint:
         labels, files = folder.read_labels(path), vocabularies.read_ours(path)
         return Checkpoint(model, config, values, files, heads, labels, **_described(path))
     table = formats.table_of(model)
-    known = {head.label for head in table.heads}
+    described = _described(path)
+    # A head that reads several poolings side by side is wider than the table says.
+    wide = len(parts(described["pooling"] or "")) > 1
+    known = {head.label for head in table.heads if not (wide and task_class(head.label))}
     further = {n: value for n, value in values.items() if _head_of(n) not in (None, *known) or ATTENTION in n}
     loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
@@ -264,7 +268,7 @@ def _read_ours(path: str) -> Checkpoint:
         tokenizer=vocabularies.read_ours(path),
         labels=folder.read_labels(path),
     )
-    loaded = dataclasses.replace(loaded, **_described(path))
+    loaded = dataclasses.replace(loaded, **described)
     if not further:
         return loaded
     heads = loaded.heads | {name.split(".")[1] for name in further}

@@ -16,6 +16,7 @@ from data_pipelines.schema import Place, convert
 from xmodels.conversion import hugging_face
 from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.pickles import check_allowed, unpickle
+from xmodels.layers.poolings import JOINT, is_known, parts
 from xmodels.models.folder import CONFIG, check_finite, read_json, read_weights, write_weights
 from xmodels.tasks.base.run import TaskDescription
 from xmodels.tasks.siamese.settings import Settings
@@ -29,11 +30,11 @@ LENGTHS = tuple(
 )  # of the encoder, by the age of the library
 STEPS = ("Transformer", "Pooling", "Dense", "Normalize")  # in this order; the last two may be absent
 TYPE = "sentence_transformers.models."
-# Ours -> the flag of older versions, and the name of newer ones.
+# Ours -> the flag of older versions, and the name of newer ones; in the order in which older ones put several side by side.
 POOLINGS = {
     "first": ("pooling_mode_cls_token", "cls"),
-    "mean": ("pooling_mode_mean_tokens", "mean"),
     "max": ("pooling_mode_max_tokens", "max"),
+    "mean": ("pooling_mode_mean_tokens", "mean"),
     "mean_sqrt_len": ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
     "weighted_mean": ("pooling_mode_weightedmean_tokens", "weightedmean"),
     "last": ("pooling_mode_lasttoken", "lasttoken"),
@@ -50,7 +51,7 @@ class SentenceEncoder:
 
     Attributes:
         encoder: the network, without heads.
-        pooling: of ours.
+        pooling: of ours; several are joined by +.
         max_sequence_length: counts the special tokens.
         dense: kernel (D, O) and bias (O,) of the Dense layer, and its activation; None where there is none.
         normalize: whether vectors have the length 1.
@@ -149,17 +150,21 @@ def _steps(path: str) -> dict[str, str]:
 def _read_pooling(folder: str) -> str:
     source = os.path.join(folder, CONFIG)
     stored = read_json(source)
-    named = stored.get("pooling_mode")
-    found = [
-        ours for ours, (flag, name) in POOLINGS.items() if stored.get(flag) is True or named == name or named == [name]
+    flags, names = ({each[i]: ours for ours, each in POOLINGS.items()} for i in (0, 1))
+    known = flags
+    found = [key for key in flags if stored.get(key) is True]  # in the library's order, whatever that of the file
+    found += [
+        key for key, value in stored.items() if key.startswith("pooling_mode_") and value is True and key not in flags
     ]
-    others = [key for key, value in stored.items() if key.startswith("pooling_mode_") and value is True]
-    if len(found) != 1 or len(others) > 1:
+    if (named := stored.get("pooling_mode")) is not None:
+        known, found = names, [named] if isinstance(named, str) else named
+    pooling = JOINT.join(known.get(each, "") for each in found) if isinstance(found, list) else ""
+    if not is_known(pooling):
         raise CheckpointError(
-            f"{source}: expected one of the poolings {', '.join(name for _, name in POOLINGS.values())}. "
-            f"Found: {named if named is not None else ', '.join(others) or 'none'}. Several at once are not known here."
+            f"{source}: expected some of the poolings {', '.join(names)}, each once. Found: "
+            f"{', '.join(map(str, found)) if isinstance(found, list) and found else 'none'}."
         )
-    return found[0]
+    return pooling
 
 
 def _read_dense(folder: str, allow_pickle: bool) -> tuple[np.ndarray, np.ndarray, str]:
@@ -229,17 +234,21 @@ def write(path: str, made: SentenceEncoder) -> None:
     Raises:
         CheckpointError: the pooling has no place there, or Hugging Face's format has none for the network.
     """
-    if made.pooling not in POOLINGS:
+    chosen = parts(made.pooling)
+    if not set(chosen) <= set(POOLINGS):
         raise CheckpointError(
             f"{path}: sentence-transformers has no pooling {made.pooling!r}; it has those called {', '.join(POOLINGS)} here."
         )
     hugging_face.write(path, made.encoder)
     width = made.encoder.config.hidden_dim
-    flags = {flag: ours == made.pooling for ours, (flag, _) in POOLINGS.items()}
+    if list(chosen) == [ours for ours in POOLINGS if ours in chosen]:  # as older versions say it, which newer ones know
+        how = {flag: ours in chosen for ours, (flag, _) in POOLINGS.items()}
+    else:
+        how = {"pooling_mode": [POOLINGS[ours][1] for ours in chosen]}
     files: dict[str, Mapping] = {
         LENGTHS[0]: {"max_seq_length": made.max_sequence_length, "do_lower_case": False},  # the tokenizer does it
         LIBRARY: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
-        f"1_Pooling/{CONFIG}": {"word_embedding_dimension": width, **flags, "include_prompt": True},
+        f"1_Pooling/{CONFIG}": {"word_embedding_dimension": width, **how, "include_prompt": True},
     }
     folders = [("", "Transformer"), ("1_Pooling", "Pooling")]
     if made.dense:

@@ -7,11 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from data_pipelines.errors import UsageError
 from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.layers import pooling
 from xmodels.layers.initialization import truncated_normal
-from xmodels.layers.poolings import PUBLISHED
+from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
 BERT_NUMBERS = {
@@ -69,9 +70,9 @@ class Reading:
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
         numbers: flags of `finetune` and what holds where they are not given.
-        default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, one of `POOLINGS`; a run
-            keeps the one that it began with.
-        pooling: one of `POOLINGS`. Where it is not "published", tasks put it in the place of `summary`.
+        default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, of `layers.poolings`; a
+            run keeps the one that it began with.
+        pooling: of `layers.poolings`. Where it is not "published", tasks put it in the place of `summary`.
         encodes: whether the states are those of the encoder, which is all that is called.
     """
 
@@ -87,7 +88,13 @@ class Reading:
     encodes: bool = False
 
     def with_pooling(self, name: str | None) -> "Reading":
-        """The same with one of `POOLINGS`; with the name of what it reads already, or None, it stays as published."""
+        """The same with one of `layers.poolings`; with the name of what it reads already, or None, it stays as published.
+
+        Raises:
+            UsageError: there is no such pooling.
+        """
+        if name is not None and not is_known(name):
+            raise UsageError(f"--pooling={name}: expected {KNOWN}.")
         if name is None or SAME.get(self.summary) == name:
             name = PUBLISHED
         return dataclasses.replace(self, pooling=name)
@@ -99,8 +106,7 @@ class Reading:
         """
         if self.pooling == PUBLISHED:
             return self, None
-        layer = pooling.AttentionPooling(config.hidden_dim) if self.pooling == "attention" else None
-        pool = layer or STATELESS[self.pooling]
+        pool, layer = pooling.pooling_of(self.pooling, config.hidden_dim)
 
         def summary(outputs, batch):
             return pool(outputs["sequence_output"], batch["padding_mask"])

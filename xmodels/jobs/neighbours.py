@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 BOTH, BEFORE = "both", "before"
+HIDDEN = 1 << 31  # a neighbour that nothing is known of; no vocabulary is as large
 MOST_TOKENS = 4_000_000  # of the training records that are counted; on a core some seconds
 
 
@@ -32,18 +33,22 @@ class Cases:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def asked(batch: Mapping[str, np.ndarray], context: str) -> Cases:
+def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) -> Cases:
     """The tokens that a batch asks for, with what stands beside them: true neighbours, also where they are hidden as well.
 
-    Whole words and spans hide most neighbours of their tokens, so what can be counted beside those that are left would be a
-    lower line, and another one for each masking.
+    Args:
+        visible: of the context `both`, whether a neighbour that is asked for as well is `HIDDEN`. Whole words and spans hide most
+            neighbours of their tokens, which a network does not see either.
     """
     weighted = batch["label_weights"] > 0
     if context == BEFORE:
         read = batch["target_ids"] if "target_ids" in batch else batch["token_ids"]
         earlier = np.pad(read[:, :-1], [(0, 0), (1, 0)])
         return Cases(*(values[weighted].astype(np.int64) for values in (earlier, read, batch["labels"])))
-    ids = np.pad(_clean(batch), [(0, 0), (1, 1)])
+    ids = np.pad(_clean(batch).astype(np.int64), [(0, 0), (1, 1)])
+    if visible:
+        rows, slots = np.nonzero(weighted)
+        ids[rows, batch["mask_positions"][rows, slots] + 1] = HIDDEN
     beside = (np.take_along_axis(ids, batch["mask_positions"] + shift, axis=1) for shift in (0, 2))
     return Cases(*(values[weighted].astype(np.int64) for values in (*beside, batch["labels"])))
 
@@ -140,29 +145,49 @@ class _Level:
         return best, np.where(total > 0, count / np.maximum(total, 1), -1.0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """How often counting is right: with the commonest token, that is the commonest among the answers themselves; the commonest
+    beside the true neighbours; and the commonest beside those of them that are not hidden, None where none is ever hidden."""
+
+    unigram: float = 0.0
+    neighbours: float = 0.0
+    visible: float | None = None
+
+
 def shares_right(
     training: Iterable[Mapping[str, np.ndarray]],
     scored: Iterable[Mapping[str, np.ndarray]],
     context: str,
     held_out: bool = True,
-) -> tuple[float, float]:
-    """How often the commonest token, and the commonest one beside the neighbours, is the one that is asked for.
+) -> Shares:
+    """How often counting names the tokens that are asked for.
 
     Args:
         training: batches that are counted, until they hold `MOST_TOKENS` tokens.
-        scored: batches with the questions. The commonest token is that among their own answers.
+        scored: batches with the questions.
         context: "both" or "before".
         held_out: whether `scored` is not among what is counted. Else each token is named from all others.
     """
+    scored = list(scored)
     questions = Cases.join(asked(batch, context) for batch in scored)
     if not len(questions.token):
-        return 0.0, 0.0
-    unigram = np.bincount(questions.token).max() / len(questions.token)
-    counted = Cases.join(_until_enough(told(batch, context) for batch in training))
-    if not len(counted.token):
-        return float(unigram), 0.0
-    right = Counts(counted, context).answers(questions, leave_out=not held_out) == questions.token
-    return float(unigram), float(right.mean())
+        return Shares()
+    found = Shares(float(np.bincount(questions.token).max() / len(questions.token)))
+    told_cases = Cases.join(_until_enough(told(batch, context) for batch in training))
+    if not len(told_cases.token):
+        return found
+    counts = Counts(told_cases, context)
+
+    def right(cases: Cases) -> float:
+        return float((counts.answers(cases, leave_out=not held_out) == cases.token).mean())
+
+    found = dataclasses.replace(found, neighbours=right(questions))
+    if context == BEFORE:
+        return found
+    return dataclasses.replace(
+        found, visible=right(Cases.join(asked(batch, context, visible=True) for batch in scored))
+    )
 
 
 def _until_enough(parts: Iterable[Cases]) -> Iterable[Cases]:

@@ -83,8 +83,8 @@ def count_baselines(
     """
     training = dataclasses.replace(batches, grouping=None).once()
     as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
-    unigram, neighbours = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
-    return Baselines(unigram, neighbours, objective.accuracy)
+    shares = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
+    return Baselines(shares.unigram, shares.neighbours, objective.accuracy, shares.visible)
 
 
 def plateau(baselines: Baselines | None, num_steps: int) -> Callable[[int, dict[str, float]], str | None]:

@@ -49,10 +49,11 @@ def write_report(
     words = linear.bag_of_words(train_rows, test_rows).accuracy
     charts = curves(train, evaluations, baselines)
     draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
-    last = evaluations[-1]
+    last, visible = evaluations[-1], baselines.visible_baseline
     facts = {
         "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always naming the commonest token: "
-        f"{baselines.unigram_baseline:.1%}; the commonest beside its true neighbours: {baselines.neighbour_baseline:.1%}",
+        f"{baselines.unigram_baseline:.1%}; the commonest beside its true neighbours: {baselines.neighbour_baseline:.1%}"
+        + (f", beside those that the network sees too: {visible:.1%}" if visible is not None else ""),
         "Classifier, pretrained": f"{spread(tests['pretrained'])} right on held-out text",
         "Classifier, random start": f"{spread(tests['random'])} right, its rate chosen in the same way",
         "Without a network": f"a bag of words {words:.1%} right, always the commonest label {commonest:.1%}",

@@ -9,7 +9,7 @@ from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import GlorotUniform, glorot
 from xmodels.layers.layer import Layer
-from xmodels.layers.pooling import STATELESS, AttentionPooling
+from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
 
 WIDTH, NUM_HEADS = 128, 2  # of every branch, whatever the network
@@ -21,7 +21,7 @@ class BranchClassifier(Layer):
     Attention has neither a residual sum nor a norm. Where only the first token answers, only its query is computed.
 
     Args:
-        pooling: one of `layers.poolings`.
+        pooling: of `layers.poolings`.
         dropout: of the probabilities of attention.
 
     Call arguments:
@@ -35,7 +35,7 @@ class BranchClassifier(Layer):
     def __init__(self, num_labels: int, pooling: str = PUBLISHED, dropout: float = 0.1, **kwargs):
         super().__init__(**kwargs)
         self.pools_first = pooling in (PUBLISHED, "first")
-        self.pool = AttentionPooling(WIDTH) if pooling == "attention" else STATELESS.get(pooling)
+        self.state, self.pool = (None, None) if self.pools_first else pooling_of(pooling, WIDTH)
         self.narrow = dense(WIDTH, "tanh", "narrow")
         self.attention = MultiHeadAttention(NUM_HEADS, WIDTH, dropout, glorot(), name="attention")
         self.dense = dense(WIDTH, "tanh", "dense")
@@ -47,7 +47,7 @@ class BranchClassifier(Layer):
         if self.pools_first:
             state = self.attention(x[:, :1], visible=visible, context=x, training=training)[:, 0]  # (B, W)
         else:
-            state = self.pool(self.attention(x, visible=visible, training=training), padding_mask)
+            state = self.state(self.attention(x, visible=visible, training=training), padding_mask)
         return ops.cast(self.head(self.dense(state)), "float32")
 
 

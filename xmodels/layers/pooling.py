@@ -4,8 +4,13 @@ Padding counts nowhere and may stand on either side; special tokens count as all
 2019, section 3). A row that is all padding, such as a choice that an example lacks, gets finite numbers.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
+
+from xmodels.layers.poolings import parts
 
 HIDDEN = -1e9  # what stands for a state or a score that is not to be taken
 
@@ -85,6 +90,23 @@ class AttentionPooling(keras.layers.Layer):
         scores = ops.einsum("bld,d->bl", values, self.query)
         shares = ops.softmax(ops.where(real, scores, HIDDEN), axis=-1)  # (B, L)
         return ops.cast(ops.einsum("bl,bld->bd", shares, values), states.dtype)
+
+
+def pooling_of(name: str, hidden_dim: int) -> tuple[Callable[[Any, Any], Any], AttentionPooling | None]:
+    """The readout of a name of `poolings` that is not "published", and the layer whose weights it has; None where it has none.
+
+    Returns:
+        a function of states (B, L, D) and `padding_mask` (B, L) with the result (B, D), or (B, N D) of N poolings side by side;
+        and the layer, whose owner the caller is.
+    """
+    layer = AttentionPooling(hidden_dim) if "attention" in parts(name) else None
+    pools = [STATELESS.get(each, layer) for each in parts(name)]
+
+    def pool(states, padding_mask):
+        found = [each(states, padding_mask) for each in pools]
+        return found[0] if len(found) == 1 else ops.concatenate(found, axis=-1)
+
+    return pool, layer
 
 
 def _at(states, places):

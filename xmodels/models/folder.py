@@ -19,7 +19,7 @@ from data_pipelines import checksums, strict_json
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import give_usual_mode
 from data_pipelines.text.tokenizer_settings import ASSETS
-from xmodels.layers.poolings import POOLINGS
+from xmodels.layers.poolings import KNOWN, is_known
 from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
@@ -273,10 +273,9 @@ def _read_config(path: str) -> tuple[str, dict]:
         raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
     if not isinstance(stored.get("system", ""), str):
         raise CheckpointError(f"{source}: `system` must be the name of a system. Found: {stored['system']!r}.")
-    if stored.get("pooling") not in (None, *POOLINGS):
-        raise CheckpointError(
-            f"{source}: `pooling` must be one of {', '.join(POOLINGS)}. Found: {stored['pooling']!r}."
-        )
+    pooling = stored.get("pooling")
+    if pooling is not None and not (isinstance(pooling, str) and is_known(pooling)):
+        raise CheckpointError(f"{source}: `pooling` must be {KNOWN}. Found: {pooling!r}.")
     return source, stored
 
 

@@ -7,7 +7,7 @@ from data_pipelines import schema, strict_json
 from data_pipelines.files import write_json
 
 FILE = "baseline.json"
-UNIGRAM, NEIGHBOURS = "commonest token", "commonest beside the neighbours"
+UNIGRAM, NEIGHBOURS, VISIBLE = "commonest token", "commonest beside the neighbours", "commonest beside those not hidden"
 FEWEST = 100  # steps; after fewer, nobody expects anything
 MARGIN = 1.1  # times the unigram line; what a network must have reached after a tenth of a run
 
@@ -21,11 +21,14 @@ class Baselines:
         neighbour_baseline: naming the commonest one between its two neighbours, of causal language models behind the two tokens
             before; None in folders of older runs.
         measure: the accuracy that they stand beside.
+        visible_baseline: as `neighbour_baseline`, but nothing is known of neighbours that are hidden as well, such as those of the
+            same word: what counting names of the input that the network has. None of causal language models.
     """
 
     unigram_baseline: float
     neighbour_baseline: float | None = None
     measure: str = "masked_lm_accuracy"
+    visible_baseline: float | None = None
 
     def write(self, folder: str) -> None:
         write_json(os.path.join(folder, FILE), dataclasses.asdict(self))
@@ -47,7 +50,7 @@ class Baselines:
     @property
     def levels(self) -> dict[str, float]:
         """The lines by name, as a chart draws them."""
-        named = {UNIGRAM: self.unigram_baseline, NEIGHBOURS: self.neighbour_baseline}
+        named = {UNIGRAM: self.unigram_baseline, NEIGHBOURS: self.neighbour_baseline, VISIBLE: self.visible_baseline}
         return {name: value for name, value in named.items() if value is not None}
 
     def sentence(self) -> str:
@@ -55,6 +58,8 @@ class Baselines:
         said = f"Without a network: always naming the commonest token is right {self.unigram_baseline:.1%} of the time"
         if self.neighbour_baseline is not None:
             said += f", naming the commonest one beside its true neighbours {self.neighbour_baseline:.1%}"
+        if self.visible_baseline is not None:
+            said += f", beside those of them that are not hidden as well {self.visible_baseline:.1%}"
         return f"{said} ({self.measure})."
 
     def warning(self, accuracy: float, step: int, num_steps: int) -> str | None:

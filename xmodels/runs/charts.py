@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 COLOURS = ("#1450c8", "#d1495b", "#2a9d5c", "#e08e1b", "#7b4fb5", "#1b9aaa", "#8a5a44", "#d65db1", "#6a7b12", "#555555")
-DASHES, MARKS = ("--", ":"), ("┅", "┈")
+DASHES, MARKS = ("--", ":", "-."), ("┅", "┈", "╍")
 MOST_POINTS = 400  # of a curve; of longer ones the means of neighbours are drawn
 SMOOTHED_FROM, WINDOW = 40, 20  # points; the part of a curve, one in so many, over which means are taken
 

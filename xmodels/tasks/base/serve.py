@@ -11,6 +11,7 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_json_line
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from xmodels.tasks.base.length_sorting import answer_in_parts
 
 NOTES = {
     "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",
@@ -49,6 +50,14 @@ class Server(tf.Module):
         self.predictor = predictor  # plain Python: it is not saved
         self.serving_ops = serving_ops
         self.backbone, self.task = predictor.backbone, predictor.task
+
+    def outputs(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """What the task predicts of each row of features, (B, L) or (B, S, L); rows of like length go through the network together."""
+
+        def answer(part):
+            return self.task.predict(self.task.forward(self.backbone, part, training=False))
+
+        return answer_in_parts(answer, features)
 
     def signatures(self) -> Mapping[str, Signature]:
         """By name; `serving_default` is one of them."""

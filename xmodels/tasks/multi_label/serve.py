@@ -20,8 +20,7 @@ class Server(serve.Server):
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """probabilities float32 (B, C), and chosen bool (B, C), of one or two strings (B,)."""
-        outputs = self.task.forward(self.backbone, self.tokens(text, text_pair), training=False)
-        probabilities = self.task.predict(outputs)["probabilities"]
+        probabilities = self.outputs(self.tokens(text, text_pair))["probabilities"]
         return {
             "probabilities": probabilities,
             "chosen": probabilities >= tf.constant(self.predictor.thresholds, tf.float32),

@@ -34,7 +34,7 @@ class Server(serve.Server):
         features = self.tokenizer.features(pairs, self.max_sequence_length)
         missing = tf.cast(tf.shape(features["token_ids"])[1] == 0, tf.int32)  # of an empty batch
         features = {name: tf.pad(value, [[0, 0], [0, missing]]) for name, value in features.items()}
-        found = self.task.predict(self.task.forward(self.backbone, features, training=False))["scores"]
+        found = self.outputs(features)["scores"]
         scores = tf.where(there, tf.reshape(found, tf.shape(candidates)), NEVER)
         order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
         return {"order": order, "scores": scores, "probabilities": tf.nn.softmax(scores, axis=1)}

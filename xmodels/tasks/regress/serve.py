@@ -18,8 +18,7 @@ class Server(serve.Server):
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """score float32 (B,) of one or two strings (B,)."""
-        outputs = self.task.forward(self.backbone, self.tokens(text, text_pair), training=False)
-        return {"score": self.task.predict(outputs)["scores"]}
+        return {"score": self.outputs(self.tokens(text, text_pair))["scores"]}
 
     def compare(self, served):
         """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""

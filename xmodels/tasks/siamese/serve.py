@@ -6,6 +6,7 @@ import tensorflow as tf
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
+from xmodels.tasks.base.length_sorting import answer_in_parts
 from xmodels.tasks.base.serve import check_difference
 from xmodels.tasks.classify.serve import CHECKED, EXAMPLES, ask
 from xmodels.tasks.siamese.losses import cosine
@@ -30,7 +31,10 @@ class Server(serve.Server):
 
     def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """vector float32 (B, D) of strings (B,)."""
-        return {"vector": self.task.forward(self.backbone, self.tokens(text), training=False)["vectors"]}
+        return {"vector": answer_in_parts(self.vectors, self.tokens(text))["vectors"]}
+
+    def vectors(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {"vectors": self.task.forward(self.backbone, features, training=False)["vectors"]}
 
     def compare_texts(self, text: tf.Tensor, text_pair: tf.Tensor) -> dict[str, tf.Tensor]:
         """similarity float32 (B,) of two strings (B,)."""

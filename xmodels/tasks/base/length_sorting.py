@@ -1,0 +1,62 @@
+"""A batch of mixed lengths inside a graph: rows of like length go through the network together, so that little is padding."""
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+MIN_ROWS = 8  # of a part: fewer do not fill the cores
+MAX_PARTS = 8
+PADDING = 0.15  # the share of a batch from which it is parted
+
+
+def answer_in_parts(
+    answer: Callable[[dict[str, tf.Tensor]], Mapping[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
+    """What `answer` gives to a batch, in the order of its rows.
+
+    A batch that is mostly text goes through the network at once. Another is sorted by length and parted, and each part is only as
+    wide as its longest row.
+
+    Args:
+        answer: from features to outputs, whose first axis is that of the rows. No other axis may depend on the width of the batch.
+        features: the inputs of the network, (B, L) or (B, S, L), `padding_mask`, bool, among them. L is 1 at least.
+    """
+    mask = features["padding_mask"]
+    specs = {n: tf.TensorSpec([None, *x.shape[1:-1], None], x.dtype, name=n) for n, x in features.items()}
+    graph = tf.function(answer, autograph=False).get_concrete_function(specs)
+    names = sorted(graph.structured_outputs)
+    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1)  # (B,) or (B, S)
+    lengths = tf.reduce_max(lengths, axis=list(range(1, lengths.shape.rank)))  # (B,)
+    order = tf.argsort(lengths, stable=True)
+    size, count = parts(lengths, tf.shape(mask)[-1])
+
+    def one_part(index, *found):
+        rows = order[index * size : (index + 1) * size]
+        outputs = graph(narrowed({n: tf.gather(x, rows) for n, x in features.items()}))
+        return index + 1, *(array.write(index, outputs[n]) for n, array in zip(names, found, strict=True))
+
+    arrays = []
+    for name in names:
+        spec = graph.structured_outputs[name]
+        arrays.append(tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=[None, *spec.shape[1:]]))
+    _, *found = tf.while_loop(lambda index, *_: index < count, one_part, (0, *arrays))
+    back = tf.argsort(order)
+    return {name: tf.gather(array.concat(), back) for name, array in zip(names, found, strict=True)}
+
+
+def parts(lengths: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The rows of a part, and how many parts there are, both int32 and 1 at least."""
+    rows = tf.size(lengths)
+    real = tf.cast(tf.reduce_sum(lengths), tf.float32)
+    padded = real < (1 - PADDING) * tf.cast(rows, tf.float32) * tf.cast(width, tf.float32)
+    size = tf.where(padded, tf.maximum(MIN_ROWS, -(-rows // MAX_PARTS)), tf.maximum(rows, 1))
+    return size, tf.maximum(-(-rows // size), 1)
+
+
+def narrowed(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Features without the columns that are padding in all rows; one is left."""
+    mask = features["padding_mask"]
+    used = tf.reduce_any(mask, axis=list(range(mask.shape.rank - 1)))  # (L,)
+    used |= (tf.range(tf.size(used)) == 0) & ~tf.reduce_any(used)
+    columns = tf.where(used)[:, 0]
+    return {name: tf.gather(value, columns, axis=-1) for name, value in features.items()}
