@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from xmodels.tasks.base.length_sorting import MAX_PARTS, MIN_ROWS, answer_in_parts
+from data_pipelines.ops.length_sorting import MAX_PARTS, MIN_ROWS, answer_in_parts
 
 
 def features(lengths, pads_left=False, orders=0):

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_json_line
+from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.text.wordpiece import WordPieceTokenizer
-from xmodels.tasks.base.length_sorting import answer_in_parts
 
 NOTES = {
     "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
-from xmodels.tasks.base.length_sorting import answer_in_parts
 from xmodels.tasks.base.serve import check_difference
 from xmodels.tasks.classify.serve import CHECKED, EXAMPLES, ask
 from xmodels.tasks.siamese.losses import cosine
