@@ -26,10 +26,10 @@ def answer(part):
     }
 
 
-def ask(values):
+def ask(values, answer=answer, **how):
     """As an exported graph knows its inputs: by rank alone."""
     specs = {name: tf.TensorSpec([None] * value.shape.rank, value.dtype, name=name) for name, value in values.items()}
-    graph = tf.function(lambda values: answer_in_parts(answer, values), autograph=False)
+    graph = tf.function(lambda values: answer_in_parts(answer, values, **how), autograph=False)
     return graph.get_concrete_function(specs)(values)
 
 
@@ -45,6 +45,18 @@ def test_answers_come_in_order_and_parts_are_as_wide_as_their_longest_row(rows, 
     if rows > MIN_ROWS:  # geometric lengths are mostly padding
         assert widths.sum() < 0.75 * rows * lengths.max()
         assert len(np.unique(found["shape"], axis=0)) > 1
+
+
+@pytest.mark.parametrize("pads_left", [False, True])
+def test_what_is_said_of_tokens_stands_where_they_do(pads_left):
+    values = features(np.random.default_rng(1).geometric(0.1, 40), pads_left)
+    found = ask(
+        values, lambda part: {"ids": part["token_ids"], "pair": tf.stack([part["token_ids"]] * 2, -1)}, per_token=True
+    )
+    np.testing.assert_array_equal(found["ids"], values["token_ids"])
+    np.testing.assert_array_equal(found["pair"][..., 1], values["token_ids"])
+    nothing = ask(features([]), lambda part: {"ids": part["token_ids"]}, per_token=True)
+    assert nothing["ids"].shape == (0, 1)
 
 
 def test_a_batch_with_little_padding_goes_at_once():

@@ -10,7 +10,9 @@ PADDING = 0.15  # the share of a batch from which it is parted
 
 
 def answer_in_parts(
-    answer: Callable[[dict[str, tf.Tensor]], Mapping[str, tf.Tensor]], features: Mapping[str, tf.Tensor]
+    answer: Callable[[dict[str, tf.Tensor]], Mapping[str, tf.Tensor]],
+    features: Mapping[str, tf.Tensor],
+    per_token: bool = False,
 ) -> dict[str, tf.Tensor]:
     """What `answer` gives to a batch, in the order of its rows.
 
@@ -18,8 +20,10 @@ def answer_in_parts(
     wide as its longest row.
 
     Args:
-        answer: from features to outputs, whose first axis is that of the rows. No other axis may depend on the width of the batch.
+        answer: from features to outputs, whose first axis is that of the rows.
         features: the inputs of the network, (B, L) or (B, S, L), `padding_mask`, bool, among them. L is 1 at least.
+        per_token: whether the second axis of all outputs is that of the tokens, which is filled up with zeros to L; else no axis may
+            depend on L.
     """
     mask = features["padding_mask"]
     specs = {n: tf.TensorSpec([None, *x.shape[1:-1], None], x.dtype, name=n) for n, x in features.items()}
@@ -28,17 +32,24 @@ def answer_in_parts(
     lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1)  # (B,) or (B, S)
     lengths = tf.reduce_max(lengths, axis=list(range(1, lengths.shape.rank)))  # (B,)
     order = tf.argsort(lengths, stable=True)
-    size, count = parts(lengths, tf.shape(mask)[-1])
+    width = tf.shape(mask)[-1]
+    size, count = parts(lengths, width)
 
     def one_part(index, *found):
         rows = order[index * size : (index + 1) * size]
-        outputs = graph(narrowed({n: tf.gather(x, rows) for n, x in features.items()}))
+        part = {n: tf.gather(x, rows) for n, x in features.items()}
+        columns = used_columns(part["padding_mask"])
+        outputs = graph({n: tf.gather(x, columns, axis=-1) for n, x in part.items()})
+        if per_token:
+            margins = [columns[0], width - 1 - columns[-1]]  # padding stands on one side, so columns are neighbours
+            outputs = {n: tf.pad(x, [[0, 0], margins, *[[0, 0]] * (x.shape.rank - 2)]) for n, x in outputs.items()}
         return index + 1, *(array.write(index, outputs[n]) for n, array in zip(names, found, strict=True))
 
     arrays = []
     for name in names:
         spec = graph.structured_outputs[name]
-        arrays.append(tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=[None, *spec.shape[1:]]))
+        shape = [None, None, *spec.shape[2:]] if per_token else [None, *spec.shape[1:]]
+        arrays.append(tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=shape))
     _, *found = tf.while_loop(lambda index, *_: index < count, one_part, (0, *arrays))
     back = tf.argsort(order)
     return {name: tf.gather(array.concat(), back) for name, array in zip(names, found, strict=True)}
@@ -53,10 +64,8 @@ def parts(lengths: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return size, tf.maximum(-(-rows // size), 1)
 
 
-def narrowed(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Features without the columns that are padding in all rows; one is left."""
-    mask = features["padding_mask"]
+def used_columns(mask: tf.Tensor) -> tf.Tensor:
+    """The columns that are not padding in all rows, int32; one at least."""
     used = tf.reduce_any(mask, axis=list(range(mask.shape.rank - 1)))  # (L,)
     used |= (tf.range(tf.size(used)) == 0) & ~tf.reduce_any(used)
-    columns = tf.where(used)[:, 0]
-    return {name: tf.gather(value, columns, axis=-1) for name, value in features.items()}
+    return tf.cast(tf.where(used)[:, 0], tf.int32)

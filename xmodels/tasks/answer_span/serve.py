@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.corpora.squad import Question
+from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import PlacedPieces
 from data_pipelines.ops.token_windows import most_context, token_windows
@@ -70,7 +71,7 @@ class Server(serve.Server):
         features = self.tokenizer.framed([found["question"], found["ids"]], self.max_sequence_length)
         width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
         features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
-        outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
+        outputs = answer_in_parts(self.ends, features, per_token=True)
         logits = [tf.where(features["padding_mask"], outputs[f"{n}_logits"], NEVER) for n in ("start", "end")]
         asked = tf.cast(found["question"].row_lengths(), tf.int32)  # (W,)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1)
@@ -93,6 +94,11 @@ class Server(serve.Server):
         }  # fmt: skip
         rows = tf.size(context)
         return self.sorted(context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], rows))
+
+    def ends(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """start_logits and end_logits float32 (W, L)."""
+        outputs = self.task.predict(self.task.forward(self.backbone, features, training=False))
+        return {name: outputs[name] for name in ("start_logits", "end_logits")}
 
     def sorted(self, context, found, columns, null) -> dict[str, tf.Tensor]:
         """As `listed`; columns of the windows (W, n, n)."""

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.escaping import for_code_span
+from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import placed_words
 from data_pipelines.ops.token_windows import most_context, token_windows
@@ -65,13 +66,17 @@ class Server(serve.Server):
         features = self.tokenizer.framed([found["ids"]], self.max_sequence_length)
         width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
         features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
-        logits = self.task.emissions(self.backbone, features)["logits"]  # (W, L, C)
+        emissions = answer_in_parts(self.emissions, features, per_token=True)
+        logits = emissions["logits"]  # (W, L, C)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1, keepdims=True)  # (W, 1)
         place = tf.minimum(text_offset(self.frame, padding) + tf.range(width)[None, :], width - 1)
         place += tf.zeros_like(padding)
         # Windows stand in the order of their texts, and what counts in them in the order of the tokens.
         each = tf.boolean_mask(tf.gather(logits, place, batch_dims=1), most_context(found, width))
         return tf.RaggedTensor.from_row_lengths(each, ids.row_lengths(), validate=False)
+
+    def emissions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {"logits": self.task.emissions(self.backbone, features)["logits"]}
 
     def tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """As `_tagged`, traced once for all signatures."""
