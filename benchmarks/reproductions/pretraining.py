@@ -61,7 +61,7 @@ def main() -> None:
     tasks = prepare(flags)
     plan = plan_of(flags, tasks)
     lengths = {**plan, "name": "Two lengths against one", "baselines": {"majority": True, "bag_of_words": True}}
-    lengths["systems"] = {"bert": {}, "one length": {"system": "bert", "flags": {"length_schedule": "none"}}}
+    lengths["systems"] = {"bert": {}, "one_length": {"system": "bert", "flags": {"length_schedule": "none"}}}
     lengths["tasks"] = dict(list(plan["tasks"].items())[:1])
     found = [compare(flags, name, each) for name, each in (("plan", plan), ("lengths", lengths))]
     cloze_arms = plan["systems"] if flags.language == "zh" else ()
@@ -257,7 +257,7 @@ def claims(flags, found: dict, lengths: dict, gaps: dict) -> dict[str, bool]:
         )
     own = lengths["objectives"]
     answers["short rows first, then long ones: a smaller loss at full length than with long rows alone"] = (
-        own["bert"]["losses"][0] < own["one length"]["losses"][0]
+        own["bert"]["losses"][0] < own["one_length"]["losses"][0]
     )
     return answers
 

@@ -157,12 +157,12 @@ def _read_pooling(folder: str) -> str:
         key for key, value in stored.items() if key.startswith("pooling_mode_") and value is True and key not in flags
     ]
     if (named := stored.get("pooling_mode")) is not None:
-        known, found = names, [named] if isinstance(named, str) else named
-    pooling = JOINT.join(known.get(each, "") for each in found) if isinstance(found, list) else ""
+        known, found = names, named if isinstance(named, list) else [named]
+    found = list(map(str, found))
+    pooling = JOINT.join(known.get(each, "") for each in found)
     if not is_known(pooling):
         raise CheckpointError(
-            f"{source}: expected some of the poolings {', '.join(names)}, each once. Found: "
-            f"{', '.join(map(str, found)) if isinstance(found, list) and found else 'none'}."
+            f"{source}: expected some of the poolings {', '.join(names)}, each once. Found: {', '.join(found) or 'none'}."
         )
     return pooling
 
