@@ -218,6 +218,30 @@ def test_a_pooling_without_weights_is_told_from_the_published_one(
     assert f"have no --pooling={pooling}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["bert", pytest.param("gpt", marks=pytest.mark.long)])
+def test_a_frozen_network_stays_as_it_is_and_is_read_without_dropout(name, table, tmp_path):
+    start, run = network(tmp_path / "start", name), tmp_path / "run"
+    flags = flags_of(table, "mean", freeze_backbone=True, num_train_epochs=4, eval_file=table)
+    assert invoke("finetune", init_checkpoint=start, model_dir=run, **flags) == 0
+    before, after = (folder.read_weights(str(path / folder.WEIGHTS)) for path in (start, run / "backbone"))
+    for each, value in before.items():
+        np.testing.assert_array_equal(after[each][: len(value)], value, err_msg=each)  # GPT gets tokens besides
+    assert "objective.classify.head.kernel" in after
+    logged = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    assert not [name for entry in logged for name in entry if "auxiliary_lm" in name]
+    scores = [entry["loss"] for entry in logged if entry["kind"] == "evaluation"]
+    assert scores[-1] < scores[0]
+
+    system = systems.load(name)
+    backbone = system.MODEL(system.MODEL.config_class(vocabulary_size=99, **SMALL, dropout=0.5)).initialize()
+    batch = {n: np.ones((2, 5), "int32") for n in ("token_ids", "segment_ids", "padding_mask")}
+    read = [np.array(system.READING.states(backbone, batch, training=True)["sequence_output"]) for _ in range(2)]
+    assert np.abs(read[0] - read[1]).max() > 0.01
+    backbone.trainable = False
+    read = [np.array(system.READING.states(backbone, batch, training=True)["sequence_output"]) for _ in range(2)]
+    np.testing.assert_array_equal(*read)
+
+
 def test_tasks_and_networks_say_where_a_pooling_does_not_fit(tmp_path, table, capsys):
     start = network(tmp_path / "xl", "transformer_xl")
     given = {"init_checkpoint": start, "model_dir": tmp_path / "run", "train_file": table}

@@ -125,13 +125,17 @@ class Reading:
         return keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="dense")
 
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
-        """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out."""
+        """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out.
+
+        A network that does not learn is read without dropout.
+        """
         if self.summary is pooled:
-            return backbone.summarize(batch, training=training)
+            return backbone.summarize(batch, training=training and backbone.trainable)
         return self.states(backbone, batch, training)
 
     def states(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
-        """Calls the network for the states of all tokens, `sequence_output` (B, L, D)."""
+        """Calls the network for the states of all tokens, `sequence_output` (B, L, D); likewise."""
+        training = training and backbone.trainable
         if self.encodes:
             return {"sequence_output": backbone.encode(batch, training=training)}
         return backbone(batch, training=training)

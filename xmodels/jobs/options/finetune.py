@@ -42,7 +42,6 @@ class Options(TrainingOptions):
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     crf: bool = option(False, "Choose the tags of a text together, by a linear-chain CRF over its words.", section="Words with tags (docs/tag.md)", structural=True)  # fmt: skip
     bad_tags: str | None = option(None, "Tags that cannot be, such as I-X behind O in BIO. repair: read them as conlleval does, and say how many. refuse: name the first, with its line. Default: repair.", choices=("repair", "refuse"))  # fmt: skip
-    freeze_backbone: bool = option(False, "Only the head learns, from the states of a network that stays as it is; give a larger learning_rate.", structural=True)  # fmt: skip
     feature_layers: str | None = option(None, "Layers of a frozen network that the head reads, such as -1,-2,-3,-4; 0 is the embedding. Default: what the network returns.", structural=True)  # fmt: skip
     combine_layers: str | None = option(None, "How several become one: concat, side by side; mix, a learnt sum. Default: mix.", choices=("concat", "mix"), structural=True)  # fmt: skip
     bilstm_dim: int | None = option(None, "Width of each direction of a BiLSTM of two layers below the Dense layer. Default: none.", minimum=1, structural=True)  # fmt: skip
@@ -82,6 +81,7 @@ class Options(TrainingOptions):
     early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too; mean_sqrt_len, their sum over the root of their number; weighted_mean, where later tokens count more. Several side by side: mean+max. Default: the system's (docs/probing.md).", structural=True)  # fmt: skip
+    freeze_backbone: bool = option(False, "Only the head learns, of such tasks and of tag, from the states of a network that stays as it is and has no dropout; give a larger learning_rate, such as 1e-3.", structural=True)  # fmt: skip
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip
     learning_rate: float | None = option(None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5, for stories 1e-3; small networks want more.")  # fmt: skip
     warmup_proportion: float | None = option(None, "Share of the steps in which the learning rate rises. Default: 0.1, for GPT 0.002, for stories 0.05.", maximum=1.0)  # fmt: skip

@@ -112,6 +112,7 @@ class Reader:
 
     Attributes:
         own_flags: the flags that only this task takes, of those in `OWN_FLAGS`.
+        pooled_flags: likewise those that it takes because one state answers.
         refused: flags that this task does not take, with the reason.
         numbers: the defaults of flags that are not given.
         reading: how the network reads texts; None where it reads none.
@@ -119,6 +120,7 @@ class Reader:
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ()
+    pooled_flags: ClassVar[tuple[str, ...]] = ("pooling", "freeze_backbone")
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
@@ -127,7 +129,8 @@ class Reader:
     def __init__(self, name: str, options):
         self.name, self.options = name, options
         for flag, usual in OWN_FLAGS.items():
-            if flag not in (*self.own_flags, *(["pooling"] if self.pools else [])) and getattr(options, flag) != usual:
+            known = (*self.own_flags, *(self.pooled_flags if self.pools else ()))
+            if flag not in known and getattr(options, flag) != usual:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
         for flag, reason in self.refused.items():
             if getattr(options, flag) is not None:
@@ -161,7 +164,12 @@ class Reader:
         return options
 
     def prepare_weights(self, task: Task, backbone, loaded: Checkpoint) -> None:
-        """Gives the task the weights that the checkpoint has for it, and makes untrainable what does not learn. By default nothing."""
+        """Gives the task the weights that the checkpoint has for it, and makes untrainable what does not learn.
+
+        By default that is the network, where --freeze_backbone says so.
+        """
+        if self.options.freeze_backbone:
+            backbone.trainable = False
 
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""

@@ -79,7 +79,8 @@ class TextReader(Reader):
 
     def objective(self, task):
         weight = self.options.auxiliary_lm_weight
-        return WithLanguageModel(task, weight) if weight else task
+        # What is modelled with is all of the network, so where that does not learn there is nothing to gain from it.
+        return WithLanguageModel(task, weight) if weight and not self.options.freeze_backbone else task
 
 
 def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:

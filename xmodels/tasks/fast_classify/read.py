@@ -28,6 +28,7 @@ class Reader(read.Reader):
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "distill_file", *NUMBERS)
+    pooled_flags: ClassVar[tuple[str, ...]] = ("pooling",)
     refused: ClassVar[dict[str, str]] = dict.fromkeys(
         ("train_fraction", "num_train_examples"), "both phases take all rows; cut the file"
     )
