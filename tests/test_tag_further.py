@@ -282,6 +282,7 @@ def test_a_bilstm_reads_the_mixed_layers_of_a_frozen_network(data, checkpoint, t
         "--freeze_backbone",
         "--feature_layers=-1,0",
         "--bilstm_dim=24",
+        "--num_train_epochs=12",
         "--max_seq_length=16",
         "--jit_compile",
         "--crf",
@@ -289,7 +290,8 @@ def test_a_bilstm_reads_the_mixed_layers_of_a_frozen_network(data, checkpoint, t
     quick = [
         each
         for each in QUICK
-        if each.split("=")[0] not in ("--max_seq_length", "--nojit_compile", "--doc_stride", "--crf")
+        if each.split("=")[0]
+        not in ("--max_seq_length", "--nojit_compile", "--doc_stride", "--crf", "--num_train_epochs")
     ]
     call("finetune", *quick, *flags, *files, f"--init_checkpoint={checkpoint}", f"--model_dir={path}")
     before, after = (folder.read_weights(str(p / folder.WEIGHTS)) for p in (checkpoint, path / "backbone"))
