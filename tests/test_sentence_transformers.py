@@ -23,7 +23,8 @@ def folder_of(path, pooling="mean", dense=True, kind="bert"):
     (path / "start").mkdir()
     network(kind, path / "start")
     rng = np.random.default_rng(0)
-    layer = (rng.normal(size=(48, 6)).astype("float32") / 7, rng.normal(size=6).astype("float32"), "tanh")
+    width = 48 * (1 + pooling.count("+"))  # of the poolings side by side
+    layer = (rng.normal(size=(width, 6)).astype("float32") / 7, rng.normal(size=6).astype("float32"), "tanh")
     made = theirs.SentenceEncoder(convert.load(str(path / "start")), pooling, 16, layer if dense else None, dense)
     (path / "theirs").mkdir()
     theirs.write(str(path / "theirs"), made)

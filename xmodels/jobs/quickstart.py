@@ -115,8 +115,7 @@ class QuickstartRun:
         ]  # fmt: skip
         self.interrupt("Pretrain, and pull the plug on the way", *pretrain)
         step("The same command again: it resumes", *pretrain)
-        for arm in ARMS:
-            self.finetune(arm)
+        self.finetune()
         step(
             "Score the classifier on held-out text", "evaluate", f"--model_dir={self.best('pretrained')}",
             f"--test_file={path('text/test.tsv')}", f"--output_file={path('classifier-scores.json')}",
@@ -148,20 +147,23 @@ class QuickstartRun:
         if code:
             raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
 
-    def finetune(self, arm: str) -> None:
-        """Fine-tunes from one beginning: the development file chooses the rate with one seed, the others follow."""
+    def finetune(self) -> None:
+        """Fine-tunes from each beginning: the development file chooses the rate with one seed, the others follow."""
         first, *others = SEEDS
-        tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in self.plan.rates}
-        start = "pretrained weights" if arm == "pretrained" else "random weights, as the control"
         self.together(
-            f"Fine-tune classifiers from {start}: which learning rate is best on the development file?",
-            [self.classifier(arm, rate, first) for rate in self.plan.rates],
+            "Fine-tune classifiers, from pretrained weights and, as the control, from random ones: which learning rate is best on the "
+            "development file?",
+            [self.classifier(arm, rate, first) for arm in ARMS for rate in self.plan.rates],
         )
-        best = max(tried, key=lambda folder: classifier_results(folder)["evaluation accuracy"])
-        self.chosen[arm] = [best, *(self.path(f"classifiers/{arm}-{tried[best]}-{seed}") for seed in others)]
+        best = {}
+        for arm in ARMS:
+            tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in self.plan.rates}
+            folder = max(tried, key=lambda each: classifier_results(each)["evaluation accuracy"])
+            best[arm] = tried[folder]
+            self.chosen[arm] = [folder, *(self.path(f"classifiers/{arm}-{best[arm]}-{seed}") for seed in others)]
         self.together(
-            f"The same at the best one, {tried[best]}, with other seeds",
-            [self.classifier(arm, tried[best], seed) for seed in others],
+            f"The same at the best ones, {' and '.join(best.values())}, with other seeds",
+            [self.classifier(arm, best[arm], seed) for arm in ARMS for seed in others],
         )
 
     def classifier(self, arm: str, rate: str, seed: int) -> list[str]:
