@@ -1,4 +1,4 @@
-"""Runs the whole street on real text in about a quarter of an hour."""
+"""Runs the whole street on real text in about ten minutes."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.quickstart import Options
 
 COMMAND = Command(
     Options,
-    "Runs the whole street on real text in about a quarter of an hour, from raw text to a SavedModel, and shows each command.",
+    "Runs the whole street on real text in about ten minutes, from raw text to a SavedModel, and shows each command.",
     "xmodels quickstart --language=en",
 )
 
