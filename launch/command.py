@@ -49,6 +49,10 @@ class Command:
             flags.DEFINE_flag(flag, flag_values=self.values)
         elif option.repeatable:
             flags.DEFINE_multi_string(name, default, option.help, flag_values=self.values)
+        elif option.choices and option.joint:
+            flags.DEFINE_string(name, default, option.help, flag_values=self.values)
+            known = f"expected some of {', '.join(option.choices)}; {option.joint} joins several."
+            flags.register_validator(name, lambda value: value is None or option.is_choice(value), known, self.values)
         elif option.choices:
             flags.DEFINE_enum(name, default, list(option.choices), option.help, flag_values=self.values)
         else:

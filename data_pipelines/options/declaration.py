@@ -42,6 +42,7 @@ class Declared:
     alias: str | None
     positional: bool
     repeatable: bool
+    joint: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,11 @@ class Option(Declared):
         shown = str(self.default).lower() if isinstance(self.default, bool) else self.default
         return "" if self.default is None else f" (default {shown})"
 
+    def is_choice(self, value: Any) -> bool:
+        """Whether a value is one of the choices, or several of them where these can be joined."""
+        parts = value.split(self.joint) if self.joint and isinstance(value, str) else [value]
+        return all(part in self.choices for part in parts)
+
     def checked(self, value: Any) -> Any:
         """The value of a call from Python, as the job expects it.
 
@@ -87,7 +93,7 @@ class Option(Declared):
         kinds = {float: (float, int), str: (str, int)}.get(self.type, (self.type,))
         if not isinstance(value, kinds) or (isinstance(value, bool) and self.type is not bool):
             raise UsageError(f"{self.name}={value!r}: expected {self.type.__name__}.")
-        if self.choices and value not in self.choices:
+        if self.choices and not self.is_choice(value):
             raise UsageError(f"{self.name}={value!r}: unknown value.{nearest(value, self.choices)}")
         too_small = self.minimum is not None and not isinstance(value, str) and value < self.minimum
         if too_small or (self.maximum is not None and value > self.maximum):
@@ -99,7 +105,7 @@ class Option(Declared):
 def option(
     default: Any, help: str, *, section: str | None = None, minimum: float | None = None, maximum: float | None = None,
     choices: Iterable[str] = (), structural: bool = False, flag: str | None = None, alias: str | None = None,
-    positional: bool = False, repeatable: bool = False,
+    positional: bool = False, repeatable: bool = False, joint: str | None = None,
 ) -> Any:  # fmt: skip
     """A field of a dataclass of options.
 
@@ -113,8 +119,11 @@ def option(
         alias: another name of the flag.
         positional: whether the command line has the value as its first word.
         repeatable: whether the flag may be given several times; commas join its values.
+        joint: what joins several of the choices to one value, such as +; None where one is taken alone.
     """
-    said = Declared(help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable)
+    said = Declared(
+        help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable, joint
+    )
     return dataclasses.field(default=default, metadata={OPTION: said})
 
 

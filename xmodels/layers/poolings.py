@@ -3,7 +3,7 @@
 PUBLISHED = "published"  # what the paper of the system reads, such as BERT's pooler
 POOLINGS = (PUBLISHED, "first", "last", "mean", "max", "mean_sqrt_len", "weighted_mean", "attention")
 JOINT = "+"
-KNOWN = f"one of {', '.join(POOLINGS)}, or several but the first side by side, such as mean{JOINT}max"
+KNOWN = f"one of {', '.join(POOLINGS)}; all but {PUBLISHED} can be joined, each once, such as mean{JOINT}max"
 
 
 def parts(pooling: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from xmodels.jobs.options.training import TrainingOptions
 from xmodels.layers.exits import DISTILLATIONS
+from xmodels.layers.poolings import JOINT, POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
@@ -80,7 +81,7 @@ class Options(TrainingOptions):
     num_train_epochs: float = option(3.0, "Passes over the training rows.")
     early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
-    pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too; mean_sqrt_len, their sum over the root of their number; weighted_mean, where later tokens count more. Several side by side: mean+max. Default: the system's (docs/probing.md).", structural=True)  # fmt: skip
+    pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too; mean_sqrt_len, their sum over the root of their number; weighted_mean, where later tokens count more. Several side by side: mean+max. Default: the system's (docs/probing.md).", choices=POOLINGS, joint=JOINT, structural=True)  # fmt: skip
     freeze_backbone: bool = option(False, "Only the head learns, of such tasks and of tag, from the states of a network that stays as it is and has no dropout; give a larger learning_rate, such as 1e-3.", structural=True)  # fmt: skip
     auxiliary_lm_weight: float | None = option(None, "Weight of the language model's loss beside the task's (GPT's lambda); 0 for none. Default: 0.5 for GPT and GPT-2; others cannot.", structural=True)  # fmt: skip
     learning_rate: float | None = option(None, "Peak of the schedule. Default: 5e-5, for GPT 6.25e-5, for stories 1e-3; small networks want more.")  # fmt: skip
