@@ -318,7 +318,7 @@ def test_commands_end_with_the_comparison_that_started_them(tmp_path):
     child = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = (
         "import os, subprocess, sys\n"
-        f"command = [sys.executable, '-m', 'xmodels.comparison.child', str(os.getpid()), '-c', {child!r}]\n"
+        f"command = [sys.executable, '-m', 'xmodels.processes.child', str(os.getpid()), '-c', {child!r}]\n"
         "subprocess.Popen(command).wait()"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT)

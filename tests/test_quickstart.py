@@ -11,6 +11,7 @@ from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
 from xmodels.jobs import quickstart, quickstart_report
 from xmodels.jobs.options.quickstart import Options
+from xmodels.processes.commands import Commands
 
 
 def test_prose_keeps_sentences_and_drops_code_and_tables():
@@ -75,7 +76,7 @@ def test_every_step_is_a_command_that_parses(language, tmp_path, monkeypatch):
     shown, titles = [], []
     monkeypatch.setattr(quickstart, "collect_english", lambda folder, samples: pathlib.Path(folder).mkdir())
     monkeypatch.setattr(quickstart, "collect_chinese", lambda folder, samples: pathlib.Path(folder).mkdir())
-    tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), 0.0)
+    tour = quickstart.QuickstartRun(quickstart.PLANS[language], str(tmp_path), None, 0.0)
     scores = {"evaluation accuracy": 0.5, "test accuracy": 0.4}
     monkeypatch.setattr(quickstart, "classifier_results", lambda folder: scores | {"evaluation accuracy": len(folder)})
     for name in ("step", "interrupt"):
@@ -127,9 +128,30 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
 
 
 def test_a_step_that_fails_ends_the_street(tmp_path):
-    tour = quickstart.QuickstartRun(quickstart.PLANS["en"], str(tmp_path), 0.0)
-    with pytest.raises(ReportedError, match="exit code 2"):
-        tour.step("Nothing", "no_such_verb")
+    with Commands() as processes, pytest.raises(ReportedError, match="exit code 2"):
+        quickstart.QuickstartRun(quickstart.PLANS["en"], str(tmp_path), processes, 0.0).step("Nothing", "no_such_verb")
+
+
+def test_fine_tunings_side_by_side_tell_their_scores_and_a_failure_its_log(tmp_path, capsys):
+    def program(name, code):
+        made = f"import json, os, sys; os.mkdir({name!r}); print('why'); r = {{'evaluation accuracy': .5, 'test accuracy': .25}}; "
+        return [
+            made + f"json.dump({{'results': r}}, open({name + '/results.json'!r}, 'w')); sys.exit({code})",
+            f"--model_dir={name}",
+        ]
+
+    class Programs(Commands):
+        def start(self, arguments, log=None):
+            return super().start(["-c", *arguments[2:]], log)  # in place of `-m launch`
+
+    names = [str(tmp_path / "classifiers" / name) for name in ("a", "b", "c")]
+    with Programs() as processes:
+        tour = quickstart.QuickstartRun(quickstart.PLANS["en"], str(tmp_path), processes, 0.0)
+        tour.together("Several", [program(name, 0) for name in names])
+        assert capsys.readouterr().out.count("right on the evaluation file 50.0%, test file 25.0%") == 3
+        assert not os.path.exists(f"{names[0]}.log")
+        with pytest.raises(ReportedError, match=r"exit code 5: why"):
+            tour.together("Another", [program(str(tmp_path / "classifiers" / "d"), 5)])
 
 
 def test_an_existing_folder_is_refused(tmp_path):

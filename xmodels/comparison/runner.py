@@ -6,8 +6,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -16,9 +14,9 @@ from data_pipelines.lock import check_free
 from xmodels.comparison.planning import Agenda
 from xmodels.comparison.stages import BASELINE, FINETUNE, OUTPUT, RESUMABLE, Stage
 from xmodels.comparison.workspace import DONE, FAILED, Workspace
+from xmodels.processes.commands import Command, Commands
 from xmodels.training.watching.progress import duration, print_status
 
-PAUSE = 0.1  # seconds between two looks at the processes
 PATIENCE = 120.0  # seconds for a command of a comparison that was killed to save its state and go
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
 
@@ -33,11 +31,10 @@ class Stopped(ReportedError):
 
 @dataclasses.dataclass
 class Process:
-    """A command that runs, and when it began."""
+    """A stage that runs."""
 
     stage: Stage
-    popen: subprocess.Popen
-    began: float
+    command: Command
 
 
 @dataclasses.dataclass
@@ -59,6 +56,10 @@ class Runner:
     failures: list[Stage] = dataclasses.field(default_factory=list)
     finished: int = 0
     progress: tuple[int, int] = (0, 0)  # stages that are done, and all that can be named by now
+    commands: Commands = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.commands = Commands(environment(self.jobs))
 
     def run(self) -> list[Stage]:
         """Returns the stages that failed.
@@ -77,7 +78,7 @@ class Runner:
         finally:
             for number in previous:
                 signal.signal(number, signal.SIG_IGN)  # while the commands save their states
-            self._end()
+            self.commands.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
@@ -116,32 +117,22 @@ class Runner:
             program = ["-m", "xmodels.comparison.baselines", json.dumps(values)]
         else:
             program = ["-m", "launch", *command]
-        with open(self.workspace.log(one), "a", encoding="utf-8") as log:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "xmodels.comparison.child", str(os.getpid()), *program],
-                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment(self.jobs),
-            )  # fmt: skip
-        self.running.append(Process(one, popen, time.monotonic()))
+        self.running.append(Process(one, self.commands.start(program, self.workspace.log(one))))
         done, known = self.progress
         print_status(f"[{done + 1}/{known}] {one.name}\n    $ xmodels {shlex.join(command)}")
 
     def _wait(self) -> None:
-        """Until one command at least has ended."""
-        while True:
-            for process in list(self.running):
-                pid, status, usage = os.wait4(process.popen.pid, os.WNOHANG)
-                if pid:
-                    process.popen.returncode = os.waitstatus_to_exitcode(status)
-                    self.running.remove(process)
-                    self._finish(process, usage.ru_utime + usage.ru_stime)
-                    return
-            time.sleep(PAUSE)
+        """Until one command has ended."""
+        ended = self.commands.wait()
+        process = next(each for each in self.running if each.command is ended)
+        self.running.remove(process)
+        self._finish(process.stage, ended)
 
-    def _finish(self, process: Process, processor_seconds: float) -> None:
-        one, code, seconds = process.stage, process.popen.returncode, time.monotonic() - process.began
+    def _finish(self, one: Stage, command: Command) -> None:
+        code, seconds = command.code, time.monotonic() - command.began
         if not code and not os.path.exists(self.workspace.output(one)):
             code = 1
-        self.workspace.finish(one, code, seconds, processor_seconds)
+        self.workspace.finish(one, code, seconds, command.processor_seconds)
         self.finished += 1
         if code:
             self.failures.append(one)
@@ -152,14 +143,6 @@ class Runner:
         if one.kind == FINETUNE:  # several dozen of them would fill the disk; the network that is handed over stays
             shutil.rmtree(os.path.join(self.workspace.output(one), "checkpoints"), ignore_errors=True)
         print_status(f"    {one.name}: done in {duration(seconds)}{_told(self.workspace, one)}")
-
-    def _end(self) -> None:
-        """Tells the commands that still run to save their states, and waits for them."""
-        for process in self.running:
-            process.popen.terminate()
-        for process in self.running:
-            process.popen.wait()
-        self.running.clear()
 
 
 def _stop(number, frame):

@@ -3,7 +3,6 @@
 Every step is a command that a user would type, and is shown before it runs.
 """
 
-import concurrent.futures
 import csv
 import dataclasses
 import glob
@@ -22,6 +21,7 @@ from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.quiet import quiet_start
 from data_pipelines.text.sentences import split_english
 from xmodels.jobs.options.quickstart import Options
+from xmodels.processes.commands import Command, Commands
 from xmodels.training.watching.progress import duration, read_log
 
 COMMAND = "xmodels"
@@ -72,7 +72,8 @@ def quickstart(options: Options) -> None:
     if os.path.isdir(output_dir) and os.listdir(output_dir):
         raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
     os.makedirs(output_dir, exist_ok=True)
-    QuickstartRun(plan, output_dir, time.monotonic()).run(options.samples_dir)
+    with Commands() as processes:
+        QuickstartRun(plan, output_dir, processes, time.monotonic()).run(options.samples_dir)
 
 
 @dataclasses.dataclass
@@ -81,6 +82,7 @@ class QuickstartRun:
 
     plan: Plan
     folder: str
+    processes: Commands
     started: float
     number: int = 0
     commands: list[str] = dataclasses.field(default_factory=list)
@@ -143,9 +145,13 @@ class QuickstartRun:
     def step(self, title: str, *command: str) -> None:
         """Shows a command of ours and runs it."""
         self.show(title, command)
-        code = subprocess.run([sys.executable, "-m", "launch", *command], check=False).returncode
+        self.start(*command)
+        code = self.processes.wait().code
         if code:
             raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
+
+    def start(self, *command: str, log: str | None = None) -> Command:
+        return self.processes.start(["-m", "launch", *command], log)
 
     def finetune(self) -> None:
         """Fine-tunes from each beginning: the development file chooses the rate with one seed, the others follow."""
@@ -182,22 +188,27 @@ class QuickstartRun:
         others = f"\n    … and {len(commands) - 1} more like it, {AT_ONCE} at a time" if len(commands) > 1 else ""
         self.print_title(title, f"$ {self.commands[-len(commands)]}{others}")
 
-        def done(command):
-            run = [sys.executable, "-m", "launch", *command]
-            return subprocess.run(run, capture_output=True, text=True, check=False)
-
-        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for command, result in zip(commands, pool.map(done, commands), strict=True):
+        waiting, logs = list(commands), {}
+        while waiting or logs:
+            while waiting and len(logs) < AT_ONCE:
+                command = waiting.pop(0)
                 folder = next(part.partition("=")[2] for part in command if part.startswith("--model_dir="))
-                if result.returncode:
-                    raise ReportedError(
-                        f"`{COMMAND} {shlex.join(command)}` ended with {result.returncode}: {result.stderr[-2000:]}"
-                    )
-                scores = classifier_results(folder)
-                named = ", ".join(
-                    f"{name.split()[0]} file {scores[name]:.1%}" for name in ("evaluation accuracy", "test accuracy")
-                )
-                print(f"    {os.path.basename(folder)}: right on the {named}", flush=True)
+                os.makedirs(os.path.dirname(folder), exist_ok=True)
+                logs[self.start(*command, log=f"{folder}.log")] = folder
+            ended = self.processes.wait()
+            self.tell(logs.pop(ended), ended.code)
+
+    def tell(self, folder: str, code: int) -> None:
+        """What a fine-tuning scored; of one that failed the end of its log."""
+        if code:
+            with open(f"{folder}.log", encoding="utf-8", errors="replace") as file:
+                raise ReportedError(f"The fine-tuning {folder} ended with exit code {code}: {file.read()[-2000:]}")
+        os.remove(f"{folder}.log")
+        scores = classifier_results(folder)
+        named = ", ".join(
+            f"{name.split()[0]} file {scores[name]:.1%}" for name in ("evaluation accuracy", "test accuracy")
+        )
+        print(f"    {os.path.basename(folder)}: right on the {named}", flush=True)
 
     def best(self, arm: str) -> str:
         """Of the fine-tunings from one beginning the folder of that which is best on the development file."""
@@ -206,17 +217,16 @@ class QuickstartRun:
     def interrupt(self, title: str, *command: str) -> None:
         """Starts a command and kills it with SIGKILL when it is halfway: nothing can be saved at that moment."""
         self.show(title, command)
-        process = subprocess.Popen([sys.executable, "-m", "launch", *command])
+        process = self.start(*command)
         log = os.path.join(self.path("pretrained"), "log.jsonl")
-        while process.poll() is None:
-            time.sleep(0.2)
+        while not self.processes.wait(0.2):
             entries = read_log(log)
             if entries and entries[-1]["step"] >= self.plan.interrupted_at:
-                process.send_signal(signal.SIGKILL)
-                process.wait()
+                self.processes.send_signal(process, signal.SIGKILL)
+                self.processes.wait()
                 print(f"    killed with SIGKILL after step {entries[-1]['step']}", flush=True)
                 return
-        raise ReportedError(f"`{COMMAND} pretrain` ended by itself with exit code {process.returncode}.")
+        raise ReportedError(f"`{COMMAND} pretrain` ended by itself with exit code {process.code}.")
 
     def ask(self) -> None:
         """Sends strings to the SavedModel from a process that knows nothing of xmodels."""
