@@ -1,0 +1,181 @@
+"""The page and the picture of the reproduction of pretraining."""
+
+import os
+import shlex
+import statistics
+
+from benchmarks.reproductions import peer_bert
+from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+from benchmarks.reproductions.pretraining_inputs import path, split_spec
+
+TITLES = {
+    "en": "BERT and GPT: pretraining against random weights, English",
+    "zh": "BERT and BERT-wwm: pretraining against random weights, Chinese",
+}
+GAIN = 0.02  # two points: what counts as a difference
+CONTROLS = {  # arm -> the same network from random weights
+    "en": {"bert": "random-bert", "roberta_wwm": "random-bert", "gpt": "random-gpt"},
+    "zh": {"bert": "random-bert", "bert_wwm": "random-bert"},
+}
+
+
+def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[str, float] | None) -> None:
+    """The page and the picture."""
+    name = f"pretraining_{flags.language}"
+    parts = [
+        f"Networks of 2 layers of 128, pretrained on {flags.million_tokens:g} million tokens each, of {corpus(flags)}. Fine-tuning in "
+        f"{len(flags.seeds)} seeds, each the epoch that is best on the development file, at the rate of 3e-4 and 1e-3 that is best "
+        "there for the arm and the task. Random weights get the same. The test file is read once. Counting names hidden tokens by "
+        "their neighbours in the training text.",
+        verdict(claims(flags, found, lengths, gaps)),
+        "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "
+        "of labelled rows.",
+        accuracies(found),
+        *(peer_told(found, peer) if peer else ()),
+        "## Own objectives, on held-out text",
+        objectives(found),
+        "## Rows of 32 tokens and then of 128, against rows of 128 alone, at equally many tokens",
+        objectives(lengths) + "\n\n" + accuracies(lengths),
+    ]
+    if gaps:
+        parts += [
+            "## Gaps in held-out text\n\nOne word of two to four characters is hidden, or one character of it. Right, in %:",
+            table(["", *KINDS], [[arm, *(f"{100 * each[kind]:.1f}" for kind in KINDS)] for arm, each in gaps.items()]),
+            f"{next(iter(gaps.values()))['gaps']:,} words, the same for both.",
+        ]
+    parts += [f"![Test accuracy by labelled rows]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
+    print(write_page(name, TITLES[flags.language], parts))
+    print(write_picture(name, lambda figure: draw(figure, flags, found), width=4.5 * len(flags.task)))
+
+
+def peer_told(found: dict, peer: dict[str, float]) -> list[str]:
+    """What a known implementation gives at the same budget."""
+    ours, name = found["objectives"]["bert"], peer_bert.NAME
+    rows = []
+    for task, scores in found["scores"].items():
+        if name in scores:
+            gains = [
+                statistics.mean(scores[arm]["test_accuracy"])
+                - statistics.mean(scores[f"random-{arm}"]["test_accuracy"])
+                for arm in ("bert", name)
+            ]
+            rows.append([task, *(f"{100 * gain:+.1f}" for gain in gains)])
+    return [
+        "## A known implementation at the same budget\n\nHugging Face's BERT in PyTorch (`benchmarks/reproductions/peer_bert.py`), "
+        "from the same first weights, on the same batches with the same masks, by PyTorch's Muon and AdamW at the same rates. Of the "
+        f"hidden tokens of held-out text it names {100 * peer['accuracy']:.1f} %, ours {100 * ours['accuracies'][0]:.1f} %. What "
+        "pretraining adds to the accuracy, in points:",
+        table(["", "ours", "Hugging Face"], rows),
+    ]
+
+
+KINDS = ("whole words", "characters of whole words", "single characters")
+
+
+def claims(flags, found: dict, lengths: dict, gaps: dict) -> dict[str, bool]:
+    """What the papers say -> whether it came out here."""
+    mean = {
+        (arm, task): sum(score["test_accuracy"]) / len(score["test_accuracy"])
+        for task, scores in found["scores"].items()
+        for arm, score in scores.items()
+    }
+    tasks = list(found["scores"])
+    counted = {
+        arm: each["accuracies"][0] > each["baselines"]["neighbour_baseline"]
+        for arm, each in found["objectives"].items()
+    }
+    answers = {}
+    for arm, control in CONTROLS[flags.language].items():
+        answers[
+            f"{arm}: pretrained is better than random weights by more than two points, on every task and number of rows"
+        ] = all(mean[arm, task] > mean[control, task] + GAIN for task in tasks)
+        answers[f"{arm}: pretrained is better than a bag of words on every task and number of rows"] = all(
+            mean[arm, task] > mean["bag_of_words", task] for task in tasks
+        )
+        answers[f"{arm}: names more tokens of held-out text than counting the neighbours does"] = counted[arm]
+    if flags.language == "en":
+        largest = [task for task in tasks if task.endswith(f"-{max(flags.rows)}")]
+        answers["gpt: language modelling beside the task makes less than two points of difference with most rows"] = (
+            all(abs(mean["gpt", task] - mean["gpt_lm", task]) < GAIN for task in largest)
+        )
+    else:
+        answers["hiding whole words names more hidden whole words of held-out text than hiding characters"] = (
+            gaps["bert_wwm"]["whole words"] > gaps["bert"]["whole words"]
+        )
+        answers["hiding whole words is as good or better in the tasks, on average over them"] = (
+            sum(mean["bert_wwm", task] - mean["bert", task] for task in tasks) >= 0
+        )
+    own = lengths["objectives"]
+    answers["short rows first, then long ones: a smaller loss at full length than with long rows alone"] = (
+        own["bert"]["losses"][0] < own["one_length"]["losses"][0]
+    )
+    return answers
+
+
+def accuracies(found: dict) -> str:
+    tasks = list(found["scores"])
+    arms = list(dict.fromkeys(arm for scores in found["scores"].values() for arm in scores))
+
+    def cell(task, arm):
+        score = found["scores"][task].get(arm)
+        return mean_and_deviation(score["test_accuracy"], scale=100) if score else ""
+
+    return table(["", *tasks], [[arm, *(cell(task, arm) for task in tasks)] for arm in arms])
+
+
+def objectives(found: dict) -> str:
+    rows = []
+    for arm, each in found["objectives"].items():
+        base, cost = each["baselines"], found["costs"][arm]
+        rows.append([
+            arm, f"{each['losses'][0]:.2f}", f"{100 * each['accuracies'][0]:.1f}", f"{100 * base['neighbour_baseline']:.1f}",
+            f"{100 * base['unigram_baseline']:.1f}", f"{cost['num_steps']:,}",
+            f"{cost['num_steps'] * cost['step']['processor_seconds'] / 60:.1f}",
+        ])  # fmt: skip
+    head = [
+        "",
+        "loss, nats",
+        "tokens right, %",
+        "counting neighbours, %",
+        "commonest token, %",
+        "steps",
+        "processor minutes",
+    ]
+    return table(head, rows)
+
+
+def corpus(flags) -> str:
+    characters = os.path.getsize(path(flags, "train.jsonl"))
+    return f"{characters / 1e6:.1f} MB of text, that of the training rows without labels among it"
+
+
+def command(flags) -> str:
+    """The command without the places of the files."""
+    tasks = []
+    for spec in flags.task:
+        *names, files = split_spec(spec)
+        tasks.append(f"--task={':'.join(names)}={','.join(map(os.path.basename, files))}")
+    text = ",".join(map(os.path.basename, flags.text.split(",")))
+    given = {name: getattr(flags, name) for name in ("rows", "seeds", "peer_rows")}
+    numbers = [f"--{name}={','.join(map(str, each))}" for name, each in given.items() if each]
+    return shlex.join([
+        "python", "-m", "benchmarks.reproductions.pretraining", f"--language={flags.language}", f"--text={text}",
+        f"--paragraphs={flags.paragraphs}",
+        "--work_dir=work", *tasks, *numbers, f"--million_tokens={flags.million_tokens:g}",
+    ])  # fmt: skip
+
+
+def draw(figure, flags, found: dict) -> None:
+    names = [split_spec(spec)[0] for spec in flags.task]
+    axes = figure.subplots(1, len(names), squeeze=False)[0]
+    arms = list(dict.fromkeys(arm for scores in found["scores"].values() for arm in scores))
+    for panel, name in zip(axes, names, strict=True):
+        for arm in arms:
+            scores = {size: found["scores"][f"{name}-{size}"].get(arm) for size in flags.rows}
+            means = {size: 100 * statistics.mean(each["test_accuracy"]) for size, each in scores.items() if each}
+            dashed = "--" if arm in ("majority", "bag_of_words") or "random" in arm else "-"
+            panel.plot(list(means), list(means.values()), dashed, marker="o", markersize=3, label=arm, linewidth=1.2)
+        panel.set_xscale("log")
+        panel.set_xticks(flags.rows, [f"{size:,}" for size in flags.rows])
+        panel.set(title=f"{name}: test accuracy, %", xlabel="labelled rows")
+    axes[0].legend(frameon=False, fontsize=7)
