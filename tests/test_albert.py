@@ -145,16 +145,35 @@ def test_gradient_norms(name):
 # Sharing
 
 
-def unshared(config, backbone):
+SHARINGS = {  # name -> changes of the configuration, (group, part of its block) -> the group that holds the weights
+    "groups": ({}, lambda index, part: index * SMALL.num_groups // SMALL.num_layers),
+    "attention": (
+        {"sharing": "attention", "num_groups": 1, "num_inner_layers": 1},
+        lambda index, part: 0 if part.startswith("mixer") else index,
+    ),
+    "feedforward": (
+        {"sharing": "feedforward", "num_groups": 1, "num_inner_layers": 1},
+        lambda index, part: 0 if part.startswith("feedforward") else index,
+    ),
+}
+
+
+def holder(name: str, owner) -> str:
+    """The name of the weight that a weight of an unshared network is in one that shares."""
+    kind, _, rest = name.partition(".")
+    if kind != "groups":
+        return name
+    index, blocks, inner, part = rest.split(".", 3)
+    return f"groups.{owner(int(index), part)}.{blocks}.{inner}.{part}"
+
+
+def unshared(config, backbone, owner):
     """A network whose passes have weights of their own, with the values of those that `backbone` shares."""
-    alone = Albert(dataclasses.replace(config, num_groups=config.num_layers)).initialize()
+    alone = Albert(dataclasses.replace(config, sharing="none")).initialize()
     source, target = named_weights(backbone), named_weights(alone)
+    assert {holder(name, owner) for name in target} == set(source)
     for name, weight in target.items():
-        kind, _, rest = name.partition(".")
-        if kind == "groups":
-            index, _, rest = rest.partition(".")
-            name = f"groups.{int(index) * config.num_groups // config.num_layers}.{rest}"
-        weight.assign(source[name])
+        weight.assign(source[holder(name, owner)])
     return alone
 
 
@@ -163,9 +182,12 @@ def random_batch(rows=3, length=9):
     return {"token_ids": ids, "segment_ids": (ids > 11).astype("int32"), "padding_mask": ids > 0}
 
 
-def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_passes():
-    shared, batch = Albert(SMALL).initialize(), random_batch()
-    networks, found = (shared, unshared(SMALL, shared)), []
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_passes(sharing):
+    changes, owner = SHARINGS[sharing]
+    config = dataclasses.replace(SMALL, **changes)
+    shared, batch = Albert(config).initialize(), random_batch()
+    networks, found = (shared, unshared(config, shared, owner)), []
     for network in networks:
         weights = named_weights(network)
         with tf.GradientTape() as tape:
@@ -176,13 +198,34 @@ def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_passes():
         values = {name: weight.value for name, weight in weights.items() if not name.startswith("pooler")}
         gradients = tape.gradient(loss, values)
         found.append({name: tf.convert_to_tensor(value).numpy() for name, value in gradients.items()})
+    totals = {name: np.zeros_like(gradient) for name, gradient in found[0].items()}
+    for name, gradient in found[1].items():
+        totals[holder(name, owner)] += gradient
     for name, gradient in found[0].items():
-        if name.startswith("groups."):
-            _, group, rest = name.split(".", 2)
-            passes = [i for i in range(SMALL.num_layers) if i * SMALL.num_groups // SMALL.num_layers == int(group)]
-            assert len(passes) == 2 - int(group)
-            total = sum(found[1][f"groups.{index}.{rest}"] for index in passes)
-            np.testing.assert_allclose(gradient, total, rtol=1e-4, atol=1e-5 * np.abs(total).max() + 1e-5, err_msg=name)
+        total = totals[name]
+        np.testing.assert_allclose(gradient, total, rtol=1e-4, atol=1e-5 * np.abs(total).max() + 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("sharing", ["attention", "feedforward"])
+def test_halves_that_are_shared_are_written_once_and_read_again(sharing, tmp_path):
+    config = dataclasses.replace(SMALL, **SHARINGS[sharing][0])
+    network, again = Albert(config).initialize(), AlbertConfig.from_json(config.to_json())
+    values = folder.values_of("backbone", network)
+    parts = [name for name in values if ".groups.1." in name]
+    assert parts and not any(f".{'mixer' if sharing == 'attention' else 'feedforward'}" in name for name in parts)
+    other = Albert(again).initialize()
+    folder.assign("backbone", other, values, "the first")
+    batch = random_batch()
+    for output, value in network(batch).items():
+        np.testing.assert_array_equal(other(batch)[output], value)
+    (tmp_path / "ours").mkdir()
+    folder.write_values(str(tmp_path / "ours"), "albert", config, values)
+    loaded = convert.load(str(tmp_path / "ours"))
+    assert loaded.config == config
+    with pytest.raises(CheckpointError, match=f"this format cannot say `sharing` = '{sharing}'"):
+        convert.save(loaded, f"hf:{tmp_path / 'theirs'}")
+    with pytest.raises(CheckpointError, match="`num_groups` = `num_inner_layers` = 1. Found: 2 and 1"):
+        AlbertConfig.from_json(config.to_json() | {"num_groups": 2})
 
 
 def test_more_passes_cost_no_weights():
@@ -220,6 +263,11 @@ def size_of(layer):
         ("xxlarge_v2", {}, 222_595_584, 223_158_450),
         ("base", {"embedding_dim": 768}, 31_114_752, None),
         ("base", {"num_groups": 12, "embedding_dim": 768}, 109_081_344, None),  # that of BERT
+        ("base", {"sharing": "none"}, 89_650_176, None),
+        ("base", {"sharing": "attention"}, 63_647_232, None),
+        ("base", {"sharing": "attention", "embedding_dim": 768}, 83_078_400, None),
+        ("base", {"sharing": "feedforward"}, 37_686_528, None),
+        ("base", {"sharing": "feedforward", "embedding_dim": 768}, 57_117_696, None),
     ],
 )
 def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
@@ -229,8 +277,8 @@ def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
     monkeypatch.setattr(keras.initializers.TruncatedNormal, "__call__", zeros)  # quicker to trace
     config = AlbertConfig(vocabulary_size=30_000, **SIZES[size] | changes)
     assert (config.dropout == config.attention_dropout == 0) == (size.endswith("v2") or size == "xxlarge")
-    # Passes do not count, so one through each group tells the size.
-    config = dataclasses.replace(config, num_layers=config.num_groups)
+    if config.sharing == "all":  # passes do not count, so one through each group tells the size
+        config = dataclasses.replace(config, num_layers=config.num_groups)
     ids, positions = np.zeros((1, 2), "int32"), np.zeros((1, 1), "int32")
     with tf.Graph().as_default(), keras.StatelessScope(initialize_variables=False):  # allocates no weights
         network, masked_lm, order = Albert(config), MaskedLM(config), SentenceOrder(config)

@@ -174,7 +174,8 @@ class Table:
         heads: what may stand beside the network.
         optional: a part of the network that a checkpoint may lack as a whole -> the prefix of its weights. It then gets
             initial values.
-        lacks: configuration -> prefixes of the weights that networks of this configuration do not have.
+        lacks: configuration -> prefixes of the weights that networks of this configuration do not have, with or without the numbers
+            that stand for placeholders.
     """
 
     config: type[ModelConfig]

@@ -72,11 +72,11 @@ def rows(
     counts = {name: count if most is None else min(count, most) for name, count in table.counts(config).items()}
     lacks, found = table.lacks(config), []
     for ours, (theirs, their_axes) in variables.items():
-        if ours.startswith(lacks):
-            continue
         placeholders = [name for _, name, _, _ in string.Formatter().parse(ours) if name]
         for numbers in itertools.product(*(range(counts[name]) for name in placeholders)):
             place = dict(zip(placeholders, numbers, strict=True))
+            if ours.startswith(lacks) or ours.format(**place).startswith(lacks):
+                continue
             found.append((ours.format(**place), table.axes[ours], theirs.format(**place), their_axes))
     return found
 

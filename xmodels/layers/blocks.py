@@ -23,6 +23,9 @@ class Block(Layer):
 class PostNormBlock(Block):
     """Normalises after each residual sum, as the first Transformer and BERT do.
 
+    Args:
+        mixer_norm, feedforward_norm: those of another block, which shares them; by default the block has its own.
+
     Call arguments:
         x: (B, L, D).
         visible: what the tokens may see, passed to the mixer.
@@ -32,12 +35,22 @@ class PostNormBlock(Block):
         (B, L, D)
     """
 
-    def __init__(self, mixer, feedforward, dropout: float, epsilon: float = 1e-12, **kwargs):
+    def __init__(
+        self,
+        mixer,
+        feedforward,
+        dropout: float,
+        epsilon: float = 1e-12,
+        mixer_norm=None,
+        feedforward_norm=None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        norm = keras.layers.LayerNormalization
         self.mixer = mixer
         self.feedforward = feedforward
-        self.mixer_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="mixer_norm")
-        self.feedforward_norm = keras.layers.LayerNormalization(epsilon=epsilon, name="feedforward_norm")
+        self.mixer_norm = mixer_norm or norm(epsilon=epsilon, name="mixer_norm")
+        self.feedforward_norm = feedforward_norm or norm(epsilon=epsilon, name="feedforward_norm")
         self.dropout = Dropout(dropout)
 
     def call(self, x, visible=None, context=None, training=None):

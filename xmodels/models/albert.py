@@ -1,18 +1,22 @@
 """ALBERT: A Lite BERT for Self-supervised Learning of Language Representations (Lan et al., 2019, arXiv 1909.11942)."""
 
 import dataclasses
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
+from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
-from xmodels.models.backbone import Backbone
+from xmodels.models.backbone import NOTHING, Backbone
 from xmodels.models.bert import default_visible, post_norm_block
 from xmodels.models.mixing import MixerConfig
+
+HALVES = {"attention": ("mixer", "mixer_norm"), "feedforward": ("feedforward", "feedforward_norm")}  # of a block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +24,17 @@ class AlbertConfig(MixerConfig):
     """`num_layers` passes are made through `num_groups` groups of `num_inner_layers` blocks with weights of their own.
 
     Attributes:
+        sharing: what passes share (section 3.1): "all", within their group; "attention" alone, of all passes, with its norm; the
+            "feedforward" layer alone with its norm; "none", which is the same as `num_groups` = `num_layers`.
         embedding_dim: the width of the tables, which a projection brings to `hidden_dim`.
         force_projection: project also where the two widths are equal, as Hugging Face's networks do and Google's do not.
         activation: "gelu_tanh" in Google's code and in Hugging Face's configurations of version 2, "gelu", the erf form,
             in those of version 1.
     """
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = MixerConfig.choices | {
+        "sharing": ("all", "attention", "feedforward", "none")
+    }
 
     num_segments: int = 2
     embedding_dim: int = 128
@@ -35,6 +45,40 @@ class AlbertConfig(MixerConfig):
     activation: str = "gelu_tanh"
     layer_norm_epsilon: float = 1e-12
     initializer_stddev: float = 0.02
+    sharing: str = "all"
+
+    def __post_init__(self):
+        if self.sharing == "none":  # what other formats can say too
+            object.__setattr__(self, "num_groups", self.num_layers)
+            object.__setattr__(self, "sharing", "all")
+
+    def to_json(self) -> dict[str, Any]:
+        """A configuration that shares all is written without the field, as before there was a choice."""
+        values = super().to_json()
+        if self.sharing == "all":
+            del values["sharing"]
+        return values
+
+    @classmethod
+    def from_json(cls, values, source="config.json", spelled=NOTHING):
+        """See `ModelConfig`. Halves of blocks are shared by all passes, so there are no groups then."""
+        config = super().from_json(values, source, spelled)
+        if config.sharing != "all" and (config.num_groups, config.num_inner_layers) != (1, 1):
+            raise CheckpointError(
+                f"{source}: `sharing` = {config.sharing!r} goes with `num_groups` = `num_inner_layers` = 1. Found: "
+                f"{config.num_groups} and {config.num_inner_layers}."
+            )
+        return config
+
+    @property
+    def num_unlike_groups(self) -> int:
+        """Groups that are not the same in all."""
+        return self.num_groups if self.sharing == "all" else self.num_layers
+
+    @property
+    def shared_half(self) -> tuple[str, str]:
+        """The parts that all blocks share, where that is half of a block."""
+        return HALVES[self.sharing]
 
     @property
     def has_projection(self) -> bool:
@@ -65,14 +109,17 @@ class Albert(Backbone):
         self.embedding = SumEmbedding(config, name="embedding")
         if config.has_projection:
             self.embedding_projection = dense(config, None, "embedding_projection")
-        self.groups = [Group(config, name=f"group_{index}") for index in range(config.num_groups)]
+        first = Group(config, name="group_0")
+        shared = None if config.sharing == "all" else first
+        others = range(1, config.num_unlike_groups)
+        self.groups = [first, *(Group(config, shared, name=f"group_{index}") for index in others)]
         self.pooler = dense(config, "tanh", "pooler")
 
     @property
     def passes(self) -> list["Group"]:
         """The groups in the order in which they are applied: num_layers of them."""
-        config = self.config
-        return [self.groups[index * config.num_groups // config.num_layers] for index in range(config.num_layers)]
+        count, passes = len(self.groups), self.config.num_layers
+        return [self.groups[index * count // passes] for index in range(passes)]
 
     def embed(self, features, training=None):
         """(B, L, D)"""
@@ -114,11 +161,20 @@ class Albert(Backbone):
 
 
 class Group(Layer):
-    """Blocks with weights of their own, applied one after another; arguments and result are those of a block."""
+    """Blocks applied one after another; arguments and result are those of a block.
 
-    def __init__(self, config: AlbertConfig, **kwargs):
+    Args:
+        first: the group with which it shares the half of its block that `config.sharing` names; None where all weights are its own.
+    """
+
+    def __init__(self, config: AlbertConfig, first: "Group | None" = None, **kwargs):
         super().__init__(**kwargs)
-        self.blocks = [post_norm_block(config, index, Albert.asked) for index in range(config.num_inner_layers)]
+
+        def shared(index):
+            return {name: getattr(first.blocks[index], name) for name in config.shared_half} if first else {}
+
+        inner = range(config.num_inner_layers)
+        self.blocks = [post_norm_block(config, index, Albert.asked, **shared(index)) for index in inner]
 
     def call(self, x, visible=None, training=None):
         for block in self.blocks:

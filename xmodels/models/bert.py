@@ -110,12 +110,18 @@ class Bert(Encoder):
         return {"pooled_output": self.pooler(first[:, 0])}
 
 
-def post_norm_block(config, index: int, asked: frozenset[str]) -> PostNormBlock:
-    """A block of BERT; `asked` is what the network asks of its mixer."""
+def post_norm_block(config, index: int, asked: frozenset[str], **shared) -> PostNormBlock:
+    """A block of BERT; `asked` is what the network asks of its mixer, `shared` are parts that belong to another block."""
     initialization = initializations.bert(config.initializer_stddev)
-    mixer = mixer_for(config, initialization, asked)
-    feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
-    return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
+    parts = {
+        "mixer": lambda: mixer_for(config, initialization, asked),
+        "feedforward": lambda: FeedForward(
+            config.hidden_dim, config.intermediate_dim, config.activation, initialization
+        ),
+    }
+    parts = {name: shared.pop(name, None) or make() for name, make in parts.items()}
+    name = f"block_{index}"
+    return PostNormBlock(**parts, **shared, dropout=config.dropout, epsilon=config.layer_norm_epsilon, name=name)
 
 
 def default_visible(features) -> Visible:

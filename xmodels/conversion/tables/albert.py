@@ -194,14 +194,26 @@ KERAS_HUB = KerasHub(
     classifier="AlbertTextClassifier",
 )  # fmt: skip
 
+
+def lacks(config: AlbertConfig) -> tuple[str, ...]:
+    """The projection where there is none, and what later groups share with the first one."""
+    projection = () if config.has_projection else ("backbone.embedding_projection.",)
+    if config.sharing == "all":
+        return projection
+    later = range(1, config.num_unlike_groups)
+    return *projection, *(
+        f"{OURS.format(group=group, inner=0)}{part}." for group in later for part in config.shared_half
+    )
+
+
 TABLE = Table(
     config=AlbertConfig,
     axes=AXES,
     lengths=lambda config: bert.axis_lengths(config) | {"E": config.embedding_dim},
-    counts=lambda config: {"group": config.num_groups, "inner": config.num_inner_layers},
+    counts=lambda config: {"group": config.num_unlike_groups, "inner": config.num_inner_layers},
     heads=tuple(SENTENCE_ORDER if head.label == "next_sentence" else head for head in bert.HEADS),
     optional={"pooler": "backbone.pooler."},
-    lacks=lambda config: () if config.has_projection else ("backbone.embedding_projection.",),
+    lacks=lacks,
     hugging_face=HUGGING_FACE,
     tensorflow1=TENSORFLOW1,
     keras_hub=KERAS_HUB,
