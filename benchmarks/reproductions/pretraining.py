@@ -15,19 +15,13 @@ on so many rows. Interrupted, the same command goes on.
 
 import argparse
 import glob
-import json
 import os
 import sys
 
-import yaml
-
 from benchmarks.reproductions import cloze, peer_bert
-from benchmarks.reproductions.common import run
-from benchmarks.reproductions.pretraining_inputs import EPOCHS, path, prepare, write_once
+from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
 from benchmarks.reproductions.pretraining_report import TITLES, report
 
-VOCABULARY = {"en": 4000, "zh": 4000}
-WORDS = {"do_whole_word_mask": True}
 SYSTEMS = {
     "en": {
         "bert": {},
@@ -44,7 +38,7 @@ def main() -> None:
     flags = parse(sys.argv[1:])
     os.makedirs(flags.work_dir, exist_ok=True)
     tasks = prepare(flags)
-    plan = plan_of(flags, tasks)
+    plan = plan_of(flags, tasks, TITLES[flags.language], SYSTEMS[flags.language], RANDOM[flags.language])
     lengths = {**plan, "name": "Two lengths against one", "baselines": {"majority": True, "bag_of_words": True}}
     lengths["systems"] = {"bert": {}, "one_length": {"system": "bert", "flags": {"length_schedule": "none"}}}
     lengths["tasks"] = dict(list(plan["tasks"].items())[:1])
@@ -66,51 +60,11 @@ def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
 
 
 def parse(arguments) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
-    parser.add_argument("--language", choices=tuple(SYSTEMS), required=True)
-    parser.add_argument("--text", required=True, help="files, parted by commas")
-    parser.add_argument("--task", action="append", required=True, help="NAME:LABEL_COLUMN:TEXT_COLUMN=TRAIN[,DEV,TEST]")
-    parser.add_argument("--work_dir", required=True)
-    parser.add_argument(
-        "--paragraphs", type=int, default=1, help="of --text that are one document, parted by blank lines"
-    )
-    parser.add_argument("--rows", type=numbers, default=list(EPOCHS), help="sizes of the labelled sets")
-    parser.add_argument("--seeds", type=numbers, default=[1, 2, 3])
-    parser.add_argument("--million_tokens", type=float, default=8, help="of each pretraining")
-    parser.add_argument("--epochs", type=numbers, help="of fine-tuning, one for each of --rows")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's BERT learns too"
     )
     return parser.parse_args(arguments)
-
-
-def plan_of(flags, tasks: dict) -> dict:
-    return {
-        "name": TITLES[flags.language], "language": flags.language, "budget": {"tokens": int(flags.million_tokens * 1e6)},
-        "corpus": {name: path(flags, f"{name}.jsonl") for name in ("train", "heldout")}
-        | {"flags": {"input_format": "jsonl"}},
-        "vocabulary": {"size": VOCABULARY[flags.language]},
-        "records": {**WORDS, **({"segmenter": "jieba"} if flags.language == "zh" else {})},
-        "pretraining": {"max_seq_length": 128, "train_batch_size": 32, "flags": {"recipe": "small"}},
-        "systems": SYSTEMS[flags.language],
-        "baselines": {"random": RANDOM[flags.language]},
-        "finetuning": {
-            "seeds": flags.seeds, "tune": {"learning_rate": [3e-4, 1e-3]},
-            "flags": {"train_batch_size": 32, "max_seq_length": 64, "pooling": "mean", "length_buckets": "auto"},
-        },
-        "tasks": tasks,
-    }  # fmt: skip
-
-
-def compare(flags, name: str, plan: dict) -> dict:
-    """Runs a plan in the common folder, where what the other one made is used. Returns its numbers."""
-    file, folder = path(flags, f"{name}.yaml"), path(flags, "comparison")
-    write_once(file, [yaml.safe_dump(plan, allow_unicode=True, sort_keys=False)])
-    run("compare", plan=file, output_dir=folder, jobs=flags.jobs)
-    with open(os.path.join(folder, "results.json"), encoding="utf-8") as stream:
-        return json.load(stream)
 
 
 def pretrained(flags, arm: str) -> str:

@@ -1,14 +1,40 @@
-"""Texts and tables of the reproduction of pretraining, from files in public use."""
+"""What the reproductions of pretraining share: flags, texts and tables from files in public use, and a plan of `xmodels compare`."""
 
+import argparse
 import json
 import os
 import random
 
+import yaml
+
+from benchmarks.reproductions.common import run
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.corpora.text_files import open_text
 
+VOCABULARY = {"en": 4000, "zh": 4000}
+WORDS = {"do_whole_word_mask": True}
 DEV, TEST, HELD_OUT = 600, 2000, 0.04  # rows, and the share of the documents
 EPOCHS = {100: 30, 1000: 10, 5000: 4}  # of fine-tunings: rows -> times
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def parser_of(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--language", choices=tuple(VOCABULARY), required=True)
+    add("--text", required=True, help="files, parted by commas")
+    add("--task", action="append", required=True, help="NAME:LABEL_COLUMN:TEXT_COLUMN[+PAIR_COLUMN]=TRAIN[,DEV,TEST]")
+    add("--work_dir", required=True)
+    add("--paragraphs", type=int, default=1, help="of --text that are one document, parted by blank lines")
+    add("--rows", type=numbers, default=list(EPOCHS), help="sizes of the labelled sets")
+    add("--seeds", type=numbers, default=[1, 2, 3])
+    add("--million_tokens", type=float, default=8, help="of each pretraining")
+    add("--epochs", type=numbers, help="of fine-tuning, one for each of --rows")
+    add("--jobs", type=int, default=2)
+    return parser
 
 
 def path(flags, name: str) -> str:
@@ -20,8 +46,9 @@ def prepare(flags) -> dict[str, dict]:
     texts, tasks = [], {}
     for spec in flags.task:
         name, label, column, files = split_spec(spec)
-        parts = parted([read_table(file, Columns(column, None, label), bad_rows=[]) for file in files])
-        texts += [row.texts[0] for row in parts["train"]]
+        text, _, pair = column.partition("+")
+        parts = parted([read_table(file, Columns(text, pair or None, label), bad_rows=[]) for file in files])
+        texts += [] if pair else [row.texts[0] for row in parts["train"]]
         held = {part: write_table(flags, f"{name}-{part}", parts[part]) for part in ("dev", "test")}
         for place, size in enumerate(flags.rows):
             rows = parts["train"][:size]
@@ -45,7 +72,9 @@ def split_spec(spec: str) -> tuple[str, str, str, list[str]]:
     head, found, files = spec.partition("=")
     names, files = head.split(":"), files.split(",")
     if not found or len(names) != 3 or len(files) not in (1, 3):
-        raise SystemExit(f"--task={spec}: expected NAME:LABEL_COLUMN:TEXT_COLUMN=TRAIN or …=TRAIN,DEV,TEST.")
+        raise SystemExit(
+            f"--task={spec}: expected NAME:LABEL_COLUMN:TEXT_COLUMN[+PAIR_COLUMN]=TRAIN or …=TRAIN,DEV,TEST."
+        )
     return *names, files
 
 
@@ -67,7 +96,8 @@ def parted(files: list[list[Row]]) -> dict[str, list[Row]]:
 
 def write_table(flags, name: str, rows: list[Row]) -> str:
     file = path(flags, f"{name}.jsonl")
-    write_once(file, [json.dumps({"label": r.label, "text": r.texts[0]}, ensure_ascii=False) for r in rows])
+    named = [{"label": row.label, **dict(zip(("text", "text_pair"), row.texts, strict=False))} for row in rows]
+    write_once(file, [json.dumps(row, ensure_ascii=False) for row in named])
     return file
 
 
@@ -80,3 +110,31 @@ def write_once(file: str, lines: list[str]) -> None:
                 return
     with open(file, "w", encoding="utf-8") as stream:
         stream.write(text)
+
+
+def plan_of(flags, tasks: dict, title: str, systems: dict, random_starts=()) -> dict:
+    """A plan of `xmodels compare`: networks of two layers of 128 with the numbers of small networks."""
+    return {
+        "name": title, "language": flags.language, "budget": {"tokens": int(flags.million_tokens * 1e6)},
+        "corpus": {name: path(flags, f"{name}.jsonl") for name in ("train", "heldout")}
+        | {"flags": {"input_format": "jsonl"}},
+        "vocabulary": {"size": VOCABULARY[flags.language]},
+        "records": {**WORDS, **({"segmenter": "jieba"} if flags.language == "zh" else {})},
+        "pretraining": {"max_seq_length": 128, "train_batch_size": 32, "flags": {"recipe": "small"}},
+        "systems": systems,
+        "baselines": {"random": list(random_starts)},
+        "finetuning": {
+            "seeds": flags.seeds, "tune": {"learning_rate": [3e-4, 1e-3]},
+            "flags": {"train_batch_size": 32, "max_seq_length": 64, "pooling": "mean", "length_buckets": "auto"},
+        },
+        "tasks": tasks,
+    }  # fmt: skip
+
+
+def compare(flags, name: str, plan: dict) -> dict:
+    """Runs a plan in the common folder, where what the other one made is used. Returns its numbers."""
+    file, folder = path(flags, f"{name}.yaml"), path(flags, "comparison")
+    write_once(file, [yaml.safe_dump(plan, allow_unicode=True, sort_keys=False)])
+    run("compare", plan=file, output_dir=folder, jobs=flags.jobs)
+    with open(os.path.join(folder, "results.json"), encoding="utf-8") as stream:
+        return json.load(stream)

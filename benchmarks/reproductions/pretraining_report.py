@@ -156,7 +156,7 @@ def command(flags) -> str:
         *names, files = split_spec(spec)
         tasks.append(f"--task={':'.join(names)}={','.join(map(os.path.basename, files))}")
     text = ",".join(map(os.path.basename, flags.text.split(",")))
-    given = {name: getattr(flags, name) for name in ("rows", "seeds", "peer_rows")}
+    given = {name: getattr(flags, name, None) for name in ("rows", "seeds", "peer_rows")}
     numbers = [f"--{name}={','.join(map(str, each))}" for name, each in given.items() if each]
     return shlex.join([
         "python", "-m", "benchmarks.reproductions.pretraining", f"--language={flags.language}", f"--text={text}",

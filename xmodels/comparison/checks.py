@@ -32,7 +32,7 @@ OWN = {
     },
     "create_pretraining_data": {
         "input_file": "corpus.train", "language": "language", "vocab_file": "vocabulary", "output_dir": None, "resume": None,
-        "max_seq_length": "pretraining.max_seq_length", "overwrite": None, "task": None, "num_tasks": None, "masking": None,
+        "max_seq_length": "pretraining.max_seq_length", "overwrite": None, "task": None, "num_tasks": None,
     },
     "pretrain": {
         "system": "systems.NAME.system", "size": "systems.NAME.size", "data_dir": "corpus", "eval_data_dir": "corpus",

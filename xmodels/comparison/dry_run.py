@@ -58,8 +58,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _network(plan: Plan, arm) -> networks.Estimate:
-    size = (arm.system.vocabulary or plan.vocabulary).size
-    return networks.estimate(arm.called, arm.system.size, size, plan.pretraining.max_seq_length)
+    return networks.estimate_of(plan, arm.called, arm.system)
 
 
 def _seconds(plan: Plan, known: Workspace, found: Agenda, one: Stage) -> float:

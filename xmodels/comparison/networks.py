@@ -5,6 +5,8 @@ import functools
 
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from xmodels import systems
+from xmodels.comparison.plan import Plan, System
+from xmodels.interfaces import settings
 from xmodels.training.recipe import Records
 
 ROLES = ("<eop>", "<eod>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<unk>", "<mask>")
@@ -48,11 +50,23 @@ def needs_words(name: str) -> bool:
     return systems.load(name).NEEDS_WORDS
 
 
-def estimate(name: str, size: str, vocabulary_size: int, length: int) -> Estimate:
-    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at every sixth token."""
+def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str | None = None) -> Estimate:
+    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at every sixth token.
+
+    Args:
+        own: `pretrain --set`; what it names of the network counts.
+    """
     config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
+    known = {field.name for field in dataclasses.fields(config)}
+    config = settings.apply(config, {name: value for name, value in settings.parse(own).items() if name in known})
     width, layers = config.hidden_dim, getattr(config, "num_layers", 0)
     block = 4 * width**2 + 2 * width * getattr(config, "intermediate_dim", 0)
     head = vocabulary_size * getattr(config, "embedding_dim", width)
     forward = layers * (2 * block + 4 * length * width) + 2 * head / 6
-    return Estimate(layers * block + head, 3 * forward)
+    return Estimate(getattr(config, "num_unlike_groups", layers) * block + head, 3 * forward)
+
+
+def estimate_of(plan: Plan, name: str, system: System) -> Estimate:
+    """That of a system of a plan, which is called `name`."""
+    size, own = (system.vocabulary or plan.vocabulary).size, {**plan.pretraining.flags, **system.flags}.get("set")
+    return estimate(name, system.size, size, plan.pretraining.max_seq_length, own)

@@ -151,9 +151,7 @@ class _Planning:
             each.num_steps = steps(budget, each.cost, most)
 
     def _guessed(self, each: Pretrained) -> StepCost:
-        length, system = self.plan.pretraining.max_seq_length, each.arm.system
-        size = (system.vocabulary or self.plan.vocabulary).size
-        flops = each.tokens * networks.estimate(each.arm.called, system.size, size, length).flops_per_token
+        flops = each.tokens * networks.estimate_of(self.plan, each.arm.called, each.arm.system).flops_per_token
         return StepCost(flops / GUESSED_FLOPS, flops / GUESSED_FLOPS, flops, each.tokens)
 
     def _pretrain(self, each: Pretrained) -> None:

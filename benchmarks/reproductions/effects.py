@@ -1,0 +1,202 @@
+"""What single ideas of the BERT family are worth at a small size: masks drawn anew, sharing weights, the order of segments.
+
+    python -m benchmarks.reproductions.effects --effect=masks --language=en --text=news.txt --work_dir=work \\
+        --task=topics:0:2=test.csv.gz --rows=1000
+
+`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4) and order (ALBERT, table 5). The other flags are those
+of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or two: the networks
+differ in what is compared only. Interrupted, the same command goes on; effects may share a work folder.
+"""
+
+import dataclasses
+import os
+import shlex
+import statistics
+import sys
+from collections.abc import Callable
+
+from benchmarks.reproductions import pretraining_report as pages
+from benchmarks.reproductions.common import environment, verdict, write_page, write_picture
+from benchmarks.reproductions.pretraining_inputs import compare, parser_of, path, plan_of, prepare, write_once
+
+SMALL_SHARE = 40  # the text of which masks are repeated is read so many times
+CHARACTERS_A_TOKEN = {"en": 3.5, "zh": 1.2}  # about, which decides the size of that text
+ORDERED = "num_layers=2,embedding_dim=128,sharing=none,longest=1"  # an ALBERT that is BERT but for its second objective
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """An idea and how it is tried.
+
+    Attributes:
+        systems: of the plan; `once` also compares them on a text that is read once.
+        claims: from the numbers of the plans, by name, what the paper says -> whether it came out.
+    """
+
+    title: str
+    source: str
+    systems: dict[str, dict]
+    claims: Callable[[dict[str, dict]], dict[str, bool]]
+    repeated: bool = False
+
+
+def loss(found: dict, arm: str) -> float:
+    return statistics.mean(found["objectives"][arm]["losses"])
+
+
+def mean(found: dict, arm: str) -> float:
+    """Test accuracy, over tasks and seeds."""
+    return statistics.mean(statistics.mean(each[arm]["test_accuracy"]) for each in found["scores"].values())
+
+
+def of_masks(found: dict[str, dict]) -> dict[str, bool]:
+    many, once = found["plan"], found["once"]
+    return {
+        "over many passes, masks drawn anew name held-out tokens better than masks drawn once, by more than 0.05 nats": (
+            loss(many, "static") - loss(many, "dynamic") > 0.05
+        ),
+        "over many passes, ten drawings are at least as good as one": loss(many, "static_ten") <= loss(many, "static"),
+        "over many passes, masks drawn anew are as good as ten drawings or better, within 0.05 nats": (
+            loss(many, "dynamic") < loss(many, "static_ten") + 0.05
+        ),
+        "over one pass there is no difference, within 0.05 nats": abs(loss(once, "static") - loss(once, "dynamic")) < 0.05,
+        "over many passes, masks drawn anew are as good or better in the tasks, within two points": (
+            mean(many, "dynamic") > mean(many, "static") - pages.GAIN
+        ),
+    }  # fmt: skip
+
+
+def of_sharing(found: dict[str, dict]) -> dict[str, bool]:
+    plan = found["plan"]
+    cost = {arm: loss(plan, arm) - loss(plan, "none") for arm in ("all", "attention", "feedforward")}
+    return {
+        "sharing all weights names held-out tokens worse than sharing none": cost["all"] > 0,
+        "sharing attention alone costs less than sharing the feed-forward layers alone": cost["attention"] < cost["feedforward"],
+        "sharing attention alone costs less than half of what sharing all costs": cost["attention"] < cost["all"] / 2,
+        "sharing none is as good or better in the tasks, within two points": mean(plan, "none") > mean(plan, "all") - pages.GAIN,
+    }  # fmt: skip
+
+
+def of_order(found: dict[str, dict]) -> dict[str, bool]:
+    plan = found["plan"]
+    return {
+        "the order of two segments is better for the tasks than next sentences": mean(plan, "order") > mean(plan, "next_sentence"),
+        "the order of two segments is better for the tasks than neither": mean(plan, "order") > mean(plan, "neither"),
+    }  # fmt: skip
+
+
+def static(copies: int) -> dict:
+    return {
+        "system": "roberta_wwm",
+        "records": {"masking": "static", "dupe_factor": copies},
+        "flags": {"length_schedule": "none"},
+    }
+
+
+EFFECTS = {
+    "masks": Effect(
+        "Masks drawn anew against masks drawn once", "RoBERTa (Liu et al., 2019), section 4.1",
+        {
+            "dynamic": {"system": "roberta_wwm", "flags": {"length_schedule": "none"}},
+            "static_ten": static(10),
+            "static": static(1),
+        },
+        of_masks, repeated=True,
+    ),
+    "sharing": Effect(
+        "What passes may share", "ALBERT (Lan et al., 2019), table 4",
+        {
+            mode: {"system": "albert", "flags": {"set": f"num_layers=4,embedding_dim=128,sharing={mode}"}}
+            for mode in ("all", "attention", "feedforward", "none")
+        },
+        of_sharing,
+    ),
+    "order": Effect(
+        "The order of segments against next sentences", "ALBERT (Lan et al., 2019), table 5",
+        {
+            "order": {"system": "albert", "flags": {"set": ORDERED}},
+            "next_sentence": {"system": "bert_wwm"},
+            "neither": {"system": "roberta_wwm"},
+        },
+        of_order,
+    ),
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--effect", choices=tuple(EFFECTS), required=True)
+    flags = parser.parse_args()
+    os.makedirs(flags.work_dir, exist_ok=True)
+    effect, tasks = EFFECTS[flags.effect], prepare(flags)
+    plan = plan_of(flags, tasks, effect.title, effect.systems)
+    plans = {"plan": plan}
+    if effect.repeated:
+        plans = {"plan": with_little_text(flags, plan), "once": read_once(flags, plan)}
+    report(flags, effect, {name: compare(flags, f"{flags.effect}-{name}", each) for name, each in plans.items()})
+
+
+def with_little_text(flags, plan: dict) -> dict:
+    """The plan on so much of the text that the budget reads it `SMALL_SHARE` times."""
+    with open(path(flags, "train.jsonl"), encoding="utf-8") as stream:
+        lines = stream.read().splitlines()
+    wanted, taken, size = plan["budget"]["tokens"] / SMALL_SHARE * CHARACTERS_A_TOKEN[flags.language], [], 0
+    for line in lines:
+        if size >= wanted:
+            break
+        taken.append(line)
+        size += len(line)
+    write_once(path(flags, "little.jsonl"), taken)
+    return {**plan, "corpus": {**plan["corpus"], "train": path(flags, "little.jsonl")}}
+
+
+def read_once(flags, plan: dict) -> dict:
+    """The plan with the whole text and a budget that reads it about once. One task is enough to be a plan."""
+    with open(path(flags, "train.jsonl"), encoding="utf-8") as stream:
+        tokens = len(stream.read()) / CHARACTERS_A_TOKEN[flags.language]
+    name, task = next(iter(plan["tasks"].items()))
+    systems = {arm: plan["systems"][arm] for arm in ("dynamic", "static")}
+    return {**plan, "budget": {"tokens": int(tokens)}, "systems": systems, "tasks": {name: task}}
+
+
+PARTS = {
+    "plan": "",
+    "once": "## The whole text, read about once",
+}
+
+
+def report(flags, effect: Effect, found: dict[str, dict]) -> None:
+    name = f"effect_{flags.effect}_{flags.language}"
+    times = f" The text is read about {SMALL_SHARE} times." if effect.repeated else ""
+    parts = [
+        f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of {pages.corpus(flags)}."
+        f"{times} One pretraining each, fine-tuned in {len(flags.seeds)} seeds at the rate of 3e-4 and 1e-3 that is best on the "
+        "development file. Differences below two points, and below 0.05 nats, are read as none.",
+        verdict(effect.claims(found)),
+    ]
+    for part, each in found.items():
+        parts += [PARTS[part], pages.objectives(each) + "\n\n" + pages.accuracies(each)]
+    parts += [f"![Held-out loss]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
+    print(write_page(name, effect.title, [part for part in parts if part]))
+    print(write_picture(name, lambda figure: draw(figure, found)))
+
+
+def draw(figure, found: dict[str, dict]) -> None:
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (part, each) in zip(panels, found.items(), strict=True):
+        arms = list(each["objectives"])
+        axes.barh(arms, [loss(each, arm) for arm in arms], color="#4878a8")
+        for place, arm in enumerate(arms):
+            axes.text(loss(each, arm), place, f" {loss(each, arm):.2f}", va="center", fontsize=8)
+        axes.set(title="read once" if part == "once" else "", xlabel="held-out loss, nats")
+        axes.margins(x=0.15)
+        axes.invert_yaxis()
+
+
+def command(flags) -> str:
+    words = shlex.split(pages.command(flags))
+    return shlex.join([*words[:2], "benchmarks.reproductions.effects", f"--effect={flags.effect}", *words[3:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
