@@ -185,3 +185,9 @@ def test_without_targets_the_decoder_reads_the_source_behind_its_end(network):
     wider = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in batch.items()}
     answers = [last_token(network(each), each) for each in (batch, wider)]
     np.testing.assert_allclose(*answers, atol=1e-5)
+
+
+def test_a_table_without_a_row_for_the_mask_suits_its_vocabulary():
+    config = BartConfig(50_264, **SIZES["large"])
+    assert config.suits(50_264) and config.suits(50_265)
+    assert not config.suits(50_266) and not config.suits(50_263)

@@ -14,6 +14,9 @@ from data_pipelines.ops.seeds import uniform
 from data_pipelines.ops.sentinels import corrupt_spans, corrupted_lengths, num_spans, sentinels_of
 from data_pipelines.ops.token_noise import delete_tokens, replace_tokens, rotate_document
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from xmodels.systems import bart
+
+SPECIAL_IDS = {VOCABULARY[token] for token in SPECIAL_TOKENS}
 
 TEXT, FRAMED = 64, 66
 SENTINELS = list(range(1099, 999, -1))  # behind the vocabulary, as T5's
@@ -212,6 +215,21 @@ def test_insertions_stand_anywhere_in_the_text():
     share = (noisy["token_ids"] == MASK).mean(0)[:28]
     assert share.max() < 1.6 * share.min()
     assert (noisy["padding_mask"].sum(1) > 30).any()  # many empty spans: the text grows
+
+
+def test_a_share_of_the_masks_are_random_tokens_and_no_special_ones():
+    batch = {"token_ids": tf.fill((3000, 40), 7), "padding_mask": tf.sequence_mask([30] * 3000, 40),
+             "word_start": tf.ones((3000, 40), tf.int32), "seed": seeds_of(range(3000))}  # fmt: skip
+    drawable = np.array([8, 9, 11], np.int32)
+    plain, noisy = (arrays(infill_text(MASK, **more)(batch)) for more in ({}, {"drawable": drawable, "random": 0.1}))
+    masks = plain["token_ids"] == MASK
+    np.testing.assert_array_equal(noisy["token_ids"][~masks], plain["token_ids"][~masks])
+    drawn = noisy["token_ids"][masks & (noisy["token_ids"] != MASK)]
+    assert len(drawn) / masks.sum() == pytest.approx(0.1, abs=0.005)
+    np.testing.assert_allclose(np.unique(drawn, return_counts=True)[1] / len(drawn), 1 / 3, atol=0.03)
+    recipe = bart.Options(mask_random=0.5).noises(VOCABULARY)[1]
+    ids = arrays(recipe(batch))["token_ids"]
+    assert set(np.unique(ids)) - {7} > {MASK} and not set(np.unique(ids)) & (SPECIAL_IDS - {MASK, PAD})
 
 
 def sentences_of(text, starts):

@@ -81,6 +81,10 @@ def test_pairs_keep_what_stands_side_by_side():
         ("32:0.7,64:0.3", "ends with rows of 64 tokens, but the records are of 128"),
         ("32:0.999,128:0.001", "no step of 10 is of length 128. Train longer"),
         ("32:nan,128:0.5", "'32:nan' is no LENGTH:SHARE"),
+        (
+            "48:0.5,128:0.5",
+            "fit 2 of 48, which are 96 tokens, but batches .* Take such as 32 or 64",
+        ),
     ],
 )
 def test_a_wrong_schedule_is_refused(text, said):

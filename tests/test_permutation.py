@@ -101,6 +101,18 @@ def full_batch(rows, length):
     }  # fmt: skip
 
 
+def test_the_context_of_a_span_grows_with_what_is_left_out():
+    """With one of three tokens to predict, spans of n out of 3 n leave little to be filled up with single tokens."""
+    batch, runs = full_batch(200, 240), {}
+    for context in (3, 6):
+        made = arrays(permute(80, context=context)(batch))
+        hidden = np.zeros((200, 242), int)
+        np.put_along_axis(hidden, made["mask_positions"] + 1, made["label_weights"].astype(int), 1)
+        begins = (np.diff(hidden, axis=1) == 1).sum()
+        runs[context] = made["label_weights"].sum() / begins
+    assert runs[3] > 1.1 * runs[6]
+
+
 def test_a_full_sequence_of_512_has_43_and_42_targets():
     made = arrays(permute(85, 256, 256)(full_batch(200, 512)))
     assert (made["label_weights"].sum(1) == 85).all()

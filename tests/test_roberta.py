@@ -9,11 +9,14 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 from parity import assert_close, read_case
 from safetensors.numpy import load_file, save_file
+from test_corruption import VOCABULARY, seeds_of
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.ops.cloze import ordinary_ids
 from data_pipelines.text.frames import ROBERTA
 from data_pipelines.text.framing import pack
 from data_pipelines.text.vocabulary import MASK
@@ -25,7 +28,9 @@ from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models import folder
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
 from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.systems import roberta
 from xmodels.tasks.classify.task import Classify
+from xmodels.training.recipe import Records
 
 CASE = read_case("roberta/mlm")
 SMALL = RobertaConfig(120, 32, 2, 4, 64, max_sequence_length=22)
@@ -292,3 +297,20 @@ def test_sizes_have_the_published_numbers_of_parameters(network):
     assert network.count_params() == num_weights(network.config)
     for size, published in (("base", 124_055_040), ("large", 354_310_144)):
         assert num_weights(RobertaConfig(50_265, **SIZES[size])) == published
+
+
+def test_random_tokens_are_no_special_ones_and_the_numbers_are_fairseqs():
+    recipe, ordinary = roberta.recipe(VOCABULARY, Records(16, 16, masking_rate=0.5)), ordinary_ids(VOCABULARY)
+    rows = 3000
+    batch = {
+        "token_ids": tf.fill((rows, 16), int(ordinary[0])), "padding_mask": tf.fill((rows, 16), True),
+        "maskable": tf.fill((rows, 16), True), "seed": seeds_of(range(rows)),
+    }  # fmt: skip
+    ids = recipe.objective().transform()(batch)["token_ids"].numpy()
+    shares = np.bincount(ids.ravel(), minlength=len(VOCABULARY)) / ids.size
+    assert set(np.flatnonzero(shares)) <= {*ordinary, VOCABULARY[MASK]}
+    np.testing.assert_allclose(shares[VOCABULARY[MASK]], 0.5 * 0.8, atol=0.005)
+    np.testing.assert_allclose(shares[ordinary[1:]].sum(), 0.5 * 0.1, atol=0.005)
+    assert (recipe.schedule, recipe.clip_norm) == ("linear", 0.0)
+    numbers = roberta.READING.numbers
+    assert (numbers["lr_schedule"], numbers["clip_norm"], numbers["adam_beta2"]) == ("linear", 0.0, 0.98)

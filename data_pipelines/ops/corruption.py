@@ -3,6 +3,7 @@
 The siblings: `spans` (n-grams and spans), `fragment`, `infilling` and `sentinels` (encoder-decoders), `permutation`.
 """
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
@@ -17,7 +18,7 @@ REPLACE_UNITS = ("token", "word")
 
 def mask_whole_words(
     mask_id: int,
-    vocabulary_size: int,
+    drawable: int | np.ndarray,
     rate: float = 0.15,
     num_predictions: int = 20,
     units: str | None = "word_start",
@@ -27,12 +28,13 @@ def mask_whole_words(
 
     Words are taken in random order until min(num_predictions, max(1, round(rate * length))) tokens are hidden, where
     the length counts special tokens; a word that would exceed this is skipped. Of the hidden tokens 80 % become
-    `mask_id`, 10 % stay, and 10 % are drawn from the whole vocabulary, special tokens included as in Google's code.
+    `mask_id`, 10 % stay, and 10 % are drawn anew; Google's code draws from the whole vocabulary, special tokens included.
 
     Reads:  token_ids, padding_mask, maskable, and word_start, all (B, L); seed (B,).
     Writes: token_ids (B, L); mask_positions, labels (B, P), ascending, then zeros; label_weights float32 (B, P).
 
     Args:
+        drawable: the ids that a random token may be, or how many: all below.
         units: the feature that is 1 where a unit of masking opens; None hides single tokens.
         replace_unit: `token`, each hidden token draws its own fate, as in Google's code, or `word`, all tokens of a
             word share one.
@@ -49,14 +51,14 @@ def mask_whole_words(
         starts = tf.ones_like(features["token_ids"]) if units is None else features[units]
         chosen = choose_words(starts, maskable, budget_of(features, rate, num_predictions), fold(seed, 0))  # (B, L)
         together = words_of(starts, maskable)[0] if replace_unit == "word" else None
-        return hide(features, chosen, num_predictions, mask_id, vocabulary_size, fold(seed, 1), together)
+        return hide(features, chosen, num_predictions, mask_id, drawable, fold(seed, 1), together)
 
     return op
 
 
-def mask_tokens(mask_id: int, vocabulary_size: int, rate: float = 0.15, num_predictions: int = 20) -> Op:
+def mask_tokens(mask_id: int, drawable: int | np.ndarray, rate: float = 0.15, num_predictions: int = 20) -> Op:
     """Hides random single tokens (Devlin et al., 2018, section 3.1); reads and writes as `mask_whole_words`."""
-    return mask_whole_words(mask_id, vocabulary_size, rate, num_predictions, units=None)
+    return mask_whole_words(mask_id, drawable, rate, num_predictions, units=None)
 
 
 def mask_units(vocabulary: Vocabulary, units: str | None, rate: float = 0.15, num_predictions: int = 20) -> Op:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.ops.cloze import draw
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.framing import STARTS
 from data_pipelines.ops.groups import compact, ranks, words_of
@@ -40,7 +41,9 @@ def permute_sentences(rate: float = 1.0) -> Op:
     return op
 
 
-def infill_text(mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str = "word_start") -> Op:
+def infill_text(
+    mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str = "word_start", drawable=None, random: float = 0.0
+) -> Op:
     """Replaces spans of words by one `mask_id` each; empty spans become a `mask_id` between two tokens.
 
     ceil(rate * words) words are covered by spans with lengths from a Poisson distribution, the last one cut; each
@@ -50,6 +53,9 @@ def infill_text(mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str =
     Writes: token_ids, padding_mask (B, L), the shorter text; clean_ids and clean_mask as `permute_sentences`.
         A text that insertions would make longer than L takes only as many as there is room for.
     Drops:  word_start and its kin, which no longer fit.
+
+    Args:
+        random: with this probability a random id of `drawable` stands in place of a `mask_id`.
     """
 
     def op(features):
@@ -65,6 +71,9 @@ def infill_text(mask_id: int, rate: float = 0.3, mean: float = 3.0, units: str =
         text = compact(tf.where(opens, mask_id, token_ids), keep, length)
         count = tf.reduce_sum(tf.cast(keep, tf.int32), axis=1)
         noisy, count = insert(text, count, tf.minimum(inserts, length - count), mask_id, fold(seed, 2))
+        if random:
+            drawn = uniform(fold(seed, 3), length) < random
+            noisy = tf.where((noisy == mask_id) & drawn, draw(drawable, fold(seed, 4), length), noisy)
         features = {name: value for name, value in features.items() if name not in STARTS}
         return {**features, "token_ids": noisy, "padding_mask": tf.sequence_mask(count, length)}
 

@@ -16,7 +16,9 @@ LONGEST = 5  # tokens of a span
 CONTEXT = 6  # a span of n tokens is drawn out of a context of this many times n
 
 
-def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: int | None = None) -> Op:
+def permute(
+    num_predictions: int = 85, reuse_length: int = 0, permutation_size: int | None = None, context: int = CONTEXT
+) -> Op:
     """Draws targets and a factorisation order, and writes who may see whom.
 
     Targets and special tokens are ordered by a random permutation, the other tokens come before them all. A target
@@ -34,6 +36,7 @@ def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: 
 
     Args:
         permutation_size: the order is permuted within blocks of this many tokens; None: within each part.
+        context: a span of n tokens is drawn out of this many times n (`mask_alpha / mask_beta` of the released code).
     """
 
     def op(features):
@@ -48,7 +51,7 @@ def permute(num_predictions: int = 85, reuse_length: int = 0, permutation_size: 
         for number, (begin, end, goal) in enumerate(parts):
             part = fold(seed, number)
             starts, inside = turned(features["word_start"][:, begin:end]), turned(real[:, begin:end])
-            drawn.append(turned(sample(starts, inside, goal, fold(part, 0))))
+            drawn.append(turned(sample(starts, inside, goal, fold(part, 0), context)))
             order.append(block_order(end - begin, permutation_size or end - begin, fold(part, 1)))
         drawn = tf.concat(drawn, axis=1)
         blind = two_stream_mask(tf.concat(order, axis=1), drawn, ~maskable, reuse_length) | ~real[:, None, :]
@@ -69,11 +72,11 @@ def turn(is_reversed):
     return lambda values: tf.where(backwards, tf.reverse(values, [1]), values)
 
 
-def sample(starts, real, goal: int, seed) -> tf.Tensor:
+def sample(starts, real, goal: int, seed, context: int = CONTEXT) -> tf.Tensor:
     """Draws `goal` tokens to predict, in spans where there is room, bool (B, L).
 
     A span of n of up to 5 tokens, with probability proportional to 1 / n, begins at the first word behind a random
-    place of a context of 6 n tokens. What is missing in the end is filled up with single tokens. As in the released
+    place of a context of `context` times n tokens. What is missing in the end is filled up with single tokens. As in the released
     code special tokens may be drawn (they count, but are not predicted), and n counts tokens although the paper may
     suggest words.
 
@@ -83,14 +86,14 @@ def sample(starts, real, goal: int, seed) -> tf.Tensor:
         goal: for a row without padding; a shorter row gets its share.
     """
     length = real.shape[1]
-    steps = length // (1 + CONTEXT) + 1
+    steps = length // (1 + context) + 1
     count = tf.reduce_sum(tf.cast(real, tf.int32), axis=1)  # (B,)
     goal = tf.minimum(count, tf.cast(tf.math.ceil(tf.cast(count * goal, tf.float64) / length), tf.int32))
     ends = np.cumsum(1 / np.arange(1, LONGEST + 1))
     sizes = uniform(fold(seed, 0), steps)[:, :, None] >= (ends[:-1] / ends[-1]).astype(np.float32)
     sizes = tf.transpose(1 + tf.reduce_sum(tf.cast(sizes, tf.int32), axis=2))  # (steps, B)
     offsets = tf.transpose(uniform(fold(seed, 1), steps))
-    chosen = span_walk(next_starts(starts, real), count, goal, sizes, offsets)
+    chosen = span_walk(next_starts(starts, real), count, goal, sizes, offsets, context)
     missing = goal - tf.reduce_sum(tf.cast(chosen, tf.int32), axis=1)
     lot = tf.where(real & ~chosen, uniform(fold(seed, 2), length), 2.0)
     return chosen | (ranks(lot) < missing[:, None])
@@ -105,7 +108,7 @@ def next_starts(starts, real) -> tf.Tensor:
     return tf.gather(tf.pad(place, [[0, 0], [0, 1]], constant_values=length), before, batch_dims=1)
 
 
-def span_walk(next_start, count, goal, sizes, offsets) -> tf.Tensor:
+def span_walk(next_start, count, goal, sizes, offsets, context: int = CONTEXT) -> tf.Tensor:
     """Walks along the text from context to context, all rows at once, and marks the spans: bool (B, L).
 
     Args:
@@ -119,12 +122,12 @@ def span_walk(next_start, count, goal, sizes, offsets) -> tf.Tensor:
 
     def next_context(step, chosen, at, taken):
         n = tf.minimum(sizes[step], goal - taken)  # (B,), 0 where the goal is reached
-        before = tf.cast(offsets[step] * tf.cast(n * CONTEXT, tf.float32), tf.int32)
+        before = tf.cast(offsets[step] * tf.cast(n * context, tf.float32), tf.int32)
         begin = tf.gather(next_start, tf.minimum(at + before, length), batch_dims=1)
         end = begin + n
         fits = (at < count) & (n > 0) & (end < count)
         inside = (place >= begin[:, None]) & (place < end[:, None])
-        at = tf.where(fits, end + n * CONTEXT - before, count)
+        at = tf.where(fits, end + n * context - before, count)
         return step + 1, chosen | inside & fits[:, None], at, taken + tf.where(fits, n, 0)
 
     nothing = tf.fill([tf.shape(count)[0], length], False)

@@ -142,15 +142,15 @@ class Reading:
 
 
 # Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2
-# 0.98, whose rate rises for 6 % of the steps.
+# 0.98, whose rate rises for 6 % of the steps and falls in a line; gradients are not clipped.
 ROBERTA_READING = Reading(
     frame=ROBERTA,
     summary=first_token,
     has_dense=True,
     make_initializer=normal,
     numbers={
-        "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "bert_linear",
-        "weight_decay": 0.1, "adam_beta2": 0.98,
+        "learning_rate": 1e-5, "warmup_proportion": 0.06, "optimizer": "adamw", "lr_schedule": "linear",
+        "weight_decay": 0.1, "adam_beta2": 0.98, "clip_norm": 0.0,
     },
 )  # fmt: skip
 
@@ -162,7 +162,7 @@ XLNET_READING = Reading(
     has_dense=True,
     make_initializer=normal,
     numbers={
-        "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "bert_linear",
+        "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "linear",
     },
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from xmodels.training.step.streams import Stream, seed_of
 
 EXAMPLE = "--length_schedule=32:0.7,128:0.3"
 SHORTEST = 8  # tokens of a row
+EVEN = 0.9  # the share of the tokens of the longest rows that a batch of shorter ones has at least
 NONE = "none"  # the value of the flag that keeps one length
 
 
@@ -54,6 +55,13 @@ def phases(text: str, num_steps: int, longest: int) -> list[Phase]:
             f"--length_schedule={text}: ends with rows of {lengths[-1]} tokens, but the records are of {longest}. End with {longest}, "
             f"or make records with --max_seq_length={lengths[-1]}."
         )
+    for length in lengths:
+        tokens = longest // length * length
+        if tokens < EVEN * longest:
+            raise UsageError(
+                f"--length_schedule={text}: in the place of a row of {longest} tokens fit {longest // length} of {length}, which are "
+                f"{tokens} tokens, but batches of all lengths have about equally many. Take such as {longest // 4} or {longest // 2}."
+            )
     if abs(sum(shares) - 1) > 1e-6:
         raise UsageError(
             f"--length_schedule={text}: the shares add up to {sum(shares):g}; expected 1, such as {EXAMPLE}."

@@ -48,6 +48,10 @@ class BartConfig(ModelConfig):
             if getattr(self, name) == getattr(self, own):  # so that equal networks are equal configurations
                 object.__setattr__(self, own, None)
 
+    def suits(self, num_tokens: int) -> bool:
+        """Some published large networks have no row for `<mask>`, the last token of their vocabulary, which they never read."""
+        return super().suits(num_tokens) or num_tokens == self.vocabulary_size + 1
+
     @property
     def num_positions(self) -> int:
         return self.max_sequence_length + self.first_position

@@ -68,7 +68,7 @@ class Baselines:
             return None
         return (
             f"Warning: after {step:,} of {num_steps:,} steps the network is right {accuracy:.1%} of the time, and always naming "
-            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text. Small networks need a "
-            "higher --learning_rate (1e-3 to 2e-3 below `base`), shorter rows (--max_seq_length=32 of create_pretraining_data), "
-            "or more steps; --num_warmup_steps may take up the whole run."
+            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text. Small networks take "
+            "--recipe=small, or a higher --learning_rate (1e-3 to 4e-3 below `base`), short rows first "
+            "(--length_schedule=32:0.5,128:0.5) and more steps; --num_warmup_steps may take up the whole run (docs/small_networks.md)."
         )

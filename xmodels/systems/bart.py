@@ -6,6 +6,7 @@ records with --packing=full_sentences.
 
 import dataclasses
 
+from data_pipelines.ops.cloze import ordinary_ids
 from data_pipelines.ops.compose import Op, compose
 from data_pipelines.ops.infilling import infill_text, keep_target, permute_sentences
 from data_pipelines.ops.joined import frame_denoising, join_segments, mark_sentences
@@ -51,6 +52,7 @@ class Options:
         permutation: the share of the sentences that change places.
         infilling: the share of the words that is hidden, in spans of which each becomes one mask.
         mean_span_length: of infilling, in words.
+        mask_random: the share of the masks of infilling in whose place a random token stands, 0.1 in fairseq's recipe.
         deletion: the share of the tokens that vanishes.
         masking: the share of the tokens that a mask replaces, one each.
         rotation: the share of the texts that begin at another token.
@@ -59,6 +61,7 @@ class Options:
     permutation: float = 1.0
     infilling: float = 0.3
     mean_span_length: float = 3.0
+    mask_random: float = 0.0
     deletion: float = 0.0
     masking: float = 0.0
     rotation: float = 0.0
@@ -75,12 +78,17 @@ class Options:
         mask = vocabulary[MASK]
         every = (
             (self.permutation, lambda: compose(mark_sentences(vocabulary), permute_sentences(self.permutation))),
-            (self.infilling, lambda: infill_text(mask, self.infilling, self.mean_span_length)),
+            (self.infilling, lambda: self._infilling(vocabulary)),
             (self.deletion, lambda: delete_tokens(self.deletion)),
             (self.masking, lambda: replace_tokens(mask, self.masking)),
             (self.rotation, lambda: rotate_document(self.rotation)),
         )
         return [make() for share, make in every if share]
+
+    def _infilling(self, vocabulary: Vocabulary) -> Op:
+        drawable = ordinary_ids(vocabulary) if self.mask_random else None
+        mask = vocabulary[MASK]
+        return infill_text(mask, self.infilling, self.mean_span_length, drawable=drawable, random=self.mask_random)
 
 
 def recipe(
@@ -104,6 +112,7 @@ def recipe(
         learning_rate=4e-4,
         num_warmup_steps=30_000,
         optimizer="adamw",
+        schedule="linear",
         adam_beta2=0.98,
         clip_norm=0.0,
         packings=("full_sentences", "doc_sentences", "segment_pair", "sentence_pair"),

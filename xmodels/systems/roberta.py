@@ -6,6 +6,7 @@ comparison, without next sentence prediction.
 """
 
 from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.cloze import ordinary_ids
 from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import MASK, Vocabulary
@@ -36,10 +37,10 @@ def recipe(
     options: Options | None = None,
 ) -> Recipe:
     """Table 9: batch 8,192 at length 512, 500,000 steps, Adam with beta2 0.98 and decay 0.01, without clipping; peak 6e-4 after
-    24,000 steps, of the large network 4e-4 after 30,000."""
+    24,000 steps, of the large network 4e-4 after 30,000. As in fairseq random tokens are never special ones."""
     options = options or Options()
     config = config or configuration(vocabulary, size)
-    corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), options.rate(records), records.num_predictions)
+    corrupt = mask_tokens(vocabulary[MASK], ordinary_ids(vocabulary), options.rate(records), records.num_predictions)
     large = config.num_layers > SIZES["base"]["num_layers"]
     return Recipe(
         backbone=lambda: Roberta(config),
@@ -51,6 +52,7 @@ def recipe(
         learning_rate=4e-4 if large else 6e-4,
         num_warmup_steps=30_000 if large else 24_000,
         optimizer="adamw",
+        schedule="linear",
         adam_beta2=0.98,
         clip_norm=0.0,
         packings=("full_sentences", "doc_sentences", "segment_pair", "sentence_pair"),

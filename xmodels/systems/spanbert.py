@@ -63,6 +63,7 @@ def recipe(
         learning_rate=1e-4,
         num_warmup_steps=10_000,
         optimizer="adamw",
+        schedule="linear",
         adam_epsilon=1e-8,
         packings=("full_sentences", "doc_sentences"),
     )

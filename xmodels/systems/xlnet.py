@@ -20,7 +20,7 @@ READING, WRITING = XLNET_READING, None
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """`partial_prediction` is K of section 2.3: one of K tokens is predicted, 85 of 512."""
+    """`partial_prediction` is K of section 2.3: one of K tokens is predicted, 85 of 512, in spans of n out of K n tokens."""
 
     partial_prediction: int = 6
 
@@ -43,7 +43,7 @@ def recipe(
     length = records.sequence_length
     reused = length // 2  # of each row, as `stream_bidirectional` makes it: the next one begins behind it
     config = dataclasses.replace(config, reuse_length=reused)
-    corrupt = permute(max(2, length // options.partial_prediction), reused, reused)
+    corrupt = permute(max(2, length // options.partial_prediction), reused, reused, context=options.partial_prediction)
     large = config.num_layers > SIZES["base"]["num_layers"]
     return Recipe(
         backbone=lambda: XLNet(config),
@@ -54,5 +54,6 @@ def recipe(
         learning_rate=4e-4,
         num_warmup_steps=40_000 if large else 20_000,
         optimizer="adamw",
+        schedule="linear",
         packings=("stream_bidirectional",),
     )
