@@ -18,8 +18,9 @@ def translate(options: Options) -> list[str]:
     answer, read = part(TASK, "answer"), part(TASK, "read")
     texts = [text] if input_file is None else read.lines_of(input_file)
     generator = answer.load(options.model_dir)
-    names = "num_beams", "length_penalty", "no_repeat_ngram_size", "min_new_tokens"
-    decoding = Decoding(temperature=0.0, **{name: getattr(options, name) for name in names})
+    names = "num_beams", "no_repeat_ngram_size", "min_new_tokens"
+    numbers = {name: getattr(options, name) for name in names}
+    decoding = Decoding(temperature=0.0, length_penalty=generator.penalty(options.length_penalty), **numbers)
     found = answer.translations(generator, texts, decoding, options.batch_size, options.max_new_tokens)
     if output_file:
         read.write_lines(output_file, found)

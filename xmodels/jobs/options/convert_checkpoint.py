@@ -12,10 +12,10 @@ class Options:
 
     JOB: ClassVar = "xmodels.jobs.convert:convert_checkpoint"
 
-    source: str = option(REQUIRED, "hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), sentence_transformers:FOLDER, or a run or model folder of ours.", section="Checkpoints", flag="from")  # fmt: skip
+    source: str = option(REQUIRED, "hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), sentence_transformers:FOLDER, or a run or model folder of ours.", section="Checkpoints", flag="from")  # fmt: skip
     target: str = option(
         REQUIRED,
-        "hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (a run of finetune --task=siamese), or a new model folder of ours; of sentence_transformers a run.",
+        "hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (a run of finetune --task=siamese), or a new model folder of ours; of sentence_transformers a run.",
         flag="to",
     )
     verify: bool = option(False, "Run both on one batch and print the largest difference of each output.")

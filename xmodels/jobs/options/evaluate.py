@@ -46,7 +46,9 @@ class Options:
     target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.", section="Translations (docs/translation.md)")  # fmt: skip
     target_column: str | None = option(None, "Column of the reference: its name, or its position from 0 in a file without header.")  # fmt: skip
     num_beams: int = option(1, "Above 1: beam search; 4 in the paper. 1: the likeliest token each time.", minimum=1)
-    length_penalty: float = option(0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha.")
+    length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha, of BART the power of the length. Default: that of the system, 0.6 of the Transformer.")  # fmt: skip
+    no_repeat_ngram_size: int = option(0, "No run of so many tokens comes twice in a translation; 0 for no such rule. 3 is usual for summaries.", minimum=0)  # fmt: skip
+    min_new_tokens: int = option(0, "A translation does not end before it has so many tokens.", minimum=0)
     max_new_tokens: int | None = option(None, "Most tokens of a translation. Default: 50 more than of its source.", minimum=1)  # fmt: skip
     bleu_tokenize: str = option("auto", "How sacreBLEU cuts texts into words. auto: zh for Chinese references, else 13a.", choices=("auto", "13a", "intl", "zh", "char", "none"))  # fmt: skip
     rouge: bool = option(False, "Also ROUGE-1, -2 and -L, of summaries; needs the extra `rouge`.")

@@ -28,9 +28,7 @@ class Options:
     no_repeat_ngram_size: int = option(0, "No run of so many tokens comes twice; 0 for no such rule.")
     min_new_tokens: int = option(0, "Of text from text: what is written does not end before it has so many tokens.", minimum=0)  # fmt: skip
     num_beams: int = option(1, "Above 1: the best text that a beam search finds, in place of draws.", minimum=1)
-    length_penalty: float = option(
-        0.6, "Of beam search: alpha of ((5 + length) / 6) ** alpha; of BART the power of the length."
-    )
+    length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha; of BART the power of the length. Default: that of the system, 0.6 of most.")  # fmt: skip
     num_samples: int = option(1, "Continuations of each prompt.", minimum=1)
     seed: int = option(0, "Another seed draws other texts.")
     output_file: str | None = option(None, "JSON lines with prompt and continuation. Default: print.", section="Output")

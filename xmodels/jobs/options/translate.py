@@ -19,9 +19,9 @@ class Options:
     input_file: str | None = option(None, "Plain text, also .gz .bz2 .xz .zst, with a text a line.")
     encoding: str = encoding_option()
     num_beams: int = option(1, "Above 1: the best translation that a beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
-    length_penalty: float = option(
-        0.6,
-        "Of beam search: alpha of ((5 + length) / 6) ** alpha, of BART the power of the length; larger for longer ones.",
+    length_penalty: float | None = option(
+        None,
+        "Of beam search: alpha of ((5 + length) / 6) ** alpha, of BART the power of the length; larger for longer ones. Default: that of the system, 0.6 of the Transformer.",
     )
     no_repeat_ngram_size: int = option(0, "No run of so many tokens comes twice; 0 for no such rule. 3 is usual for summaries.", minimum=0)  # fmt: skip
     min_new_tokens: int = option(0, "A translation does not end before it has so many tokens.", minimum=0)

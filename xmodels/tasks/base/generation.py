@@ -37,6 +37,10 @@ class Generator:
         self.spelling = spelling(self.tokenizer)
         self._functions: dict = {}
 
+    def penalty(self, given: float | None) -> float:
+        """The length penalty of beam search: what is given, or that of the system."""
+        return self.writing.length_penalty if given is None else given
+
     def logits(self, states):
         """(..., D) -> (..., V)"""
         return self.task.logits(states, self.backbone)

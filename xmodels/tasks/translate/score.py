@@ -18,20 +18,23 @@ ROUGE = ("rouge1", "rouge2", "rougeL")
 
 def evaluate(
     model_dir: str, test_file: str, target_file: str | None, text_column: str | None, target_column: str | None,
-    num_beams: int, length_penalty: float, max_new_tokens: int | None, bleu_tokenize: str, rouge: bool, lowercase: bool,
-    batch_size: int | None, translations_file: str | None,
+    num_beams: int, length_penalty: float | None, no_repeat_ngram_size: int, min_new_tokens: int, max_new_tokens: int | None,
+    bleu_tokenize: str, rouge: bool, lowercase: bool, batch_size: int | None, translations_file: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns BLEU and chrF with their signatures, and ROUGE; arguments as in `launch/evaluate.py`."""
     scorer = rouge_scorer() if rouge else None  # before anything is written, which takes long
     check_output(translations_file, "translations_file")
     sources, references = read_pairs(test_file, target_file, text_column, target_column)
     generator = load(model_dir)
-    decoding = Decoding(temperature=0.0, num_beams=num_beams, length_penalty=length_penalty)
+    decoding = Decoding(
+        temperature=0.0, num_beams=num_beams, length_penalty=generator.penalty(length_penalty),
+        no_repeat_ngram_size=no_repeat_ngram_size, min_new_tokens=min_new_tokens,
+    )  # fmt: skip
     predictions = translations(generator, sources, decoding, batch_size or 32, max_new_tokens)
     if translations_file:
         write_lines(translations_file, predictions)
     found = scores(predictions, references, tokenize=bleu_tokenize, lowercase=lowercase)
-    how = f"beam {num_beams}, length penalty {length_penalty:g}" if num_beams > 1 else "greedy"
+    how = f"beam {num_beams}, length penalty {decoding.length_penalty:g}" if num_beams > 1 else "greedy"
     print(f"{test_file}: {len(predictions):,} translations, {how}")
     print(f"  BLEU  {found['bleu']:.2f}  {found['bleu_signature']}")
     print(f"  chrF2 {found['chrf']:.2f}  {found['chrf_signature']}")

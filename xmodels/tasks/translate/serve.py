@@ -34,9 +34,8 @@ class Server(serve.Server):
         length_penalty: float | None = None,
     ):
         super().__init__(generator, serving_ops)
-        writing = generator.writing
-        penalty = writing.length_penalty if length_penalty is None else length_penalty
-        self._beam = Decoding(temperature=0.0, num_beams=num_beams or writing.num_beams, length_penalty=penalty)
+        num_beams, penalty = num_beams or generator.writing.num_beams, generator.penalty(length_penalty)
+        self._beam = Decoding(temperature=0.0, num_beams=num_beams, length_penalty=penalty)
         self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
