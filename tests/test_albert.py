@@ -12,11 +12,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import make_records
+from invocation import invoke
 from keras import ops
 from safetensors.numpy import load_file, save_file
 from test_conversion import TOKENS, change_json
 
 from data_pipelines.errors import CheckpointError
+from xmodels.comparison import networks
 from xmodels.conversion import convert
 from xmodels.conversion.tables.albert import HUGGING_FACE, SETTINGS, TABLE, TENSORFLOW1
 from xmodels.conversion.tensors import rows, tensors_from
@@ -289,6 +292,44 @@ def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
             order.head(found["pooled_output"])
             assert encoder + size_of(masked_lm) + size_of(order) == with_heads
     keras.backend.clear_session()  # forgets the weights that were never made
+
+
+# The second objective
+
+
+@pytest.mark.parametrize(
+    ("second", "parts", "packing"),
+    [
+        ("sentence_order", {"masked_lm", "sentence_order"}, "sentence_order"),
+        ("next_sentence", {"masked_lm", "next_sentence"}, "segment_pair"),
+        ("none", {"masked_lm"}, "full_sentences"),
+    ],
+)
+def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp_path, zh_vocabulary):
+    records = make_records(tmp_path / "records", zh_vocabulary, packing=packing, do_whole_word_mask=False)
+    own = f"num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32,embedding_dim=8,second_objective={second}"
+
+    def pretrain(folder):
+        flags = {
+            "system": "albert",
+            "data_dir": folder,
+            "set": own,
+            "model_dir": tmp_path / "run",
+            "num_train_steps": 2,
+        }
+        return invoke("pretrain", **flags, train_batch_size=4, log_steps=1)
+
+    assert pretrain(records) == 0
+    loaded = convert.load(str(tmp_path / "run"))
+    assert loaded.heads == parts
+    convert.save(loaded, f"hf:{tmp_path / 'theirs'}")
+    assert convert.load(f"hf:{tmp_path / 'theirs'}").heads == parts - {"next_sentence"}
+    assert networks.packings("albert", "tiny", own)[0] == packing
+
+
+def test_records_of_another_second_objective_are_refused(tmp_path, records, capsys):
+    flags = {"system": "albert", "data_dir": records, "model_dir": tmp_path / "run", "num_train_steps": 2}
+    assert invoke("pretrain", **flags) == 3 and "sentence_order" in capsys.readouterr().err
 
 
 # Conversion

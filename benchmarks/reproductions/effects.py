@@ -21,7 +21,6 @@ from benchmarks.reproductions.pretraining_inputs import compare, parser_of, path
 
 SMALL_SHARE = 40  # the text of which masks are repeated is read so many times
 CHARACTERS_A_TOKEN = {"en": 3.5, "zh": 1.2}  # about, which decides the size of that text
-ORDERED = "num_layers=2,embedding_dim=128,sharing=none,longest=1"  # an ALBERT that is BERT but for its second objective
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +113,9 @@ EFFECTS = {
     "order": Effect(
         "The order of segments against next sentences", "ALBERT (Lan et al., 2019), table 5",
         {
-            "order": {"system": "albert", "flags": {"set": ORDERED}},
-            "next_sentence": {"system": "bert_wwm"},
-            "neither": {"system": "roberta_wwm"},
+            "order": {"system": "albert"},
+            "next_sentence": {"system": "albert", "flags": {"set": "second_objective=next_sentence"}},
+            "neither": {"system": "albert", "flags": {"set": "second_objective=none"}},
         },
         of_order,
     ),

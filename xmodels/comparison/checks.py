@@ -302,7 +302,7 @@ def _check_system(name: str, system: System, place: Lined) -> None:
 
     called = system.system or name
     _check_size(called, system.size, place)
-    fitting, found = packings(called, system.size), system.records.get("packing")
+    fitting, found = packings(called, system.size, system.flags.get("set")), system.records.get("packing")
     if found is not None and found not in fitting:
         here = place.at("records").at("packing")
         raise here.fault(f"`{here.key}`: {called} cannot frame records of {found}. Expected: {' or '.join(fitting)}.")

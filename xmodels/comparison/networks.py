@@ -39,10 +39,17 @@ def usual_jobs() -> int:
 
 
 @functools.cache
-def packings(name: str, size: str) -> tuple[str, ...]:
-    """The values of `create_pretraining_data --packing` whose records a system reads, the usual one first."""
+def packings(name: str, size: str, own: str | None = None) -> tuple[str, ...]:
+    """The values of `create_pretraining_data --packing` whose records a system reads, the usual one first.
+
+    Args:
+        own: `pretrain --set`.
+    """
     system, vocabulary = systems.load(name), _vocabulary(100)
-    return systems.recipe(system, vocabulary, Records(), systems.configuration(system, vocabulary, size)).packings
+    kind, given = systems.options_class(system), settings.parse(own)
+    options = kind and settings.apply(kind(), {name: given[name] for name in vars(kind()) if name in given})
+    config = systems.configuration(system, vocabulary, size)
+    return systems.recipe(system, vocabulary, Records(), config, options).packings
 
 
 def needs_words(name: str) -> bool:

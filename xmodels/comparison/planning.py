@@ -202,7 +202,8 @@ class _Planning:
         plan, given = self.plan, dict(self.plan.records)
         given |= arm.system.records
         packing = given.pop("packing", None)
-        fitting = networks.packings(arm.called, arm.system.size)
+        own = {**plan.pretraining.flags, **arm.system.flags}.get("set")
+        fitting = networks.packings(arm.called, arm.system.size, own)
         if packing not in fitting:  # the plan's own, of systems that read others
             packing = fitting[0]
         if arm.kind == VECTORS:

@@ -1,7 +1,7 @@
 """ALBERT (Lan et al., 2019): BERT with shared blocks, masked n-grams and the order of two segments.
 
 Its vocabulary is SentencePiece's: `xmodels train_vocabulary --tokenizer=sentencepiece`. Make its records with
---packing=sentence_order.
+--packing=sentence_order; `--set=second_objective=...` reads others.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ from xmodels.interfaces.reading import Reading
 from xmodels.models.albert import SIZES, Albert, AlbertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.objectives.next_sentence import NextSentence
 from xmodels.objectives.sentence_order import SentenceOrder
 from xmodels.systems import bert
 from xmodels.training import small
@@ -24,14 +25,30 @@ SMALL = small.MASKED
 READING, WRITING = Reading(), None
 
 
+# Name -> the objective, the label that it learns, and the packings that write it.
+SECOND = {
+    "sentence_order": (SentenceOrder, "sentence_order_labels", ("sentence_order",)),
+    "next_sentence": (NextSentence, "next_sentence_labels", ("segment_pair",)),
+    "none": (None, None, ("full_sentences", "doc_sentences")),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Options(bert.Options):
-    """`longest` is the most words of an n-gram that is hidden."""
+    """The paper's defaults, and what it compares them with (table 5).
+
+    Attributes:
+        longest: the most words of an n-gram that is hidden.
+        second_objective: beside masked LM: the order of two segments, next sentences or nothing. Each has records of its own.
+    """
 
     longest: int = 3
+    second_objective: str = "sentence_order"
 
     def __post_init__(self):
         super().__post_init__()
+        if self.second_objective not in SECOND:
+            raise ValueError(f"`second_objective` must be one of {', '.join(SECOND)}.")
         if self.longest < 1:
             raise ValueError("`longest` must be at least 1.")
 
@@ -48,15 +65,19 @@ def recipe(
     options = options or Options()
     config = config or AlbertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_ngrams(vocabulary, options.rate(records), records.num_predictions, options.longest)
-    label = "sentence_order_labels"
+    second, label, packings = SECOND[options.second_objective]
+    more = (second,) if second else ()
+    masked = None if records.static else corrupt
     return Recipe(
         backbone=lambda: Albert(config),
-        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), SentenceOrder(config)),
-        frame=rename_classic(label) if records.static else frame_pair(vocabulary, records.sequence_length),
+        objective=lambda: together(MaskedLM(config, masked), *(make(config) for make in more)),
+        frame=rename_classic(*([label] if label else []))
+        if records.static
+        else frame_pair(vocabulary, records.sequence_length),
         batch_size=4096,
         num_steps=125_000,
         learning_rate=1.76e-3,
         num_warmup_steps=3_125,
         optimizer="lamb",
-        packings=("sentence_order",),
+        packings=packings,
     )
