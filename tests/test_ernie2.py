@@ -502,15 +502,34 @@ def test_a_run_of_one_task_grows_too_and_a_new_run_may_start_from_its_weights(co
         pretrain(options(corpus, one, task_schedule="distance:3/masking:9", num_warmup_steps=None))
 
 
+def labelled_pairs(corpus, name, labels, seed=5):
+    rng = random.Random(seed)
+    rows = [(*text_of(rng, 2, 3), rng.choice(labels)) for _ in range(24)]
+    (corpus / f"{name}.tsv").write_text("text_a\ttext_b\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows))
+    flags = {"task": "classify", "input_file": corpus / f"{name}.tsv", "vocab_file": corpus / "vocab.txt"}
+    assert invoke("create_finetuning_data", output_dir=corpus / name, max_seq_length=24, num_shards=1, **flags) == 0
+    return corpus / name
+
+
 @pytest.fixture(scope="module")
 def pairs(corpus):
     """Labelled pairs of sentences, as records."""
-    rng = random.Random(5)
-    rows = [(*text_of(rng, 2, 3), rng.choice(["but", "so", "then"])) for _ in range(24)]
-    (corpus / "pairs.tsv").write_text("text_a\ttext_b\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows))
-    flags = {"task": "classify", "input_file": corpus / "pairs.tsv", "vocab_file": corpus / "vocab.txt"}
-    assert invoke("create_finetuning_data", output_dir=corpus / "pairs", max_seq_length=24, num_shards=1, **flags) == 0
-    return corpus / "pairs"
+    return labelled_pairs(corpus, "pairs", ["but", "so", "then"])
+
+
+@pytest.fixture(scope="module")
+def held_pairs(corpus):
+    """Others, of two labels."""
+    return labelled_pairs(corpus, "held", ["but", "so"])
+
+
+def test_tasks_of_pairs_are_scored_on_held_out_ones(corpus, pairs, tmp_path):
+    others = labelled_pairs(corpus, "others", ["but", "so", "then"], seed=6)
+    given = {"task_data": f"discourse:{pairs}", "task_schedule": "discourse:3"}
+    seen = pretrain(options(corpus, tmp_path / "seen", **given))
+    held = pretrain(options(corpus, tmp_path / "held", **given, eval_task_data=f"discourse:{others}"))
+    again = pretrain(options(corpus, tmp_path / "again", **given, eval_task_data=f"discourse:{pairs}"))
+    assert again == seen and held["loss"] != seen["loss"]
 
 
 @pytest.mark.long
@@ -532,6 +551,11 @@ def test_relations_are_learnt_from_labelled_records(corpus, pairs, tmp_path):
         ({"task_data": "discourse"}, "expected NAME:FOLDER"),
         ({"task_data": "entailment:{pairs}"}, "no such task. Known: discourse, relevance"),
         ({"task_data": "discourse:{records}"}, "expected records of `create_finetuning_data --task=classify`"),
+        ({"eval_task_data": "discourse:{pairs}"}, "--task_data names no records of discourse to learn from"),
+        (
+            {"task_data": "discourse:{pairs}", "eval_task_data": "discourse:{held}"},
+            r"label_names \['but', 'so'\], but those that are",
+        ),
         ({"task_schedule": "discourse:3"}, "no task 'discourse' is there for these records"),
         ({"set": f"{OWN},num_segments=2"}, "3 parts of a paragraph need 3 segments"),
         ({"length_schedule": "16:0.5,32:0.5"}, "continue or belong to one another, which are not cut"),
@@ -542,8 +566,9 @@ def test_relations_are_learnt_from_labelled_records(corpus, pairs, tmp_path):
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(corpus, pairs, tmp_path, changes, said):
-    changes = {n: v.format(pairs=pairs, records=corpus / "records") for n, v in changes.items()}
+def test_what_does_not_fit_is_refused(corpus, pairs, held_pairs, tmp_path, changes, said):
+    places = {"pairs": pairs, "held": held_pairs, "records": corpus / "records"}
+    changes = {n: v.format(**places) for n, v in changes.items()}
     with pytest.raises((UsageError, DataError), match=said):
         pretrain(options(corpus, tmp_path / "run", **({"num_train_steps": 4} | changes)))
 

@@ -82,6 +82,7 @@ def prepared(run: str, folder: str):
     from xmodels import systems
     from xmodels.jobs import pretrain as job
     from xmodels.jobs.options.pretrain import Options
+    from xmodels.jobs.pretraining_evaluation import evaluated_on
     from xmodels.training.devices import distribution
 
     with open(os.path.join(run, "config.json"), encoding="utf-8") as file:
@@ -91,7 +92,7 @@ def prepared(run: str, folder: str):
     options = Options(**flags | {"model_dir": folder, "distribution_strategy": "one_device"})
     made = job._prepare(options, systems.load(options.system), distribution.choose("one_device"))
     batches = next(iter(made.scored().values()))
-    return made, job.evaluated_on(options, batches).once(options.eval_steps)
+    return made, evaluated_on(options, batches).once(options.eval_steps)
 
 
 def write_initial(made, run: str, folder: str) -> None:

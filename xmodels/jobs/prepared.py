@@ -20,7 +20,7 @@ class Prepared:
 
     Attributes:
         schedule: of the tasks of a system that has several; None of others.
-        pairs: {name of a task: its labelled records}.
+        pairs, held_out_pairs: {name of a task: its labelled records}.
     """
 
     options: Options
@@ -32,6 +32,7 @@ class Prepared:
     batches: Batches
     schedule: TaskSchedule | None = None
     pairs: Mapping[str, RecordSource] = dataclasses.field(default_factory=dict)
+    held_out_pairs: Mapping[str, RecordSource] = dataclasses.field(default_factory=dict)
 
     @property
     def size(self) -> str:

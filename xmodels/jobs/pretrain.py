@@ -27,10 +27,10 @@ from xmodels.jobs.pretraining_evaluation import (
     Evaluated,
     baseline_lines,
     count_baselines,
-    evaluated_on,
     evaluation,
     plateau,
     samples_of,
+    scored_streams,
 )
 from xmodels.jobs.system_settings import own_options
 from xmodels.models.backbone import Backbone
@@ -83,7 +83,7 @@ def pretrain(options: Options) -> dict[str, float]:
 def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
     made = _prepare(options, system, strategy)
     learner, tokenizer = made.learner, made.tokenizer
-    scored = {name: Evaluated(evaluated_on(options, b), options.eval_steps) for name, b in made.scored().items()}
+    scored = scored_streams(options, made.scored(), made.held_out_pairs)
     evaluate = evaluation(learner, scored, tokenizer.kind)
     _print_plan(made, strategy.num_replicas_in_sync)
     positions = pretraining_network.scored_positions(made.recipe, made.records)
@@ -125,6 +125,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source)
     pairs = task_streams.open_pairs(options, source, len(vocabulary))
+    held_out = task_streams.held_out_pairs(options, pairs, source, len(vocabulary))
     records = task_streams.with_pairs(records, pairs)
     pretraining_records.check_words(options, source, system)
     check_contents(source, len(vocabulary))
@@ -151,7 +152,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
     pretraining_network.warn_of_order(learner.backbone.config, source)
-    return Prepared(options, source, tokenizer, records, recipe, learner, batches, tasks, pairs)
+    return Prepared(options, source, tokenizer, records, recipe, learner, batches, tasks, pairs, held_out)
 
 
 def _print_plan(made: Prepared, num_devices: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import pretraining_records
 from xmodels.jobs.neighbours import shares_right
@@ -33,11 +34,21 @@ class Evaluated:
         return {name: value[:COUNT] for name, value in self.kept[0].items()}
 
 
-def evaluated_on(options, batches: Batches) -> Batches:
-    """Held-out records, where there are such, else those of the training; there are none of labelled pairs."""
-    if not options.eval_data_dir or batches.source.manifest.settings.task:
+def evaluated_on(options, batches: Batches, pairs: RecordSource | None = None) -> Batches:
+    """Held-out records, where there are such, else those of the training; `pairs` are those of a labelled task."""
+    if batches.source.manifest.settings.task:
+        return dataclasses.replace(batches, source=pairs) if pairs else batches
+    if not options.eval_data_dir:
         return batches
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
+
+
+def scored_streams(options, streams: Mapping[str, Batches], pairs: Mapping[str, RecordSource]) -> dict[str, Evaluated]:
+    """What an evaluation scores, by the name of its stream; `pairs` are held-out labelled records by the name of their task."""
+    return {
+        name: Evaluated(evaluated_on(options, batches, pairs.get(name)), options.eval_steps)
+        for name, batches in streams.items()
+    }
 
 
 def samples_of(learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer) -> Callable[[], list]:

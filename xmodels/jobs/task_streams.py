@@ -17,7 +17,7 @@ from xmodels.training.recipe import Pairs, Recipe, Records
 from xmodels.training.states import checkpoints
 from xmodels.training.step.streams import Stream, seed_of
 
-FLAGS = ("task_steps", "task_data")
+FLAGS = ("task_steps", "task_data", "eval_task_data")
 LONGER = ("length_schedule", "pack_rows", "length_buckets", "tokens_per_batch")
 
 
@@ -36,38 +36,59 @@ def check_flags(options, recipe: Recipe) -> None:
             )
 
 
-def open_pairs(options, source: RecordSource, vocabulary_size: int) -> dict[str, RecordSource]:
-    """The labelled records of --task_data, by the name of their task.
+def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = "task_data") -> dict[str, RecordSource]:
+    """The labelled records of --task_data, or of another flag, by the name of their task.
 
     Raises:
         UsageError: the flag is no `NAME:FOLDER,...`.
         DataError: records are not of `create_finetuning_data --task=classify`, of another vocabulary, longer, or of one label.
     """
     found: dict[str, RecordSource] = {}
-    for part in filter(None, (options.task_data or "").split(",")):
+    given = getattr(options, flag)
+    for part in filter(None, (given or "").split(",")):
         name, _, folder = part.partition(":")
         if not name or not folder or name in found:
-            raise UsageError(
-                f"--task_data={options.task_data}: expected NAME:FOLDER, such as discourse:pairs; each name once."
-            )
+            raise UsageError(f"--{flag}={given}: expected NAME:FOLDER, such as discourse:pairs; each name once.")
         pairs = RecordSource(folder)
         theirs, ours = pairs.manifest.settings, source.manifest.settings
         if theirs.task != "classify" or len(theirs.label_names or ()) < 2:
             raise DataError(
-                f"--task_data={part}: expected records of `create_finetuning_data --task=classify` with two labels or more. Found: "
+                f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more. Found: "
                 f"task {theirs.task}, labels {theirs.label_names}."
             )
         if theirs.vocabulary_sha256 != ours.vocabulary_sha256:
             raise DataError(
-                f"--task_data={part}: made with another vocabulary than {source.name}. Make them with that one."
+                f"--{flag}={part}: made with another vocabulary than {source.name}. Make them with that one."
             )
         if theirs.max_sequence_length > ours.max_sequence_length:
             raise DataError(
-                f"--task_data={part}: rows of {theirs.max_sequence_length} tokens, but those of {source.name} are of "
+                f"--{flag}={part}: rows of {theirs.max_sequence_length} tokens, but those of {source.name} are of "
                 f"{ours.max_sequence_length}. Make them with --max_seq_length={ours.max_sequence_length} or less."
             )
         check_contents(pairs, vocabulary_size)
         found[name] = pairs
+    return found
+
+
+def held_out_pairs(
+    options, pairs: Mapping[str, RecordSource], source: RecordSource, size: int
+) -> dict[str, RecordSource]:
+    """The labelled records of --eval_task_data, by the name of their task.
+
+    Raises:
+        UsageError, DataError: as of `open_pairs`; or a task has no training records, or these have other labels or rows.
+    """
+    found = open_pairs(options, source, size, "eval_task_data")
+    for name, theirs in found.items():
+        if name not in pairs:
+            raise UsageError(f"--eval_task_data={name}:...: --task_data names no records of {name} to learn from.")
+        ours, other = pairs[name].manifest.settings, theirs.manifest.settings
+        for each in ("label_names", "max_sequence_length"):
+            if getattr(ours, each) != getattr(other, each):
+                raise DataError(
+                    f"--eval_task_data={name}:{theirs.name}: {each} {getattr(other, each)}, but those that are learnt from have "
+                    f"{getattr(ours, each)}. Make both with the same flags, and --labels where a file lacks one."
+                )
     return found
 
 

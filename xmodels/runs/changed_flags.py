@@ -23,6 +23,7 @@ EFFECTS = {  # of what else is changed it is enough to say that it holds from no
     "jit_compile": ROUNDING,
     "task_schedule": "stages were added behind those of the run",
     "task_records": "their tasks join",
+    "eval_task_data": "scores are of other records",
     "task_data": "it was checked that records of tasks that the run has are the same",
 }
 

@@ -37,6 +37,7 @@ class Options(TrainingOptions):
     task_schedule: str = option("continual", "Of systems with several tasks, such as ernie2: continual (each task joins the old ones), sequential (one after another), joint (all together), or stages, TASK:STEPS,.../TASK:STEPS,.... Stages may be added to a run that is finished.", section="Tasks")  # fmt: skip
     task_steps: str | None = option(None, "Steps of each task: a number, or TASK:STEPS,... in the order in which tasks join. Default: num_train_steps, divided evenly.")  # fmt: skip
     task_data: str | None = option(None, "TASK:FOLDER,...: labelled records of create_finetuning_data --task=classify, for tasks that plain text does not give: discourse, relevance.")  # fmt: skip
+    eval_task_data: str | None = option(None, "TASK:FOLDER,...: labelled records that are held out, to score these tasks on. Default: those of task_data.")  # fmt: skip
     num_train_steps: int | None = option(None, "Updates in all. Default: the system's, as of what follows; --dry_run shows the numbers.", section="Training", minimum=1)  # fmt: skip
     train_batch_size: int | None = option(None, "Examples a step, over all devices. Default: the system's.", minimum=1)
     learning_rate: float | None = option(None, "Peak of the schedule. Default: the system's.")
