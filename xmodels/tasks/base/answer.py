@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.tables import Columns, Row, iterate_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 from xmodels.tasks.base.find import part
@@ -244,6 +244,16 @@ def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     mask = features["padding_mask"]
     axis, used = mask.ndim - 1, mask.any(axis=tuple(range(mask.ndim - 1)))  # (L,)
     return {n: np.compress(used, v, axis) if v.shape[: axis + 1] == mask.shape else v for n, v in features.items()}
+
+
+def each_row(path: str, columns: Columns) -> Iterator[Row]:
+    """The rows of a table, whose labels are not read, as they are asked for. Raises a DataError where there are none."""
+    empty = True
+    for row in iterate_table(path, columns, with_labels=False):
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{path}: holds no rows.")
 
 
 def plain_lines(path: str) -> list[str]:

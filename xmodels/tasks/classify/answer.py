@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import DataError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
@@ -60,8 +59,7 @@ class Predictor(answer.Predictor):
         if question.text is not None:
             return [(question.text,) if question.text_pair is None else (question.text, question.text_pair)]
         if not question.input_file.endswith(".txt"):
-            rows = read_table(question.input_file, self.columns_of(question), with_labels=False)
-            return [row.texts for row in rows]
+            return (row.texts for row in answer.each_row(question.input_file, self.columns_of(question)))
         return ((line,) if line else None for line in answer.each_line(question.input_file))
 
     def shown(self, asked, prediction):

@@ -11,11 +11,12 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.rankings import RankedList, read_rankings
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
+from xmodels.tasks.base.answer import each_row
 from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
@@ -68,9 +69,10 @@ def problem(ranked: RankedList) -> str | None:
 
 
 def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
-    """Lists whose relevance nobody knows. Raises a DataError where the file is not laid out so; names the line."""
+    """Lists whose relevance nobody knows, one in memory at a time. Raises a DataError where the file is not laid out so; names the
+    line."""
     if kind_of(path) not in (".jsonl", ".json"):
-        table = read_table(path, columns, with_labels=False)
+        table = each_row(path, columns)
         for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
             rows = list(group)
             if len(rows[0].texts) < 2:

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data_pipelines.corpora.tables import iterate_table
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import UsageError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
-from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.answer import compiled, each_row
 from xmodels.tasks.base.run import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
@@ -111,12 +110,9 @@ class Predictor(answer.Predictor):
 
     def _rows(self, question) -> Iterator[tuple[str, ...]]:
         """The pairs of a table, row by row."""
-        row = None
-        for row in iterate_table(question.input_file, self.columns_of(question), with_labels=False):
+        for row in each_row(question.input_file, self.columns_of(question)):
             check_pair(row.texts)
             yield row.texts
-        if row is None:
-            raise DataError(f"{question.input_file}: holds no rows.")
 
     def shown(self, asked, prediction):
         yield f"similarity: {prediction.similarity:.4f}"

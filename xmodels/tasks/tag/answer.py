@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 
-from data_pipelines.corpora.tables import read_table
 from data_pipelines.schema import Place, convert
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import compiled
@@ -113,8 +112,8 @@ class Predictor(answer.Predictor):
         if question.text is not None:
             return [question.text]
         if question.input_file.endswith(".txt"):
-            return [line or None for line in answer.plain_lines(question.input_file)]
-        return [row.texts[0] for row in read_table(question.input_file, self.columns_of(question), with_labels=False)]
+            return (line or None for line in answer.each_line(question.input_file))
+        return (row.texts[0] for row in answer.each_row(question.input_file, self.columns_of(question)))
 
     def columns_of(self, question, label=None):
         return super().columns_of(question, label) if question.text_column else answer.Columns()  # others are of CoNLL

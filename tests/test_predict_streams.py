@@ -1,0 +1,112 @@
+"""`predict` reads tables and lines as it writes answers to a file, whatever the task; a bad row leaves no file."""
+
+import contextlib
+import itertools
+import json
+
+import pytest
+
+from data_pipelines.corpora import choices, labelled, tables
+from data_pipelines.errors import DataError
+from xmodels.jobs.predict import CHUNK, streamed, write
+from xmodels.tasks.base import answer
+from xmodels.tasks.base.answer import Question
+from xmodels.tasks.base.find import part
+
+ROWS = 3 * CHUNK
+TABLES = {  # task -> name of the file, its first line, a row, and a row that cannot be read
+    "classify": ("rows.tsv", "text\n", "text {}\n", "a\tb\n"),
+    "similarity": ("rows.jsonl", "", '{{"text": "{}", "text_pair": "b"}}\n', '{"text": "a"}\n'),
+    "san": ("rows.csv", "premise,hypothesis\n", '"text\n{}",b\n', '"a\n'),
+    "fast_classify": ("rows.tsv", "content\n", "text {}\n", "a\tb\n"),
+    "multi_label": ("rows.jsonl", "", '{{"text": "{}"}}\n', "{\n"),
+    "regress": ("rows.csv", "text,text_pair\n", "text {},b\n", 'a,"b"c\n'),
+    "tag": ("rows.csv", "text\n", "text {}\n", "a,b\n"),
+    "siamese": ("rows.tsv", "text\ttext_pair\n", "text {}\tb\n", "a\n"),
+    "rank": ("rows.tsv", "text\ttext_pair\n", "query {0}\tone\nquery {0}\tother\n", "a\n"),
+    "choose": ("rows.jsonl", "", '{{"question": "{}", "choices": ["a", "b"]}}\n', '{"question": "a"}\n'),
+}
+
+
+class Answers:
+    """A predictor of a task without a network; its answers are the inputs."""
+
+    answers = "answers"
+
+    def __init__(self, task):
+        found = object.__new__(part(task, "answer").Predictor)
+        found.columns = {}
+        self.inputs = found.inputs
+        self.predict = lambda inputs, batch_size: list(inputs)
+        self.record = lambda asked, prediction: {"answer": str(prediction)}
+
+
+@pytest.fixture
+def lines_read(monkeypatch):
+    """The number of lines that were read of any file."""
+    count = [0]
+
+    def counted(file):
+        for line in file:
+            count[0] += 1
+            yield line
+
+    @contextlib.contextmanager
+    def open_counted(path):
+        with open(path, encoding="utf-8", newline="") as file:
+            yield counted(file)
+
+    for module in (tables, labelled, choices, answer):
+        monkeypatch.setattr(module, "open_text", open_counted)
+    return count
+
+
+@pytest.mark.parametrize("task", TABLES)
+def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
+    name, header, row, bad = TABLES[task]
+    path = tmp_path / name
+    path.write_text(header + "".join(row.format(number) for number in range(ROWS)) + bad, "utf-8")
+    predictor = Answers(task)
+    inputs = predictor.inputs(Question(input_file=str(path)))
+    assert lines_read[0] == 0 and iter(inputs) is inputs
+    pairs = streamed(predictor, inputs, 32)
+    first = list(itertools.islice(pairs, CHUNK))
+    per_input = row.count("\n")
+    assert len(first) == CHUNK and "0" in str(first[0]) and str(CHUNK - 1) in str(first[-1])
+    assert CHUNK * per_input <= lines_read[0] <= CHUNK * per_input + 2  # of a list, the next one's first row ends it
+    last = ROWS * per_input + header.count("\n") + 1
+    with pytest.raises(DataError, match=rf"{name}, line {last}\b"):
+        list(pairs)
+
+
+def test_a_bad_row_leaves_no_file(tmp_path):
+    path, out = tmp_path / "rows.tsv", tmp_path / "out.jsonl"
+    predictor = Answers("classify")
+
+    def answered():
+        write(str(out), predictor, streamed(predictor, predictor.inputs(Question(input_file=str(path))), 32))
+
+    rows = "".join(f"text {number}\n" for number in range(ROWS))
+    path.write_text(f"text\n{rows}a\tb\n", "utf-8")
+    with pytest.raises(DataError, match=f"rows.tsv, line {ROWS + 2}: 2 columns"):
+        answered()
+    assert [each.name for each in tmp_path.iterdir()] == ["rows.tsv"]
+    path.write_text("text\n" + rows, "utf-8")
+    answered()
+    found = [json.loads(line)["answer"] for line in out.read_text("utf-8").splitlines()]
+    assert found == [f"('text {number}',)" for number in range(ROWS)]
+
+
+@pytest.mark.parametrize("task", TABLES)
+def test_a_table_without_rows_is_an_error(task, tmp_path):
+    name, header, _, _ = TABLES[task]
+    (tmp_path / name).write_text(header, "utf-8")
+    inputs = Answers(task).inputs(Question(input_file=str(tmp_path / name)))
+    with pytest.raises(DataError, match=rf"{name}: holds no (rows|questions|lists)"):
+        list(inputs)
+
+
+def test_lines_to_tag_are_read_as_they_are_answered(lines_read, tmp_path):
+    (tmp_path / "lines.txt").write_text("one\n\n" + "two\n" * ROWS, "utf-8")
+    inputs = Answers("tag").inputs(Question(input_file=str(tmp_path / "lines.txt")))
+    assert list(itertools.islice(inputs, 3)) == ["one", None, "two"] and lines_read[0] == 3
