@@ -8,7 +8,8 @@ import tensorflow as tf
 from invocation import invoke
 from small_models import NAMES, PLACES
 
-from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.errors import DataError
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import read_task
@@ -130,6 +131,50 @@ def test_rows_have_any_number_of_labels(tmp_path):
     (tmp_path / "rows.tsv").write_text("text\tlabels\nann\ta, b\nbob\t\ncar\tb\n", "utf-8")
     rows = read_rows(str(tmp_path / "rows.tsv"), Columns(), ",")
     assert [row.labels for row in rows] == [("a", "b"), (), ("b",)]
+
+
+def test_json_lines_hold_labels_as_a_list_or_side_by_side(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        '{"text": "ann", "labels": ["a", " b|c "]}\n{"text": "bob", "labels": []}\n{"text": "car", "labels": "b|a"}\n'
+        '{"text": "dan", "labels": [7]}\n{"text": "eve", "labels": null}\n', "utf-8",
+    )  # fmt: skip
+    rows = read_rows(str(path), Columns(), "|")
+    assert [row.labels for row in rows] == [("a", "b|c"), (), ("b", "a"), ("7",), ()]
+    assert [row.line for row in rows] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ('["a", null]', r"field 'labels' holds \['a', None\], expected text, or a list of texts, none empty"),
+        ('[["a"]]', "expected text, or a list"),
+        ('["a", " "]', "expected text, or a list"),
+        ("[true]", "expected text, or a list"),
+        ('["a", "b", "a"]', r"a label stands twice in \['a', 'b', 'a'\]"),
+        ('{"a": 1}', "field 'labels' holds dict, expected text"),
+        (f'["{"a" * 600_000}", "{"b" * 600_000}"]', "a field holds 1,200,000 characters"),
+    ],
+)
+def test_lists_that_hold_something_else_are_named_or_left_out(labels, said, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f'{{"text": "ann", "labels": ["a"]}}\n{{"text": "bob", "labels": {labels}}}\n', "utf-8")
+    with pytest.raises(DataError, match=rf"rows.jsonl, line 2: .*{said}"):
+        read_rows(str(path), Columns(), "|")
+    bad_rows = []
+    assert [row.labels for row in read_rows(str(path), Columns(), "|", bad_rows)] == [("a",)]
+    assert [each.place for each in bad_rows] == [f"{path}, line 2"]
+
+
+def test_a_list_is_an_error_of_other_tasks_and_as_a_text(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "ann", "labels": ["a"]}\n', "utf-8")
+    with pytest.raises(DataError, match="line 1: field 'labels' holds list, expected text"):
+        read_table(str(path), Columns())
+    assert read_table(str(path), Columns(), with_labels=False)[0].texts == ("ann",)  # as `predict` reads it
+    path.write_text('{"text": ["ann"], "labels": ["a"]}\n', "utf-8")
+    with pytest.raises(DataError, match="line 1: field 'text' holds list, expected text"):
+        read_rows(str(path), Columns(), "|")
 
 
 @pytest.mark.parametrize(

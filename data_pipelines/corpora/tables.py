@@ -22,11 +22,12 @@ _LONGEST_FIELD = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One labelled example; `label` is None where the table has no such column."""
+    """One labelled example; `label` is None where the table has no such column, or where JSON lines have a list, which is `labels`."""
 
     texts: tuple[str, ...]
     label: str | None
     line: int
+    labels: tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,7 @@ def read_table(
     with_labels: bool | None = True,
     bad_rows: list[BadRow] | None = None,
     may_be_empty: bool = False,
+    label_lists: bool = False,
 ) -> list[Row]:
     """All rows of a table. The ending of the name tells its kind: .tsv, .csv, .jsonl (or .json), also compressed.
 
@@ -67,12 +69,13 @@ def read_table(
         with_labels: whether there is a label to each row; None where only the table says it.
         bad_rows: rows that cannot be used are left out, and appended here. By default they are errors.
         may_be_empty: whether a row with a label can be used if that, or a text, is empty.
+        label_lists: whether the label of JSON lines may be a list of labels.
 
     Raises:
         DataError: a missing or empty file, text in another encoding, a row that cannot be used; names the file and the line.
         UsageError: the kind is unknown, or the columns cannot be found.
     """
-    rows = list(iterate_table(path, columns, with_labels, bad_rows, may_be_empty))
+    rows = list(iterate_table(path, columns, with_labels, bad_rows, may_be_empty, label_lists))
     if not rows:
         raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
     return rows
@@ -80,7 +83,7 @@ def read_table(
 
 def iterate_table(
     path: str, columns: Columns, with_labels: bool | None = True, bad_rows: list[BadRow] | None = None,
-    may_be_empty: bool = False,
+    may_be_empty: bool = False, label_lists: bool = False,
 ) -> Iterator[Row]:  # fmt: skip
     """As `read_table`, row by row, in memory that does not grow with the table; a table without rows gives none."""
     if not os.path.isfile(path):
@@ -95,7 +98,7 @@ def iterate_table(
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     with open_text(path) as file:
-        table = _Table(path, columns, with_labels, bad_rows, may_be_empty)
+        table = _Table(path, columns, with_labels, bad_rows, may_be_empty, label_lists)
         yield from (row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row))
 
 
@@ -108,6 +111,7 @@ class _Table:
     with_labels: bool | None
     bad_rows: list[BadRow] | None
     may_be_empty: bool
+    label_lists: bool
 
     def refuse(self, place: str, found: str) -> None:
         """Notes a row that cannot be used, or raises a DataError."""
@@ -255,7 +259,15 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             table.refuse(place, f"no field {missing[0]!r}. Found: {', '.join(value)}")
             continue
         cells = [None if name is None else value[name] for name in names]
-        strange = [n for n, cell in zip(names, cells, strict=True) if n is not None and isinstance(cell, dict | list)]
+        labels = None
+        if table.label_lists and isinstance(cells[2], list):
+            if (labels := _labels(cells[2])) is None:
+                table.refuse(
+                    place, f"field {names[2]!r} holds {cells[2]!r:.60}, expected text, or a list of texts, none empty"
+                )
+                continue
+            cells[2] = "".join(labels)  # for the bound below
+        strange = [n for n, cell in zip(names, cells, strict=True) if isinstance(cell, dict | list)]
         if strange:
             table.refuse(place, f"field {strange[0]!r} holds {type(value[strange[0]]).__name__}, expected text")
             continue
@@ -264,7 +276,14 @@ def _json(table: _Table, file, delimiter: str) -> Iterator[Row]:
             table.refuse(place, f"a field holds {longest:,} characters, more than {_LONGEST_FIELD:,}")
             continue
         text, pair, label = (None if name is None else text for name, text in zip(names, texts, strict=True))
-        yield Row((text,) if pair is None else (text, pair), None if label is None else label.strip(), number)
+        label = None if label is None or labels is not None else label.strip()
+        yield Row((text,) if pair is None else (text, pair), label, number, labels)
+
+
+def _labels(cell: list) -> tuple[str, ...] | None:
+    """A list of labels of JSON; None where one is empty, or neither text nor number."""
+    labels = tuple(str(each).strip() for each in cell if type(each) in (str, int, float))
+    return labels if len(labels) == len(cell) and all(labels) else None
 
 
 def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:

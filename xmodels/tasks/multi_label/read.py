@@ -1,4 +1,4 @@
-"""Rows of one or two texts with any number of labels: a table whose column of labels has them side by side."""
+"""Rows of one or two texts with any number of labels: side by side in the column of a table, or a list in JSON lines."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ class Labelled:
 
 
 def read_rows(path: str, columns: Columns, separator: str, bad_rows: list[BadRow] | None = None) -> list[Labelled]:
-    """The rows of a table; an empty label stands for none.
+    """The rows of a table; an empty label stands for none. A label of JSON lines may be a list, whose items are not parted.
 
     Args:
         bad_rows: where rows go that cannot be used; None where such a row is an error.
@@ -40,13 +40,15 @@ def read_rows(path: str, columns: Columns, separator: str, bad_rows: list[BadRow
         DataError: a row has an empty text or names a label twice; names file and line.
     """
     found = []
-    for row in read_table(path, columns, bad_rows=bad_rows, may_be_empty=True):
-        labels = tuple(label.strip() for label in (row.label or "").split(separator) if label.strip())
+    for row in read_table(path, columns, bad_rows=bad_rows, may_be_empty=True, label_lists=True):
+        labels = row.labels
+        if labels is None:
+            labels = tuple(label.strip() for label in row.label.split(separator) if label.strip())
         fault = None
         if not all(text.strip() for text in row.texts):
             fault = "the text is empty"
         elif len(set(labels)) < len(labels):
-            fault = f"a label stands twice in {row.label!r:.40}"
+            fault = f"a label stands twice in {row.label or list(labels)!r:.40}"
         if fault and bad_rows is None:
             raise DataError(
                 f"{path}, line {row.line}: {fault}. Correct it, or leave such rows out with --on_bad_row=skip."
