@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_pipelines.corpora.choices import read_choices
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.command import summary, warnings
@@ -472,6 +473,52 @@ def test_clozes_lines_and_tables_of_choices(make):
     assert first["choice_weights"].tolist() == [1, 1, 0] and [int(r["labels"]) for r in (first, second)] == [0, 2]
 
 
+SWAG_NAMES = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
+SWAG = (
+    f"{SWAG_NAMES}\n"
+    '0,anetv_1,12,"the ""dog"" , who. who","the ""dog"" , who.",who,gold,cat,"dog, the",mat,on,1\n'
+    "1,lsmdc_2,7,the cat. dogs,the cat.,dogs,gen,1,0,,,0\n"
+)
+
+
+def test_choices_of_swag_are_read_by_their_names(make, tmp_path):
+    (tmp_path / "swag.csv").write_text(SWAG, "utf-8")
+    first, second = read_choices(str(tmp_path / "swag.csv"))
+    assert (first.context, first.question) == ('the "dog" , who.', "who")
+    assert first.choices == ["cat", "dog, the", "mat", "on"] and first.answer_index() == 1
+    assert second.choices == ["1", "0"] and second.answer_index() == 0  # a position, not the text of a choice
+    assert second.place == f"{tmp_path / 'swag.csv'}, line 3"
+    (tmp_path / "few.tsv").write_text("ending1\tending0\tstartphrase\ncat\tdog\tthe cat. who\n", "utf-8")
+    (few,) = read_choices(str(tmp_path / "few.tsv"), with_answers=False)
+    assert (few.context, few.question, few.choices, few.answer) == ("", "the cat. who", ["dog", "cat"], None)
+    _, folder = make("choose", "a.csv", SWAG)
+    row, fewer = read(folder)
+    assert int(row["labels"]) == 1 and fewer["choice_weights"].tolist() == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (SWAG.replace("on,1", "on,4"), DataError, "line 2: answer is no choice: '4' for 4 choices"),
+        (SWAG.replace("on,1", "on,"), DataError, "line 2: answer is no choice: ''"),
+        (SWAG.replace("on,1", f"on,{'9' * 5000}"), DataError, "line 2: answer is no choice: '9999"),
+        (SWAG.replace("on,1", "on,²"), DataError, "line 2: answer is no choice: '²'"),
+        (SWAG.replace("on,1", "on"), DataError, r"line 2: 11 column\(s\), the first line names 12"),
+        (SWAG.replace('cat,"dog, the"', '  ,"dog, the"'), DataError, "line 2: empty text: a choice says nothing"),
+        (
+            SWAG.replace(",label", ",gold"),
+            UsageError,
+            "has ending0, as SWAG has, but no column label. The first line has",
+        ),
+        (SWAG.replace("sent1,", "s,").replace("start", "s"), UsageError, "no column sent1 and sent2, or startphrase"),
+        ("startphrase,ending0,label\na,b,0\n", UsageError, "no column ending1"),
+    ],
+)
+def test_what_is_wrong_with_swag_is_named(make, text, error, message):
+    with pytest.raises(error, match=message):
+        make("choose", "a.csv", text)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -705,6 +752,7 @@ PAGE_FILES = {
     "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
     "pairs.tsv": "label\ttext\ttext_b\na\tcat\tdog\nb\tdog\tcat\n", "entities.txt": "cat B-A\ndog O\n",
     "words.conllu": "1\tcat\tcat\tNOUN\n2\tran\trun\tVERB\n", "exam.csv": "who,cat,dog,A\n",
+    "swag.csv": ",sent1,sent2,ending0,ending1,label\n0,the cat,who,cat,dog,1\n",
     "answers.tsv": "who\tthe cat\t0\nwho\tthe dog\t1\n", "train.en": "cat\n", "train.zh": "大\n", "both.tsv": "cat\t大\n",
     **{name: json.dumps(value) for name, value in LINES.items()},
 }  # fmt: skip

@@ -1,7 +1,8 @@
-"""Reads multiple-choice questions: JSON lines, C3 and DREAM JSON, ChID idiom clozes, CSV and TSV with an answer key."""
+"""Reads multiple-choice questions: JSON lines, C3 and DREAM JSON, ChID idiom clozes, SWAG, CSV and TSV with an answer key."""
 
 import csv
 import dataclasses
+import itertools
 import string
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
 BLANK = "#idiom#"  # ChID
+FIRST_ENDING = "ending0"  # by which a first line is known to be SWAG's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +42,8 @@ class ChoiceQuestion:
             stripped = answer.strip()
             if len(stripped) == 1 and stripped.upper() in string.ascii_uppercase:
                 answer = string.ascii_uppercase.index(stripped.upper())
-            elif stripped.isdigit():
-                answer = int(stripped)
+            else:
+                answer = _number(stripped)
         fits = isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(self.choices)
         return answer if fits else None
 
@@ -50,15 +52,15 @@ def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestio
     """All questions of a file: `.jsonl`, `.json` (C3, DREAM, or JSON lines), `.csv`, `.tsv`, each also with .gz.
 
     Args:
-        with_answers: whether JSON must name the answer of each question; tables always have the column.
+        with_answers: whether JSON and SWAG must name the answer of each question; tables without names always have the column.
 
     Raises:
         DataError: not laid out as any of them; names the line or the place in the JSON.
-        UsageError: the kind is unknown.
+        UsageError: the kind is unknown, or a column of SWAG is missing.
     """
     kind = kind_of(path)
     if kind in (".csv", ".tsv"):
-        yield from _read_separated(path, kind)
+        yield from _read_separated(path, kind, with_answers)
     elif kind == ".json" and _is_list(path):
         yield from _read_c3(path, with_answers)
     elif kind in (".json", ".jsonl"):
@@ -104,24 +106,65 @@ def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
             yield ChoiceQuestion(lines, question, choices, answer, place, name)
 
 
-def _read_separated(path: str, kind: str) -> Iterator[ChoiceQuestion]:
-    """No header: question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
+def _read_separated(path: str, kind: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
+    """Rows with SWAG's names in the first line, or with none: question, choices, answer."""
     with open_text(path) as file:
         options = {"delimiter": ","} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
         reader = csv.reader(file, **options)
+        rows = ((f"{path}, line {reader.line_num}", fields) for fields in reader if fields)
         try:
-            for fields in reader:
-                if not fields:
-                    continue
-                place = f"{path}, line {reader.line_num}"
-                if len(fields) < 4:
-                    raise DataError(
-                        f"{place}: {len(fields)} column(s), expected a question, two choices or more, and the answer."
-                    )
-                question, *choices, answer = fields
-                while choices and not choices[-1].strip():
-                    choices.pop()  # a question with fewer choices than the table has columns
-                key = int(answer) - 1 if answer.strip().isdigit() else answer
-                yield ChoiceQuestion("", question, choices, key, place)
+            first = next(rows, None)
+            if first is None:
+                return
+            if FIRST_ENDING in first[1]:
+                yield from _endings(path, first[1], rows, with_answers)
+            else:
+                yield from (_with_key(place, fields) for place, fields in itertools.chain([first], rows))
         except csv.Error as error:
             raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _with_key(place: str, fields: list[str]) -> ChoiceQuestion:
+    """Question, choices, and last the letter of the answer (or its number, from 1 as in ARC's keys)."""
+    if len(fields) < 4:
+        raise DataError(f"{place}: {len(fields)} column(s), expected a question, two choices or more, and the answer.")
+    question, *choices, answer = fields
+    number = _number(answer)
+    key = answer if number is None else number - 1
+    return ChoiceQuestion("", question, _without_blanks(choices), key, place)
+
+
+def _endings(path: str, header: list[str], rows, with_answers: bool) -> Iterator[ChoiceQuestion]:
+    """SWAG (Zellers et al., 2018): a sentence, the beginning of the next one, and its endings, of which `label` counts from 0."""
+    endings = list(itertools.takewhile(header.__contains__, (f"ending{number}" for number in itertools.count())))
+    known = next((names for names in (("sent1", "sent2"), ("startphrase",)) if set(names) <= set(header)), None)
+    missing = {
+        "sent1 and sent2, or startphrase": known is None,
+        "ending1": len(endings) < 2,
+        "label": with_answers and "label" not in header,
+    }
+    for name in (name for name, lacks in missing.items() if lacks):
+        found = ", ".join(header)[:200]
+        raise UsageError(f"{path}: has {FIRST_ENDING}, as SWAG has, but no column {name}. The first line has: {found}.")
+    for place, fields in rows:
+        if len(fields) != len(header):
+            raise DataError(f"{place}: {len(fields)} column(s), the first line names {len(header)}.")
+        row = dict(zip(header, fields, strict=True))
+        *context, question = (row[name] for name in known)
+        answer = row["label"] if with_answers else None
+        number = _number(answer or "")
+        choices = _without_blanks([row[name] for name in endings])
+        yield ChoiceQuestion(" ".join(context), question, choices, answer if number is None else number, place)
+
+
+def _number(text: str) -> int | None:
+    """The number that a cell writes in digits; None where it writes something else, or more than any position has."""
+    text = text.strip()
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def _without_blanks(choices: list[str]) -> list[str]:
+    """Choices without empty ones at the end: a question may have fewer than the table has columns."""
+    while choices and not choices[-1].strip():
+        choices = choices[:-1]
+    return choices
