@@ -99,6 +99,16 @@ def test_fine_tuned_run_is_scored_asked_and_exported(street, tmp_path, capsys):
     assert (tmp_path / "serving/1/saved_model.pb").is_file() and "curl" in (tmp_path / "serving/README.md").read_text()
 
 
+def test_the_report_of_a_classifier_has_pictures_of_its_answers(street, tmp_path, capsys):
+    run, test = street / "classifier", SAMPLES / "test.tsv"
+    assert "alt='confusions'" in (run / "report.html").read_text("utf-8")
+    assert invoke("evaluate", model_dir=run, test_file=test, plots=tmp_path / "pictures") == 0
+    assert "picture: " in capsys.readouterr().out and (tmp_path / "pictures/confusions.png").exists()
+    (tmp_path / "file").write_text("")
+    assert invoke("evaluate", model_dir=run, test_file=test, plots=tmp_path / "file") == 2
+    assert "--plots" in capsys.readouterr().err
+
+
 def test_evaluate_agrees_with_what_finetune_said(street, capsys):
     card = (street / "classifier/model_card.md").read_text()
     said = float(next(line for line in card.splitlines() if line.startswith("| test accuracy")).split("|")[2])

@@ -438,7 +438,9 @@ def test_choices_are_learnt_and_scored_and_what_is_missing_is_said(gpt, question
     files = {"train_file": questions, "eval_file": questions}
     given = {"task": "choose", "init_checkpoint": gpt, "max_seq_length": 32}
     assert invoke("finetune", **given, model_dir=run, **files, num_train_epochs=16, learning_rate=1e-2) == 0
-    assert invoke("evaluate", model_dir=run, test_file=questions, output_file=tmp_path / "scores.json") == 0
+    given_too = {"test_file": questions, "output_file": tmp_path / "scores.json", "plots": tmp_path / "pictures"}
+    assert invoke("evaluate", model_dir=run, **given_too) == 0
+    assert (tmp_path / "pictures/confusions.png").exists() and (run / "pictures/confusions.png").exists()
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["accuracy"] > 0.9 and scores["chance"] == pytest.approx(5 / 12)
     results = json.loads((run / "results.json").read_text())["results"]

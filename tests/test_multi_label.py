@@ -99,7 +99,12 @@ def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_pat
     assert all("none" in (pair["truth"], pair["answer"]) for pair in errors["pairs"]) and errors["rows"] == 64
     settings = read_task(str(run)).settings
     assert len(settings["thresholds"]) == 3 and settings["label_separator"] == "|"
-    assert invoke("evaluate", model_dir=run, test_file=data / "dev.tsv", output_file=tmp_path / "scores.json") == 0
+    pictures = tmp_path / "pictures"
+    given = {"test_file": data / "dev.tsv", "output_file": tmp_path / "scores.json", "plots": pictures}
+    assert invoke("evaluate", model_dir=run, **given) == 0
+    for folder in (pictures, run / "pictures"):
+        assert sorted(path.name for path in folder.iterdir()) == ["confusions.png", "thresholds.png"]
+    assert "alt='thresholds'" in (run / "report.html").read_text("utf-8")
     assert json.loads((tmp_path / "scores.json").read_text())["micro_f1"] == pytest.approx(
         results["evaluation micro_f1"], abs=1e-3
     )

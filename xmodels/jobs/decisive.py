@@ -71,8 +71,8 @@ class Evaluation:
         return self._sets[id(source)][1]
 
     def draw(self, folder: str) -> None:
-        """Writes the task's pictures of the last answers, where it has some."""
-        if self.answers is not None:
+        """Writes the task's pictures of the last answers, where it has some and does not wait for the end."""
+        if self.answers is not None and not self.score.DRAWS_LAST:
             self.score.draw(folder, *self.answers, self.chosen)
 
     def _outputs(self, batch):

@@ -1,4 +1,4 @@
-"""The answers of a fine-tuned network that are wrong, for its report."""
+"""The answers of a fine-tuned network that are wrong, and pictures of all, for its report."""
 
 import collections
 import os
@@ -7,6 +7,7 @@ from data_pipelines.files import write_json
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs.finetuning_job import Job
 from xmodels.runs.errors import FILE
+from xmodels.runs.report import PICTURES
 from xmodels.tasks.base.run import read_task
 
 MOST = 30  # examples
@@ -15,14 +16,21 @@ MOST = 30  # examples
 def write_errors(job: Job) -> None:
     """Writes those of the weights that are handed over, on the evaluation file, else on that of the test.
 
-    Tasks whose `score.py` has no `mistakes` have none.
+    Tasks whose `score.py` has no `mistakes` have none; those with `DRAWS_LAST` have pictures.
     """
+    score, folder = job.evaluation.score, job.options.model_dir
     name = next((name for name in ("evaluation", "test") if name in job.data.evaluation_sets), None)
-    find = getattr(job.evaluation.score, "mistakes", None)
-    if name is None or find is None:
+    find = getattr(score, "mistakes", None)
+    if name is None or not (find or score.DRAWS_LAST):
         return
     outputs, examples = job.evaluation.answered(job.data.evaluation_sets[name])
-    wrong = find(outputs, examples, job.data.labels, read_task(job.options.model_dir).settings)
+    settings = read_task(folder).settings
+    if score.DRAWS_LAST:
+        answers = score.from_arrays(outputs, examples, job.data.labels)
+        score.draw(os.path.join(folder, PICTURES), *answers, {**settings, "labels": job.data.labels})
+    if not find:
+        return
+    wrong = find(outputs, examples, job.data.labels, settings)
     pairs = collections.Counter((each.truth, each.answer) for each in wrong)
     shown = sorted(wrong, key=lambda each: -each.probability)[:MOST]
     found = {
@@ -42,7 +50,7 @@ def write_errors(job: Job) -> None:
             for each in shown
         ],
     }
-    write_json(os.path.join(job.options.model_dir, FILE), found)
+    write_json(os.path.join(folder, FILE), found)
 
 
 def as_read(examples: dict, row: int, tokenizer: Tokenizer) -> str:

@@ -17,6 +17,7 @@ CHOSEN: tuple[
     str, ...
 ] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
 READS_SOURCE = False  # whether `from_source` takes the place of `from_arrays`
+DRAWS_LAST = False  # whether `draw` waits for the weights that are handed over, whose answers `from_arrays` gives it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +39,16 @@ class Mistake:
     probability: float
 
 
-def evaluate(predictor, test_file: str, batch_size: int | None) -> dict:
-    """Prints and returns the scores of a file; arguments as in `launch/evaluate.py`."""
+def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | None) -> dict:
+    """Prints and returns the scores of a file; arguments as in `launch/evaluate.py`. With `plots`, pictures go to that folder."""
+    check_plots(plots)
     inputs, truth = predictor.labelled(test_file)
     predictions = predict(predictor, inputs, batch_size or 32)
     score = part(predictor.task.label, "score")
     found = score.scores(predictions, truth)
     score.report(test_file, found, inputs, predictions, truth)
+    for path in score.draw(plots, predictions, truth, {}) if plots else ():
+        print(f"  picture: {path}")
     return found
 
 
@@ -57,7 +61,7 @@ def scores(predictions: list, truth: list) -> dict:
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list]:
     """What `scores` takes, from what `Task.predict` answers to the examples of a fine-tuning, all as arrays (N, ...).
 
-    Only a task needs it whose `DECISIVE` score is no metric of its `Task.score`.
+    Only a task needs it whose `DECISIVE` score is no metric of its `Task.score`, or that has `DRAWS_LAST`.
     """
     raise NotImplementedError
 
@@ -80,7 +84,7 @@ def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[st
     """Writes pictures of the answers to an evaluation set into a folder, for the report of the run; returns their paths.
 
     Args:
-        settings: the values of `CHOSEN`.
+        settings: the values of `CHOSEN`, and with `DRAWS_LAST` also `labels`, in the order of their ids.
     """
     return []
 

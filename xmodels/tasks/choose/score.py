@@ -2,6 +2,10 @@
 
 import numpy as np
 
+from xmodels.tasks.base import pictures
+from xmodels.tasks.choose.answer import Choice
+
+DRAWS_LAST = True
 LISTED = 5  # questions that were answered wrongly
 
 
@@ -13,6 +17,23 @@ def scores(predictions: list, truth: list[int]) -> dict:
         "loss": float(-np.log(np.maximum(given, 1e-30)).mean()),
         "chance": float(np.mean([1 / len(each.probabilities) for each in predictions])),
     }
+
+
+def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list[Choice], list[int]]:
+    """What `draw` takes; the texts of choices are not among arrays."""
+    rows = zip(outputs["choices"].tolist(), outputs["probabilities"], examples["choice_weights"] > 0, strict=True)
+    return [Choice(place, "", row[real].tolist()) for place, row, real in rows], examples["labels"].tolist()
+
+
+def draw(folder: str, predictions: list, truth: list[int], settings: dict) -> list[str]:
+    """How often the choice at one place is taken for that at another: a network that prefers a place is seen there."""
+    count = max(len(each.probabilities) for each in predictions)
+    table = np.zeros((count, count), int)
+    np.add.at(table, (truth, [each.choice for each in predictions]), 1)
+    names, small = pictures.folded([str(place) for place in range(count)], table, table.sum(axis=1))
+    return pictures.write(
+        folder, {"confusions": pictures.confusions(names, small, "questions by the place of the choice")}
+    )
 
 
 def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[int]) -> None:

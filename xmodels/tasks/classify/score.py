@@ -6,26 +6,35 @@ import numpy as np
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.escaping import for_terminal
 from data_pipelines.finetuning.row_checks import label_ids
+from xmodels.tasks.base import pictures
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import Mistake, predict
+from xmodels.tasks.base.score import Mistake, check_plots, predict
 from xmodels.tasks.classify.answer import Prediction
 
+DRAWS_LAST = True
 CONFUSED = 20  # labels; of more the confusions are not printed
 
 
 def evaluate(
     predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
-    batch_size: int | None,
+    batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
-    """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`."""
+    """Prints and returns accuracy, F1 of each label and the confusion matrix; arguments as in `launch/evaluate.py`.
+
+    With `plots`, pictures go to that folder.
+    """
+    check_plots(plots)
     columns = predictor.columns_of(
         Question(text_column=text_column, text_pair_column=text_pair_column), label_column
     )  # fmt: skip
     rows = read_table(test_file, columns)
     label_ids(test_file, rows, list(predictor.labels))  # says which label is unknown
     truth = [row.label for row in rows]
-    found = scores(predict(predictor, [row.texts for row in rows], batch_size or 32), truth)
+    predictions = predict(predictor, [row.texts for row in rows], batch_size or 32)
+    found = scores(predictions, truth)
     report(test_file, found, truth)
+    for path in draw(plots, predictions, truth, {}) if plots else ():
+        print(f"  picture: {path}")
     return found
 
 
@@ -52,17 +61,38 @@ def matthews(confusion: np.ndarray) -> float:
     return float((right * total - (truth * answered).sum()) / np.sqrt(spread)) if spread > 0 else 0.0
 
 
+def arrays_of(predictions: list, truth: list[str]) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The labels, their probabilities float32 (N, C), and the ids of those that are right (N,)."""
+    ids = {name: index for index, name in enumerate(predictions[0].probabilities)}
+    probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)
+    return list(ids), probabilities, np.array([ids[name] for name in truth])
+
+
+def confusion_of(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """How many rows of each label (C, ...) are taken for each (..., C)."""
+    confusion = np.zeros((probabilities.shape[1], probabilities.shape[1]), int)
+    np.add.at(confusion, (right, probabilities.argmax(axis=1)), 1)
+    return confusion
+
+
+def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> list[str]:
+    """Which label is taken for which; of two labels also how well the second is found from each threshold on."""
+    labels, probabilities, right = arrays_of(predictions, truth)
+    labels, table = pictures.drawable(labels), confusion_of(probabilities, right)
+    names, small = pictures.folded(labels, table, table.sum(axis=1))
+    figures = {"confusions": pictures.confusions(names, small, "rows by label")}
+    if len(labels) == 2:
+        figures["thresholds"] = pictures.by_threshold([(labels[1], probabilities[:, 1], right == 1, 0.5)])
+    return pictures.write(folder, figures)
+
+
 def scores(predictions: list, truth: list[str]) -> dict:
     """accuracy, macro_f1, mcc, f1 by label, loss in nats, and confusion[true][answered]."""
-    ids = {name: index for index, name in enumerate(predictions[0].probabilities)}
-    labels = list(ids)
-    probabilities = np.array([list(each.probabilities.values()) for each in predictions], np.float32)  # (N, C)
-    right = np.array([ids[name] for name in truth])  # (N,)
+    labels, probabilities, right = arrays_of(predictions, truth)
     f1 = keras.metrics.F1Score(average=None)
     f1.update_state(np.eye(len(labels), dtype=np.float32)[right], probabilities)
     each = np.array(f1.result())
-    confusion = np.zeros((len(labels), len(labels)), int)
-    np.add.at(confusion, (right, probabilities.argmax(axis=1)), 1)
+    confusion = confusion_of(probabilities, right)
     loss = keras.losses.sparse_categorical_crossentropy(right, probabilities)
     return {
         "accuracy": float((probabilities.argmax(axis=1) == right).mean()),

@@ -15,6 +15,7 @@ from xmodels.tasks.fast_classify.answer import DEFAULT_SPEED, FULL, check_speed
 from xmodels.tasks.fast_classify.costs import expected_speedup
 from xmodels.tasks.fast_classify.exits import Exits
 
+DRAWS_LAST = False  # the evaluation has drawn already; the teacher's phase has no exits
 SPEEDS = "0,0.1,0.3,0.5,0.8"
 REPORTED = ("teacher_accuracy", "accuracy", "mean_layers")  # of an evaluation: the latter two at `DEFAULT_SPEED`
 WARM = 8  # batches of different lengths before the clock starts, and one that is not full

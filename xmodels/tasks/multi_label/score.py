@@ -3,8 +3,9 @@
 import numpy as np
 
 from data_pipelines.escaping import for_terminal
+from xmodels.tasks.base import pictures
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.base.score import Mistake, predict
+from xmodels.tasks.base.score import Mistake, check_plots, predict
 from xmodels.tasks.multi_label.read import label_rows, read_rows
 from xmodels.tasks.multi_label.task import THRESHOLD
 
@@ -15,9 +16,13 @@ FEW = 5  # texts with a label; with fewer its threshold is not chosen
 
 def evaluate(
     predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
-    batch_size: int | None,
+    batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
-    """Prints and returns the scores, with the thresholds of the run; arguments as in `launch/evaluate.py`."""
+    """Prints and returns the scores, with the thresholds of the run; arguments as in `launch/evaluate.py`.
+
+    With `plots`, pictures go to that folder.
+    """
+    check_plots(plots)
     columns = predictor.columns_of(
         Question(text_column=text_column, text_pair_column=text_pair_column), label_column
     )  # fmt: skip
@@ -36,6 +41,9 @@ def evaluate(
         predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1"], strict=True
     ):
         print(for_terminal(f"  {name:{width}}  {int(count):4}  {threshold:9.3f}  {f1:.3f}"))
+    settings = {"thresholds": predictor.thresholds, "labels": predictor.labels}
+    for path in draw(plots, probabilities, truth, settings) if plots else ():
+        print(f"  picture: {path}")
     return found
 
 
@@ -54,6 +62,37 @@ def scores(probabilities, truth, thresholds) -> dict:
         "exact_match": float((chosen == right).all(axis=1).mean()),
         "f1": each.tolist(),
     }
+
+
+def confusion_of(named: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """How often a label (row) is taken for another (column), of bool (N, C): int (C + 1, C + 1), the last for none.
+
+    In a text, each label that is missing is taken for each that is too many; without one of the other kind, for none.
+    """
+    count, missing, extra = right.shape[1], right & ~named, named & ~right
+    table = np.zeros((count + 1, count + 1), int)
+    table[:count, :count] = missing.T.astype(int) @ extra
+    np.fill_diagonal(table[:count, :count], (named & right).sum(axis=0))
+    table[:count, count] = missing[~extra.any(axis=1)].sum(axis=0)
+    table[count, :count] = extra[~missing.any(axis=1)].sum(axis=0)
+    return table
+
+
+def draw(folder: str, predictions, truth, settings: dict) -> list[str]:
+    """Which label is taken for which, and how well all of them and the commonest are found from each threshold on."""
+    probabilities, right = np.asarray(predictions), np.asarray(truth) > 0.5
+    labels, thresholds = pictures.drawable(settings["labels"]), settings["thresholds"]
+    counts = right.sum(axis=0)
+    table = confusion_of(probabilities >= np.asarray(thresholds), right)
+    names, small = pictures.folded([*labels, "(none)"], table, np.append(counts, len(right) + 1))
+    commonest = np.sort(np.argsort(-counts, kind="stable")[: pictures.MOST])
+    panels = [("all labels", probabilities, right, None)]
+    panels += [(labels[k], probabilities[:, k], right[:, k], thresholds[k]) for k in commonest]
+    figures = {
+        "confusions": pictures.confusions(names, small, "labels of texts"),
+        "thresholds": pictures.by_threshold(panels),
+    }
+    return pictures.write(folder, figures)
 
 
 def mistakes(outputs, examples, labels, settings):
