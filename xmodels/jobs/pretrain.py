@@ -16,6 +16,7 @@ from xmodels.jobs import (
     devices,
     dry_run,
     length_schedule,
+    pretraining_evaluation,
     pretraining_network,
     pretraining_records,
     step_options,
@@ -23,15 +24,7 @@ from xmodels.jobs import (
 )
 from xmodels.jobs.options.pretrain import Options
 from xmodels.jobs.prepared import Prepared
-from xmodels.jobs.pretraining_evaluation import (
-    Evaluated,
-    baseline_lines,
-    count_baselines,
-    evaluation,
-    plateau,
-    samples_of,
-    scored_streams,
-)
+from xmodels.jobs.pretraining_evaluation import Evaluated
 from xmodels.jobs.system_settings import own_options
 from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
@@ -83,8 +76,8 @@ def pretrain(options: Options) -> dict[str, float]:
 def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
     made = _prepare(options, system, strategy)
     learner, tokenizer = made.learner, made.tokenizer
-    scored = scored_streams(options, made.scored(), made.held_out_pairs)
-    evaluate = evaluation(learner, scored, tokenizer.kind)
+    scored = pretraining_evaluation.scored_streams(options, made.scored(), made.held_out_pairs)
+    evaluate = pretraining_evaluation.evaluation(learner, scored, tokenizer.kind)
     _print_plan(made, strategy.num_replicas_in_sync)
     positions = pretraining_network.scored_positions(made.recipe, made.records)
     length = made.recipe.row_length or made.records.sequence_length
@@ -101,8 +94,8 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
         baselines = _write_baselines(made, scored, claimed_before=state.step > 0)
-        samples = samples_of(learner, scored, tokenizer)
-        warns = plateau(baselines, made.recipe.num_steps)
+        samples = pretraining_evaluation.samples_of(learner, scored, tokenizer)
+        warns = pretraining_evaluation.plateau(baselines, made.recipe.num_steps)
         flags = options.log_norms_steps, options.profile_steps
         watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, warns)
     loop = Loop(
@@ -188,7 +181,7 @@ def _write_baselines(made: Prepared, scored: Mapping[str, Evaluated], claimed_be
         name, part = next(iter(known.items()))
         with pretraining_records.naming_damage(made.options, made.source):
             held_out = bool(made.options.eval_data_dir)
-            baselines = count_baselines(streams[name].batches, scored[name].kept, part, held_out)
+            baselines = pretraining_evaluation.count_baselines(streams[name].batches, scored[name].kept, part, held_out)
         baselines.write(folder)
     print_status(baselines.sentence())
     return baselines
@@ -212,7 +205,9 @@ def _finish(
         facts["damaged shards"] = pretraining_records.lost_text(source)
         print_status(f"Damaged shards: {facts['damaged shards']}.")
     title = f"{options.system} ({made.size})"
-    run_folder.write_model_card(options.model_dir, title, facts, {**means, **baseline_lines(baselines)})
+    run_folder.write_model_card(
+        options.model_dir, title, facts, {**means, **pretraining_evaluation.baseline_lines(baselines)}
+    )
     run_folder.write_results(options.model_dir, made.recipe.num_steps, state.step, means)
     print_status(f"Report: {write_report(options.model_dir)}")
     print_status(f"Network, heads and vocabulary: {path}")
