@@ -551,6 +551,11 @@ def test_rows_of_one_query_make_a_list(make):
     assert read(folder)[0]["labels"].tolist() == [1, 0, 0]
     with pytest.raises(DataError, match="a.tsv, line 4: no relevance: 'x'"):
         make("rank", "a.tsv", TABLE.replace("北京\t1", "北京\tx"), **COLUMNS)
+    named = TABLE.replace("\t1", "\tyes").replace("\t0", "\tno")
+    _, folder = make("rank", "a.tsv", named, **COLUMNS, relevant_label="yes")
+    np.testing.assert_array_equal(read(folder)[0]["labels"], first["labels"])
+    with pytest.raises(UsageError, match="--relevant_label is for --task=rank"):
+        make("classify", "a.tsv", named, text_column="0", label_column="2", relevant_label="yes")
 
 
 def test_long_lists_are_split_or_sampled_with_what_is_relevant(make):

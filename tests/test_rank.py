@@ -10,9 +10,11 @@ from invocation import invoke
 from small_models import NAMES, PLACES, TOKENIZER, network
 
 from data_pipelines.corpora.rankings import RankedList
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.errors import DataError
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
-from xmodels.tasks.rank.read import parts
+from xmodels.tasks.rank.read import parts, read_lists
 from xmodels.tasks.rank.score import average_precision, ndcg, ordered, reciprocal_rank, scores
 from xmodels.tasks.rank.task import Rank, listwise, pairwise
 
@@ -210,6 +212,42 @@ def test_bad_lists_are_named(data, small_bert, tmp_path, capsys):
         (tmp_path / "bad.jsonl").write_text(text, "utf-8")
         assert invoke("finetune", train_file=tmp_path / "bad.jsonl", **flags) != 0
         assert message in capsys.readouterr().err
+
+
+def test_labels_may_be_names_of_which_one_means_relevant(tmp_path):
+    columns, rows = Columns("question", "sentence"), [("who", "ann", "entailment"), ("who", "bob", "not_entailment")]
+    table = "question\tsentence\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows)
+    (tmp_path / "a.tsv").write_text(table, "utf-8")
+    value = {"query": "who", "candidates": ["ann", "bob"], "labels": ["entailment", "not_entailment"]}
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(value)}\n", "utf-8")
+    (tmp_path / "b.jsonl").write_text('{"query": "who", "positives": ["ann"], "negatives": ["bob"]}\n', "utf-8")
+    for name in ("a.tsv", "a.jsonl", "b.jsonl"):
+        (found,) = read_lists(str(tmp_path / name), columns, relevant_label="entailment")
+        assert (found.candidates, found.labels) == (["ann", "bob"], ["1", "0"])
+    with pytest.raises(DataError, match=r"a\.tsv, line 2: no relevance: 'entailment'.*--relevant_label=entailment"):
+        read_lists(str(tmp_path / "a.tsv"), columns)
+    with pytest.raises(DataError, match=r"--relevant_label=yes\. Found: entailment, not_entailment\. Name one"):
+        read_lists(str(tmp_path / "a.tsv"), columns, relevant_label="yes")
+    (tmp_path / "a.tsv").write_text(table + "who\tcleo\t\n", "utf-8")
+    with pytest.raises(DataError, match="no relevance: ''"):  # nobody says that it is not relevant
+        read_lists(str(tmp_path / "a.tsv"), columns, relevant_label="entailment")
+
+
+def test_a_run_remembers_which_label_means_relevant(data, small_bert, tmp_path, capsys):
+    lists = [json.loads(line) for line in (data / "dev.jsonl").read_text("utf-8").splitlines()]
+    for names, path in ((("no", "yes"), "names.jsonl"), ((0, 1), "numbers.jsonl")):
+        changed = [each | {"labels": [names[label > 1] for label in each["labels"]]} for each in lists]
+        (tmp_path / path).write_text("".join(json.dumps(each) + "\n" for each in changed), "utf-8")
+    run, files = tmp_path / "run", dict.fromkeys(("train_file", "eval_file"), tmp_path / "names.jsonl")
+    flags = QUICK | {"relevant_label": "yes", "num_train_epochs": 1}
+    assert invoke("finetune", task="rank", init_checkpoint=small_bert, model_dir=run, **files, **flags) == 0
+    assert invoke("evaluate", model_dir=run, test_file=tmp_path / "names.jsonl", output_file=tmp_path / "a.json") == 0
+    given = {"test_file": tmp_path / "numbers.jsonl", "output_file": tmp_path / "b.json"}
+    assert invoke("evaluate", model_dir=run, **given) != 0 and "Found: 0, 1" in capsys.readouterr().err
+    assert invoke("evaluate", model_dir=run, relevant_label=1, **given) == 0
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+    assert invoke("finetune", relevant_label="yes", init_checkpoint=small_bert, model_dir=tmp_path / "x", **files) != 0
+    assert "--task=classify has no such flag" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ from benchmarks.reproductions.common import (
 
 NAME = "mt_dnn"
 COLUMNS = ("text_column", "text_pair_column", "label_column")
-OF_FILES = (*COLUMNS, "train_file", "eval_file", "test_file", "data_dir")
+OF_FILES = (*COLUMNS, "relevant_label", "train_file", "eval_file", "test_file", "data_dir")
 SMOKE = {
     "rows": 48,
     "dev_rows": 24,
@@ -123,7 +123,7 @@ def examples(kind: str, values: dict, path: str | None) -> list[dict]:
         return []
     columns = Columns(*(None if values.get(name) is None else str(values[name]) for name in COLUMNS))
     if kind == "rank":
-        lists = read_lists(path, columns, [])
+        lists = read_lists(path, columns, [], values.get("relevant_label"))
         rows = [{"query": e.query, "candidates": e.candidates, "labels": relevances(e)} for e in lists]
         rows = [row for row in rows if len(set(row["labels"])) > 1]  # others have nothing to order
     else:

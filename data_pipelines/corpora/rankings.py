@@ -20,32 +20,70 @@ class RankedList:
     id: str | None = None
 
 
-def read_rankings(path: str, columns: Columns, bad_rows: list[BadRow] | None = None) -> Iterator[RankedList]:
+class Relevance:
+    """What the labels of candidates say: numbers as they stand, or names, one of which means that a candidate is relevant.
+
+    Args:
+        relevant_label: the name; None where labels are numbers.
+    """
+
+    def __init__(self, relevant_label: str | None):
+        self.relevant_label = relevant_label
+        self._seen: set[str] = set()
+
+    def of(self, labels: list[str]) -> list[str]:
+        """Labels as relevances: 1 for the name, 0 for others; an empty one stays empty, as nobody knows what it says."""
+        if self.relevant_label is None:
+            return labels
+        names = [label.strip() for label in labels]
+        self._seen.update(names)
+        return [name and str(int(name == self.relevant_label)) for name in names]
+
+    def check(self, path: str) -> None:
+        """Raises a DataError where labels were read, and none was the name."""
+        if self._seen and self.relevant_label not in self._seen:
+            found = ", ".join(f"{name:.40}" for name in sorted(self._seen)[:5])
+            raise DataError(
+                f"{path}: no candidate has the label --relevant_label={self.relevant_label}. Found: {found}"
+                f"{' and others' if len(self._seen) > 5 else ''}. Name one of these; another column goes by --label_column."
+            )
+
+
+def read_rankings(
+    path: str, columns: Columns, bad_rows: list[BadRow] | None = None, relevant_label: str | None = None
+) -> Iterator[RankedList]:
     """All lists of a file. In a table, rows in a row with equal queries make a list.
 
     JSON lines hold `query`, and either `candidates` with `labels`, or `positives` (relevance 1) and `negatives` (0).
 
     Args:
         bad_rows: of a table, as in `read_table`.
+        relevant_label: the label of relevant candidates, where labels are names; they become 1 and 0.
 
     Raises:
-        DataError: not laid out so; names the line.
+        DataError: not laid out so; names the line. Or no candidate has `relevant_label`.
     """
+    relevance = Relevance(relevant_label)
+    yield from _read(path, columns, bad_rows, relevance)
+    relevance.check(path)
+
+
+def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance: Relevance) -> Iterator[RankedList]:
     if kind_of(path) not in (".jsonl", ".json"):
         table = read_table(path, columns, may_be_empty=True, bad_rows=bad_rows)
         for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
             rows = list(group)
             if len(rows[0].texts) < 2:
                 raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
-            yield RankedList(
-                query, [row.texts[1] for row in rows], [row.label for row in rows], f"{path}, line {rows[0].line}"
-            )
+            labels = relevance.of([row.label for row in rows])
+            yield RankedList(query, [row.texts[1] for row in rows], labels, f"{path}, line {rows[0].line}")
         return
     for number, value in read_json_lines(path):
         place = f"{path}, line {number}"
         query = first_of(value, ("query", "question"), place)
         if "candidates" in value:
-            candidates, labels = value["candidates"], first_of(value, ("labels", "label"), place)
+            labels = as_texts(first_of(value, ("labels", "label"), place), f"{place}, labels")
+            candidates, labels = as_texts(value["candidates"], f"{place}, candidates"), relevance.of(labels)
         else:
             positives = first_of(value, ("positives", "positive", "candidates"), place)
             negatives = first_of(value, ("negatives", "negative"), place)
@@ -54,8 +92,7 @@ def read_rankings(path: str, columns: Columns, bad_rows: list[BadRow] | None = N
                 as_texts(negatives, f"{place}, negatives"),
             )
             candidates = [*positives, *negatives]
-            labels = [1] * len(positives) + [0] * len(negatives)
-        candidates, labels = as_texts(candidates, f"{place}, candidates"), as_texts(labels, f"{place}, labels")
+            labels = ["1"] * len(positives) + ["0"] * len(negatives)
         if len(candidates) != len(labels):
             raise DataError(
                 f"{place}: {len(candidates)} candidates and {len(labels)} labels, expected a label for each."

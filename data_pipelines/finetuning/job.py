@@ -59,6 +59,8 @@ def check(settings: Settings) -> None:
         raise UsageError(f"--labels and --labels_from are for tasks with named labels, not for --task={settings.task}.")
     if settings.target_file and settings.task != "translate":
         raise UsageError(f"--target_file is for --task=translate, not for --task={settings.task}.")
+    if settings.relevant_label is not None and settings.task != "rank":
+        raise UsageError(f"--relevant_label is for --task=rank, not for --task={settings.task}.")
     if settings.on_long_text == "windows" and settings.task not in ("tag", "answer_span"):
         raise UsageError(f"--on_long_text=windows: --task={settings.task} reads each text once. Take cut or drop.")
     task(settings).check()

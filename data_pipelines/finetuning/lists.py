@@ -106,7 +106,7 @@ class Rank(Lists):
 
     def examples(self, path):
         bad_rows = self.bad_rows()
-        for ranked in read_rankings(path, self.settings.columns(), bad_rows):
+        for ranked in read_rankings(path, self.settings.columns(), bad_rows, self.settings.relevant_label):
             problem = self._problem(ranked)
             value = {"query": ranked.query, "candidates": ranked.candidates, "labels": ranked.labels}
             yield RawExample(ranked.place, value, ranked.id, problem)
@@ -119,7 +119,10 @@ class Rank(Lists):
             return "no candidates: give at least one"
         for label in ranked.labels:
             if not label.replace(".", "", 1).isdigit():
-                return f"no relevance: {label!r}, expected a number from 0 (not relevant). Name it with --label_column"
+                return (
+                    f"no relevance: {label!r}, expected a number from 0 (not relevant). Name its column with --label_column, or "
+                    "where labels are names the one that means relevant, such as --relevant_label=entailment"
+                )
         return None
 
     def labels_of(self, value):

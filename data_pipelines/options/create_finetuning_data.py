@@ -38,6 +38,7 @@ class RecordOptions:
     doc_stride: int = option(128, "Tokens between the beginnings of two windows over a long text.", minimum=1)
     num_choices: int = option(0, "Choices a record; questions with fewer get empty ones. 0: as many as the data has.")
     list_size: int = option(0, "Candidates a record. 0: as many as the longest list.")
+    relevant_label: str | None = option(None, "For rank: the label of relevant candidates, where labels are names, such as entailment; all others are not relevant. Default: labels are numbers from 0.")  # fmt: skip
     long_lists: str = option("split", "Longer lists become several records, or keep the relevant candidates and some of the others.", choices=("split", "sample"))  # fmt: skip
     random_seed: int = option(12345, "Seed of the sample.")
     num_shards: int = option(0, "Number of files; 0 chooses by the size of the data.", section="Output and work")

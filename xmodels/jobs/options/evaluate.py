@@ -42,6 +42,7 @@ class Options:
     speed: str | None = option(None, "Speeds of early exit, a row of the table each. Default: 0,0.1,0.3,0.5,0.8.", section="Early exit (docs/fast_classify.md)")  # fmt: skip
     exit_mode: str | None = option(None, "exit: texts that left are computed no further. select: all layers are computed; the answers are equal. Default: exit.", choices=EXIT_MODES)  # fmt: skip
     answer_metric: str | None = option(None, "How answers are compared: as the official script of SQuAD 1.1, SQuAD 2.0 or CMRC 2018 does. Default: what the file looks like.", section="Answers in texts (docs/answer_span.md)", choices=("squad1", "squad2", "cmrc2018"))  # fmt: skip
+    relevant_label: str | None = option(None, "The label of relevant candidates, where labels are names. Default: as given to finetune.", section="Rankings (docs/rank.md)")  # fmt: skip
     negative_column: str | None = option(None, "Column of a third text, which does not match the first.", section="Siamese networks (docs/siamese.md)")  # fmt: skip
     target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.", section="Translations (docs/translation.md)")  # fmt: skip
     target_column: str | None = option(None, "Column of the reference: its name, or its position from 0 in a file without header.")  # fmt: skip

@@ -35,7 +35,7 @@ class Predictor:
 
     Args:
         run: a fine-tuned run; the head is built and gets its weights here.
-        columns: {flag: value} of the columns that `finetune` was given.
+        columns: {flag: value} of the columns that `finetune` was given, as of `given_columns`.
 
     Attributes:
         unit: what an input is called, for bars of progress.

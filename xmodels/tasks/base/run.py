@@ -160,10 +160,10 @@ class Run:
 
 
 def given_columns(run: str) -> dict[str, str | None]:
-    """{flag: value} of the columns that `finetune` was given; empty where nothing says it."""
+    """{flag: value} of the columns that `finetune` was given, and of the label of relevant candidates; None where nothing says it."""
     path = os.path.join(run, RUN_CONFIG)
     stored = folder.read_json(path).get("flags", {}) if os.path.isfile(path) else {}
-    return {name: stored.get(name) for name in ("text_column", "text_pair_column", "label_column")}
+    return {name: stored.get(name) for name in ("text_column", "text_pair_column", "label_column", "relevant_label")}
 
 
 def read_run(run: str) -> Run:

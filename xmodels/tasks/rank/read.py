@@ -41,16 +41,19 @@ class RankSource(ArraySource):
         self.lists = lists
 
 
-def read_lists(path: str, columns: Columns, bad_rows: list[BadRow] | None = None) -> list[RankedList]:
+def read_lists(
+    path: str, columns: Columns, bad_rows: list[BadRow] | None = None, relevant_label: str | None = None
+) -> list[RankedList]:
     """All lists of a file, with relevances that are numbers from 0.
 
     Args:
         bad_rows: where lists go that cannot be used; None where such a list is an error.
+        relevant_label: as in `read_rankings`.
 
     Raises:
         DataError: names file and line.
     """
-    found = usable(read_rankings(path, columns, bad_rows), bad_rows, problem)
+    found = usable(read_rankings(path, columns, bad_rows, relevant_label), bad_rows, problem)
     if not found:
         raise DataError(f"{path}: holds no list of candidates.")
     return found
@@ -64,7 +67,10 @@ def problem(ranked: RankedList) -> str | None:
         return "empty text: the query or a candidate says nothing"
     for label in ranked.labels:
         if not label.replace(".", "", 1).isdecimal():
-            return f"no relevance: {label!r:.40}, expected a number from 0 (not relevant). Name it with --label_column"
+            return (
+                f"no relevance: {label!r:.40}, expected a number from 0 (not relevant). Name its column with --label_column, or "
+                "where labels are names the one that means relevant, such as --relevant_label=entailment"
+            )
     return None
 
 
@@ -118,7 +124,7 @@ def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[lis
 class Reader(TextReader):
     """Lists of candidates."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "task_dropout")
+    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "relevant_label", "task_dropout")
     joins = True
 
     @property
@@ -128,7 +134,8 @@ class Reader(TextReader):
     def lists(self, path: str) -> list[RankedList]:
         """The lists of a file; says which ones are left out."""
         options, bad_rows = self.options, self.bad_rows()
-        found = read_lists(path, Columns(options.text_column, options.text_pair_column, options.label_column), bad_rows)
+        columns = Columns(options.text_column, options.text_pair_column, options.label_column)
+        found = read_lists(path, columns, bad_rows, options.relevant_label)
         print_left_out(path, bad_rows)
         return found
 

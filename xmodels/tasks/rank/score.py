@@ -18,12 +18,12 @@ LISTED = 5  # queries whose first relevant candidate stands lowest
 
 def evaluate(
     predictor, test_file: str, text_column: str | None, text_pair_column: str | None, label_column: str | None,
-    batch_size: int | None, plots: str | None,
+    relevant_label: str | None, batch_size: int | None, plots: str | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores; arguments as in `launch/evaluate.py`. With `plots`, a picture goes to that folder."""
     check_plots(plots)
     columns = predictor.columns_of(Question(text_column=text_column, text_pair_column=text_pair_column), label_column)
-    lists = read_lists(test_file, columns)
+    lists = read_lists(test_file, columns, relevant_label=relevant_label or predictor.columns.get("relevant_label"))
     predictions = [each.scores for each in predict(predictor, lists, batch_size or 32)]
     truth = [relevances(each) for each in lists]
     found = scores(predictions, truth)
