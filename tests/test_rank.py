@@ -14,7 +14,7 @@ from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
-from xmodels.tasks.rank.read import parts, read_lists
+from xmodels.tasks.rank.read import parts, read_lists, unlabelled, without_order
 from xmodels.tasks.rank.score import average_precision, ndcg, ordered, reciprocal_rank, scores
 from xmodels.tasks.rank.task import Rank, listwise, pairwise
 
@@ -231,6 +231,49 @@ def test_labels_may_be_names_of_which_one_means_relevant(tmp_path):
     (tmp_path / "a.tsv").write_text(table + "who\tcleo\t\n", "utf-8")
     with pytest.raises(DataError, match="no relevance: ''"):  # nobody says that it is not relevant
         read_lists(str(tmp_path / "a.tsv"), columns, relevant_label="entailment")
+
+
+def test_rows_of_a_query_need_not_be_neighbours(tmp_path):
+    rows = [("who", "ann", 0), ("where", "rome", 1), ("who", "bob", 1), ("where", "oslo", 0), ("when", "now", 1)]
+    table = "text\ttext_pair\tlabel\n" + "".join(f"{a}\t{b}\t{c}\n" for a, b, c in rows)
+    (tmp_path / "a.tsv").write_text(table, "utf-8")
+    found = read_lists(str(tmp_path / "a.tsv"), Columns())
+    assert [(each.query, each.candidates, each.labels) for each in found] == [
+        ("who", ["ann", "bob"], ["0", "1"]), ("where", ["rome", "oslo"], ["1", "0"]), ("when", ["now"], ["1"])
+    ]  # fmt: skip
+    assert [each.place.rpartition(" ")[2] for each in found] == ["2", "3", "6"]
+    asked = list(unlabelled(str(tmp_path / "a.tsv"), Columns()))
+    assert [each.candidates for each in asked] == [each.candidates for each in found]
+
+
+def test_lists_that_teach_no_order_are_counted(data, small_bert, tmp_path, capsys):
+    assert without_order(
+        np.array([[1, 0], [1, 1], [1, 0], [0, 0]]), np.array([[1, 1], [1, 1], [1, 0], [1, 1]]) > 0
+    ) == (1, 2)
+    values, labels, there = (
+        np.zeros((2, 2), np.float32),
+        np.array([[1, 0], [1, 0]], np.float32),
+        np.ones((2, 2), np.float32),
+    )
+    there[1, 1] = 0.0  # one candidate: its softmax is 1, whatever the network says
+    assert [float(x) for x in listwise(*map(tf.constant, (values, labels, there)))] == pytest.approx([math.log(2), 1])
+    alone = json.dumps({"query": "who", "candidates": ["ann"], "labels": [1]}) + "\n"
+    same = json.dumps({"query": "where", "candidates": ["rome", "oslo"], "labels": [0, 0]}) + "\n"
+    for text, code, message in (
+        (alone * 3, 3, "nothing to learn: 3 have one candidate, 0 several"),
+        (
+            (data / "train.jsonl").read_text("utf-8") + alone + same * 2,
+            0,
+            "3 of 67 lists teach no order: 1 have one candidate, 2",
+        ),
+    ):
+        (tmp_path / "some.jsonl").write_text(text, "utf-8")
+        flags = {"model_dir": tmp_path / "run", "init_checkpoint": small_bert, "dry_run": True} | QUICK
+        assert invoke("finetune", task="rank", train_file=tmp_path / "some.jsonl", **flags) == code
+        said = capsys.readouterr()
+        assert message in said.out + said.err
+    found = scores([[0.5], [1.0, 2.0]], [[1], [0, 1]])
+    assert (found["lists"], found["lists_of_one_candidate"]) == (2, 1)
 
 
 def test_a_run_remembers_which_label_means_relevant(data, small_bert, tmp_path, capsys):

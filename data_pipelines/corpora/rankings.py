@@ -1,11 +1,10 @@
-"""Reads queries with candidates: tables of (query, candidate, label) whose rows stand together, or JSON lines."""
+"""Reads queries with candidates: tables of (query, candidate, label), or JSON lines."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
 from data_pipelines.errors import DataError
 
 
@@ -52,7 +51,7 @@ class Relevance:
 def read_rankings(
     path: str, columns: Columns, bad_rows: list[BadRow] | None = None, relevant_label: str | None = None
 ) -> Iterator[RankedList]:
-    """All lists of a file. In a table, rows in a row with equal queries make a list.
+    """All lists of a file. In a table, rows with equal queries make a list, wherever they stand.
 
     JSON lines hold `query`, and either `candidates` with `labels`, or `positives` (relevance 1) and `negatives` (0).
 
@@ -71,10 +70,7 @@ def read_rankings(
 def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance: Relevance) -> Iterator[RankedList]:
     if kind_of(path) not in (".jsonl", ".json"):
         table = read_table(path, columns, may_be_empty=True, bad_rows=bad_rows)
-        for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
-            rows = list(group)
-            if len(rows[0].texts) < 2:
-                raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
+        for query, rows in by_query(path, table):
             labels = relevance.of([row.label for row in rows])
             yield RankedList(query, [row.texts[1] for row in rows], labels, f"{path}, line {rows[0].line}")
         return
@@ -105,3 +101,17 @@ def _read(path: str, columns: Columns, bad_rows: list[BadRow] | None, relevance:
             place,
             None if name is None else str(name),
         )
+
+
+def by_query(path: str, rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The rows of each query, in the order in which queries occur first.
+
+    Raises:
+        DataError: there is no second text.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if len(row.texts) < 2:
+            raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
+        found.setdefault(row.texts[0], []).append(row)
+    yield from found.items()

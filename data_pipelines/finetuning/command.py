@@ -71,6 +71,7 @@ def summary(manifest: Manifest, folder: str) -> str:
     if settings.task == "rank":
         lines.append(
             f"  lists {number('lists'):,} · without a relevant candidate {share('lists_without_relevant', 'lists')}"
+            f" · of one candidate {share('lists_of_one_candidate', 'lists')}"
         )
     if number("repeated"):
         lines.append(

@@ -142,6 +142,7 @@ class Rank(Lists):
     def encode(self, indices, values, tokenizer, size, counts):
         for index, value in zip(indices, values, strict=True):
             counts["lists"] += 1
+            counts["lists_of_one_candidate"] += len(value["labels"]) == 1
             counts["lists_without_relevant"] += not any(float(label) for label in value["labels"])
             for places in self._records(index, value["labels"], size):
                 pairs = [(value["query"], value["candidates"][place]) for place in places]

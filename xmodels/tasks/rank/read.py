@@ -1,6 +1,5 @@
 """Queries with candidates and their relevance: tables, JSON lines, or records made of them."""
 
-import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
-from data_pipelines.corpora.rankings import RankedList, read_rankings
+from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.errors import DataError
 from data_pipelines.finetuning.row_checks import shared_warning
@@ -75,14 +74,13 @@ def problem(ranked: RankedList) -> str | None:
 
 
 def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
-    """Lists whose relevance nobody knows, one in memory at a time. Raises a DataError where the file is not laid out so; names the
-    line."""
+    """Lists whose relevance nobody knows. JSON lines are read one by one, the rows of a table all at once.
+
+    Raises:
+        DataError: the file is not laid out so; names the line.
+    """
     if kind_of(path) not in (".jsonl", ".json"):
-        table = each_row(path, columns)
-        for query, group in itertools.groupby(table, key=lambda row: row.texts[0]):
-            rows = list(group)
-            if len(rows[0].texts) < 2:
-                raise DataError(f"{path}: has no column of candidates. Name it with --text_pair_column.")
+        for query, rows in by_query(path, each_row(path, columns)):
             yield RankedList(query, [row.texts[1] for row in rows], [], f"{path}, line {rows[0].line}")
         return
     number = 0
@@ -119,6 +117,18 @@ def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[lis
     relevant = sum(label > 0 for label in labels)
     kept = order[: min(relevant, size - 1)] if relevant < len(every) else order[:size]
     return [sorted(kept + order[max(relevant, len(kept)) :][: size - len(kept)])]
+
+
+def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:
+    """How many lists have one candidate, and how many several that are equally relevant; neither tells an order.
+
+    Args:
+        labels: of the candidates, float32 (N, C).
+        there: bool (N, C), False where a list has fewer.
+    """
+    alone = there.sum(axis=1) < 2
+    equal = np.where(there, labels, -np.inf).max(axis=1) == np.where(there, labels, np.inf).min(axis=1)
+    return int(alone.sum()), int((equal & ~alone).sum())
 
 
 class Reader(TextReader):
@@ -158,11 +168,15 @@ class Reader(TextReader):
         path = self.training_files()
         made = self._source(path, tokenizer, str(self.options.seed))
         labels, there = made.arrays["labels"], made.arrays["choice_weights"] > 0
-        if not (np.where(there, labels, -np.inf).max(axis=1) > np.where(there, labels, np.inf).min(axis=1)).any():
+        alone, equal = without_order(labels, there)
+        unordered = f"{alone:,} have one candidate, {equal:,} several that are equally relevant"
+        if alone + equal == len(labels):
             raise DataError(
-                f"{path}: in no list is one candidate more relevant than another, so there is nothing to learn. Rows of a query "
-                "must stand together, those that are not relevant too; is --label_column right?"
+                f"{path}: in no list is one candidate more relevant than another, so there is nothing to learn: {unordered}. Give "
+                "each query candidates that are relevant and others that are not; are --text_column and --label_column right?"
             )
+        if alone + equal:
+            print_status(f"{path}: {alone + equal:,} of {len(labels):,} lists teach no order: {unordered}.")
         source = ArraySource(made.arrays, path)
         warn_unknown(path, source, tokenizer)
         evaluation_sets = {}

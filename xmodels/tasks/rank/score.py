@@ -75,7 +75,10 @@ def scores(predictions: list[Sequence[float]], truth: list[Sequence[float]]) -> 
     found = {
         name: float(np.mean([measure(row) for row in rows])) if rows else 0.0 for name, measure in measures.items()
     }
-    return found | {"lists": len(rows), "lists_without_relevant": len(truth) - len(rows)}
+    alone = sum(len(row) == 1 for row in rows)
+    return found | {
+        "lists": len(rows), "lists_of_one_candidate": alone, "lists_without_relevant": len(truth) - len(rows)
+    }  # fmt: skip
 
 
 def from_source(outputs, source: RankSource, task) -> tuple[list, list]:
@@ -97,7 +100,9 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
         if found["lists_without_relevant"]
         else ""
     )
-    print(f"{test_file}: {found['lists']:,} lists{left_out}")
+    alone = found["lists_of_one_candidate"]
+    in_place = f"; {alone:,} have one candidate, which is first in any order" if alone else ""
+    print(f"{test_file}: {found['lists']:,} lists{left_out}{in_place}")
     names = ("mrr", "map", "ndcg_10", "precision_1")
     print("  " + ", ".join(f"{name} {found[name]:.4f}" for name in names))
     rng = np.random.default_rng(0)

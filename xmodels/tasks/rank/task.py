@@ -19,13 +19,13 @@ def listwise(scores, labels, there):
         there: float32 (B, C), 0 where a list has fewer candidates, or counts for nothing.
 
     Returns:
-        (sum over lists, number of lists) of those with a relevant candidate.
+        (sum over lists, number of lists) of those with a relevant candidate and another one beside it.
     """
     labels = labels * there
     total = ops.sum(labels, axis=-1)  # (B,)
     logs = ops.log_softmax(ops.where(there > 0, scores, NEVER), axis=-1)
     losses = -ops.sum(labels * ops.where(there > 0, logs, 0.0), axis=-1) / ops.maximum(total, 1e-9)
-    counted = ops.cast(total > 0, "float32")
+    counted = ops.cast(ops.logical_and(total > 0, ops.sum(there, axis=-1) > 1), "float32")
     return ops.sum(losses * counted), ops.sum(counted)
 
 
