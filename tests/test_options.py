@@ -109,6 +109,7 @@ def test_what_a_resumed_run_must_keep():
         "max_query_length",
         "list_size",
         "rank_loss",
+        "rank_scale",
         "relevant_label",
         "siamese_loss",
         "siamese_scale",

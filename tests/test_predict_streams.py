@@ -23,7 +23,7 @@ TABLES = {  # task -> name of the file, its first line, a row, and a row that ca
     "regress": ("rows.csv", "text,text_pair\n", "text {},b\n", 'a,"b"c\n'),
     "tag": ("rows.csv", "text\n", "text {}\n", "a,b\n"),
     "siamese": ("rows.tsv", "text\ttext_pair\n", "text {}\tb\n", "a\n"),
-    "rank": ("rows.tsv", "text\ttext_pair\n", "query {0}\tone\nquery {0}\tother\n", "a\n"),
+    "rank": ("rows.jsonl", "", '{{"query": "{}", "candidates": ["one", "other"]}}\n', '{"query": "a"}\n'),
     "choose": ("rows.jsonl", "", '{{"question": "{}", "choices": ["a", "b"]}}\n', '{"question": "a"}\n'),
 }
 
@@ -73,7 +73,7 @@ def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
     first = list(itertools.islice(pairs, CHUNK))
     per_input = row.count("\n")
     assert len(first) == CHUNK and "0" in str(first[0]) and str(CHUNK - 1) in str(first[-1])
-    assert CHUNK * per_input <= lines_read[0] <= CHUNK * per_input + 2  # of a list, the next one's first row ends it
+    assert CHUNK * per_input <= lines_read[0] <= CHUNK * per_input + 2
     last = ROWS * per_input + header.count("\n") + 1
     with pytest.raises(DataError, match=rf"{name}, line {last}\b"):
         list(pairs)

@@ -14,6 +14,7 @@ from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
+from xmodels.tasks.base.run import choose_settings
 from xmodels.tasks.rank.read import parts, read_lists, unlabelled, without_order
 from xmodels.tasks.rank.score import average_precision, ndcg, ordered, reciprocal_rank, scores
 from xmodels.tasks.rank.task import Rank, listwise, pairwise
@@ -231,6 +232,34 @@ def test_labels_may_be_names_of_which_one_means_relevant(tmp_path):
     (tmp_path / "a.tsv").write_text(table + "who\tcleo\t\n", "utf-8")
     with pytest.raises(DataError, match="no relevance: ''"):  # nobody says that it is not relevant
         read_lists(str(tmp_path / "a.tsv"), columns, relevant_label="entailment")
+
+
+@pytest.mark.parametrize("loss", [listwise, pairwise])
+def test_of_two_candidates_the_loss_is_binary_and_the_scale_multiplies_their_difference(loss):
+    config = BertConfig(20, 16, 1, 2, 32, max_sequence_length=8, dropout=0.0, attention_dropout=0.0)
+    task, scores = Rank(config, loss=loss, scale=2.5), np.array([[0.3, -0.9], [0.2, 1.0]], np.float32)
+    there, labels = np.ones((2, 2), np.float32), np.array([[1, 0], [0, 1]], np.float32)
+    batch = {"labels": labels, "choice_weights": there, "example_weights": there[:, 0]}
+    total, count = task.score({"scores": tf.constant(scores)}, batch, None)[0]["rank"]
+    expected = sum(math.log1p(math.exp(-2.5 * difference)) for difference in (1.2, 0.8))
+    assert (float(total), float(count)) == (pytest.approx(expected, rel=1e-5), 2)
+    assert task.settings == {"scale": 2.5} and Rank(config).settings == {}
+
+
+def test_a_scaled_run_says_probabilities_by_its_scale(data, small_bert, tmp_path, capsys):
+    run, flags = (
+        tmp_path / "run",
+        {"task": "rank", "init_checkpoint": small_bert, "train_file": data / "dev.jsonl"} | QUICK,
+    )
+    assert invoke("finetune", model_dir=run, rank_scale=0, **flags) != 0
+    assert "--rank_scale=0: makes all candidates of a list equal" in capsys.readouterr().err
+    assert invoke("finetune", model_dir=run, rank_scale=3, num_train_epochs=1, **flags) == 0
+    (found,) = load(str(run)).predict([RankedList("who", ["ann lives in rome", "bob", "many words"], [], "")])
+    shares = np.exp(3 * np.array(found.scores))
+    np.testing.assert_allclose(found.probabilities, shares / shares.sum(), rtol=1e-6)
+    choose_settings(str(run), {"scale": -1.0})
+    with pytest.raises(DataError, match="a number above 0"):
+        load(str(run))
 
 
 def test_rows_of_a_query_need_not_be_neighbours(tmp_path):

@@ -83,6 +83,7 @@ OWN_FLAGS = {
     "max_answer_length": None,
     "list_size": None,
     "rank_loss": None,
+    "rank_scale": None,
     "relevant_label": None,
     "siamese_loss": None,
     "siamese_scale": None,

@@ -7,9 +7,12 @@ import numpy as np
 
 from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.errors import UsageError
+from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
+from xmodels.tasks.base.run import TASK_FILE
 from xmodels.tasks.rank.read import unlabelled
+from xmodels.tasks.rank.settings import Settings
 
 POOL = 64  # lists whose candidates are in memory at once
 
@@ -21,7 +24,7 @@ class Ranking:
     Attributes:
         order: the places of the candidates, the best first.
         scores: of each candidate, in the order of the list; any number.
-        probabilities: a softmax over these.
+        probabilities: a softmax over these, times the scale of the run.
     """
 
     order: list[int]
@@ -29,9 +32,9 @@ class Ranking:
     probabilities: list[float]
 
     @classmethod
-    def of(cls, scores: Sequence[float]) -> "Ranking":
+    def of(cls, scores: Sequence[float], scale: float = 1.0) -> "Ranking":
         values = np.asarray(scores, np.float64)
-        shares = np.exp(values - values.max())
+        shares = np.exp(scale * (values - values.max()))
         order = np.argsort(-values, kind="stable").tolist()
         return cls(order, values.tolist(), (shares / shares.sum()).tolist())
 
@@ -40,6 +43,10 @@ class Predictor(answer.Predictor):
     """Ranks the candidates of `RankedList`s, whose labels are not read."""
 
     unit, answers = "list", "rankings"
+
+    def make_task(self, run):
+        settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        return run.make_task(scale=settings.scale)
 
     def example(self):
         return "", ""
@@ -59,7 +66,7 @@ class Predictor(answer.Predictor):
             asked = inputs[first : first + POOL]
             pairs = [(each.query, candidate) for each in asked for candidate in each.candidates]
             scores = iter(super().predict(pairs, batch_size))
-            found += [Ranking.of([next(scores) for _ in each.candidates]) for each in asked]
+            found += [Ranking.of([next(scores) for _ in each.candidates], self.task.scale) for each in asked]
             progress(len(asked))
         return found
 

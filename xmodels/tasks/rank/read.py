@@ -11,7 +11,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow, Columns
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
@@ -134,8 +134,13 @@ def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:
 class Reader(TextReader):
     """Lists of candidates."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "relevant_label", "task_dropout")
+    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "rank_scale", "relevant_label", "task_dropout")
     joins = True
+
+    def __init__(self, name, options):
+        super().__init__(name, options)
+        if options.rank_scale == 0:
+            raise UsageError("--rank_scale=0: makes all candidates of a list equal. Give a number above 0; usual is 1.")
 
     @property
     def size(self) -> int:
@@ -188,7 +193,8 @@ class Reader(TextReader):
 
     def task(self, config, data):
         loss = LOSSES[self.options.rank_loss or next(iter(LOSSES))]
-        return self.task_class(config, data.labels, reading=self.reading, loss=loss)
+        scale = 1.0 if self.options.rank_scale is None else self.options.rank_scale
+        return self.task_class(config, data.labels, reading=self.reading, loss=loss, scale=scale)
 
     def _source(self, path: str, tokenizer, sample_by: str | None) -> RankSource:
         if os.path.isdir(path):

@@ -37,7 +37,7 @@ class Server(serve.Server):
         found = self.outputs(features)["scores"]
         scores = tf.where(there, tf.reshape(found, tf.shape(candidates)), NEVER)
         order = tf.argsort(scores, axis=1, direction="DESCENDING", stable=True)
-        return {"order": order, "scores": scores, "probabilities": tf.nn.softmax(scores, axis=1)}
+        return {"order": order, "scores": scores, "probabilities": tf.nn.softmax(self.task.scale * scores, axis=1)}
 
     def signatures(self):
         specs = [
@@ -71,7 +71,10 @@ class Server(serve.Server):
             "ranker", {"instances": instances}, {"predictions": predictions}, {"inputs": columns}, {"outputs": found}
         )
         arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
-        return README_TEXT.format(length=self.max_sequence_length, python=self.python(arguments), requests=requests)
+        times = "" if self.task.scale == 1 else f", times {self.task.scale:g}"
+        return README_TEXT.format(
+            times=times, length=self.max_sequence_length, python=self.python(arguments), requests=requests
+        )
 
 
 def columns_of(rows) -> dict[str, list]:
@@ -96,7 +99,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | input `candidates` | string (B, C); empty strings are no candidates |
 | output `order` | int32 (B, C), the places of the candidates, the best first; those that are none come last |
 | output `scores` | float32 (B, C), any number, -1e9 where there is no candidate |
-| output `probabilities` | float32 (B, C), a softmax over the scores of a list |
+| output `probabilities` | float32 (B, C), a softmax over the scores of a list{times} |
 
 Of a query and a candidate together at most {length} pieces are read, special tokens counted; the longer one loses its end.
 

@@ -55,6 +55,7 @@ class Rank(SummaryTask):
         labels: none; candidates have no names.
         reading: how the network reads texts; by default as BERT does.
         loss: of `LOSSES`; what is learnt, nothing that answers depend on.
+        scale: multiplies scores in the loss, and before they become probabilities (gamma of Liu et al., 2019, equation 5).
     """
 
     title = "Ranker of texts"
@@ -66,10 +67,14 @@ class Rank(SummaryTask):
     signature = {"scores": Feature((None,), "float32")}
     names_labels = False
 
-    def __init__(self, config, labels=(), reading=None, loss=listwise, **kwargs):
+    def __init__(self, config, labels=(), reading=None, loss=listwise, scale=1.0, **kwargs):
         super().__init__(**kwargs)
-        self.loss = loss
+        self.loss, self.scale = loss, scale
         self.add_head(config, 1, reading or Reading())
+
+    @property
+    def settings(self) -> dict:
+        return {} if self.scale == 1.0 else {"scale": self.scale}
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
@@ -81,7 +86,8 @@ class Rank(SummaryTask):
     def score(self, outputs, batch, backbone):
         weights = ops.expand_dims(ops.cast(batch["example_weights"], "float32"), 1)  # (B, 1)
         there = ops.cast(batch["choice_weights"], "float32") * weights
-        return {"rank": self.loss(outputs["scores"], ops.cast(batch["labels"], "float32"), there)}, {}
+        scores, labels = self.scale * outputs["scores"], ops.cast(batch["labels"], "float32")
+        return {"rank": self.loss(scores, labels, there)}, {}
 
     def predict(self, outputs):
         return {"scores": outputs["scores"]}
