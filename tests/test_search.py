@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from xmodels.jobs.texts_of_files import texts_of
 from xmodels.search import index, vectors
 from xmodels.search.encoder import Encoder, weights_sha256
 from xmodels.tasks.base.answer import load
+from xmodels.tasks.classify.answer import Predictor
 
 ENCODER = Encoder("a" * 64, "b" * 64, {"pooling": "mean"}, "net")
 
@@ -235,6 +237,59 @@ def test_a_cross_encoder_orders_what_was_found_anew(task, run, small_bert, tmp_p
     assert "--task=siamese, which gives pairs of texts no scores" in capsys.readouterr().err
     assert invoke("encode", **made | {"model_dir": tmp_path / "cross"}, overwrite=True) == 2
     assert f"--task={task}, which gives texts no vectors" in capsys.readouterr().err
+
+
+def test_a_classifier_of_pairs_orders_by_the_probability_of_a_label(run, small_bert, tmp_path, capsys):
+    rows = [
+        f"{name}\t{place} and {name}\tentailment\n{name}\t{place}\tnot_entailment\n"
+        for name in NAMES
+        for place in PLACES
+    ]
+    (tmp_path / "train.tsv").write_text("text\ttext_pair\tlabel\n" + "".join(rows), "utf-8")
+    (tmp_path / "texts.txt").write_text("ann in york\nmany words\nbob\nrome\n", "utf-8")
+    train = {"init_checkpoint": small_bert, "train_file": tmp_path / "train.tsv"} | FLAGS
+    assert invoke("finetune", model_dir=tmp_path / "cross", **train) == 0
+    vectors = {"input_file": tmp_path / "texts.txt", "output_file": tmp_path / "vectors.parquet"}
+    assert invoke("encode", model_dir=run, **vectors) == 0
+    assert invoke("index", vectors_file=tmp_path / "vectors.parquet", output_dir=tmp_path / "index") == 0
+    cross, texts = load(str(tmp_path / "cross")), (tmp_path / "texts.txt").read_text("utf-8").splitlines()
+    asked = {"index": tmp_path / "index", "model_dir": run, "text": "ann", "top_k": 4}
+    for label, place in ((None, 0), ("entailment", 0), ("not_entailment", 1)):
+        flags = {"rerank_model_dir": tmp_path / "cross"} | ({"rerank_label": label} if label else {})
+        assert invoke("search", "--overwrite", output_file=tmp_path / "out.jsonl", **asked | flags) == 0
+        found = json.loads((tmp_path / "out.jsonl").read_text())["results"]
+        expected = [
+            list(each.probabilities.values())[place] for each in cross.predict([("ann", text) for text in texts])
+        ]
+        assert [each["row"] for each in found] == np.argsort(-np.array(expected), kind="stable").tolist()
+        np.testing.assert_allclose([each["score"] for each in found], sorted(expected, reverse=True), atol=1e-5)
+    capsys.readouterr()
+    assert invoke("search", rerank_label="maybe", rerank_model_dir=tmp_path / "cross", **asked) == 2
+    assert (
+        "=maybe: is no label of this run. Name the one whose probability orders texts: entailment, not_"
+        in capsys.readouterr().err
+    )
+    assert invoke("search", rerank_label="entailment", **asked) == 2
+    assert "belongs to --rerank_model_dir" in capsys.readouterr().err
+    assert cross.pair_scores("ann", []) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [(("0", "1"), "1"), (("no", "Yes"), "Yes"), (("1", "yes"), None), (("a", "b"), None), (("1", "2", "3"), None)],
+)
+def test_the_label_of_a_match_is_found_by_its_name_or_asked_for(labels, expected):
+    predictor = Predictor.__new__(Predictor)
+    predictor.task, predictor.num_texts = SimpleNamespace(label_names=labels), 2
+    if expected:
+        assert predictor.matching_label(None) == expected
+    else:
+        with pytest.raises(UsageError, match=f"do not say by their names which one.*: {', '.join(labels)}"):
+            predictor.matching_label(None)
+    assert predictor.matching_label(labels[0]) == labels[0]
+    predictor.num_texts = 1
+    with pytest.raises(UsageError, match="fine-tuned on single texts"):
+        predictor.pair_scores("", [])
 
 
 def test_what_does_not_belong_together_is_refused(run, small_bert, tmp_path, capsys):

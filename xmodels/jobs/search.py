@@ -1,5 +1,6 @@
 """Finds the texts of an index that are nearest to queries, and orders them anew by a network that reads both together."""
 
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,8 @@ def search(options: Options) -> list[dict]:
         raise UsageError("Give either --text or --input_file.")
     if options.rerank_model_dir and options.rerank_depth < options.top_k:
         raise UsageError(f"--rerank_depth={options.rerank_depth}: must be at least --top_k={options.top_k}.")
+    if options.rerank_label is not None and not options.rerank_model_dir:
+        raise UsageError("--rerank_label: belongs to --rerank_model_dir, which is missing.")
     check_output(options.output_file, overwrite=options.overwrite)
     index = Index(options.index)
     predictor = load_predictor(options.model_dir)
@@ -32,7 +35,7 @@ def search(options: Options) -> list[dict]:
     rescore = None
     if options.rerank_model_dir:
         list(index.texts([]))  # says that there are none before any network is opened
-        rescore = load_predictor(options.rerank_model_dir).pair_scores
+        rescore = functools.partial(load_predictor(options.rerank_model_dir).pair_scores, label=options.rerank_label)
         rescore("", [])  # says that the task has no scores before queries are read
     queries = iter([options.text]) if options.text is not None else texts_of(options.input_file, options.text_column)
     answers = found(index, lambda texts: predictor.encode(texts, options.batch_size), queries, options, rescore)

@@ -17,6 +17,7 @@ from xmodels.tasks.base.find import part
 from xmodels.tasks.base.run import Run, given_columns, read_run
 
 POOL = 32  # batches that are tokenized at once, and sorted by their number of tokens
+NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,9 +161,23 @@ class Predictor:
         """The weights that a vector depends on, by name."""
         raise self._cannot("gives texts no vectors", "--task=siamese")
 
-    def pair_scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text suits a query, read together with it. Raises a UsageError where the task has no such numbers."""
-        raise self._cannot("gives pairs of texts no scores", "--task=rank or regress")
+    def pair_scores(self, query: str, texts: Sequence[str], label: str | None = None) -> list[float]:
+        """How well each text suits a query, read together with it.
+
+        Args:
+            label: of a classifier, the one whose probability this is; None for the one that says by its name that texts match.
+
+        Raises:
+            UsageError: the task has no such numbers, or no such label.
+        """
+        raise self._cannot(*NO_PAIRS)
+
+    def refuse_label(self, label: str | None) -> None:
+        """Raises a UsageError where `pair_scores` of a task without labels is given one."""
+        if label is not None:
+            raise UsageError(
+                f"--rerank_label={label}: --task={self.task.label} gives a pair a number, no labels. Leave it out."
+            )
 
     def _cannot(self, what: str, tasks: str) -> UsageError:
         return UsageError(f"This run was fine-tuned with --task={self.task.label}, which {what}. Take one of {tasks}.")

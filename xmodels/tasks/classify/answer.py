@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
 
@@ -11,6 +11,7 @@ ADVICE = {  # for inputs of another number of texts than the key
     2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
 }
 SHOWN = 10  # labels, the likeliest ones
+MATCHING = ("1", "yes", "true", "match", "relevant", "entailment")  # of two labels, how one says that texts match
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,30 @@ class Predictor(answer.Predictor):
                 found = "is a string, not a tuple of texts" if isinstance(row, str) else f"has {len(row)} text(s)"
                 wanted, advice = ADVICE[num_texts]
                 raise DataError(f"Input {index + 1} {found}, but this run was fine-tuned on {wanted}: {advice}.")
+
+    def pair_scores(self, query, texts, label=None):
+        """The probability of a label, of pairs of the query and a text."""
+        if self.num_texts == 1:
+            raise UsageError("This run was fine-tuned on single texts, so it cannot say how well a text suits a query.")
+        label = self.matching_label(label)
+        return [each.probabilities[label] for each in self.predict([(query, text) for text in texts])]
+
+    def matching_label(self, given: str | None) -> str:
+        """The label of pairs that match: the one that is given, or of two the one that says so by its name.
+
+        Raises:
+            UsageError: there is no such label, or none or both of them say so.
+        """
+        usual = [name for name in self.labels if name.lower() in MATCHING and len(self.labels) == 2]
+        if given in self.labels or (given is None and len(usual) == 1):
+            return usual[0] if given is None else given
+        found = (
+            f"={given}: is no label of this run"
+            if given
+            else ": the labels do not say by their names which one means a match"
+        )
+        shown = ", ".join(self.labels[:SHOWN]) + (", …" if self.labels[SHOWN:] else "")
+        raise UsageError(f"--rerank_label{found}. Name the one whose probability orders texts: {shown}.")
 
     def inputs(self, question):
         if question.text is not None:

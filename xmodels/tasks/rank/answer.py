@@ -70,7 +70,8 @@ class Predictor(answer.Predictor):
             progress(len(asked))
         return found
 
-    def pair_scores(self, query, texts):
+    def pair_scores(self, query, texts, label=None):
+        self.refuse_label(label)
         return self.predict([RankedList(query, list(texts), [], "")])[0].scores if texts else []
 
     def predictions(self, inputs, features, outputs):

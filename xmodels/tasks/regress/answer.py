@@ -11,7 +11,8 @@ class Predictor(answer.Predictor):
     def predictions(self, inputs, features, outputs):
         return outputs["scores"].tolist()
 
-    def pair_scores(self, query, texts):
+    def pair_scores(self, query, texts, label=None):
+        self.refuse_label(label)
         return self.predict([(query, text) for text in texts])
 
     def shown(self, asked, prediction):

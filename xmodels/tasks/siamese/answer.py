@@ -9,7 +9,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text.framing import pack_texts
 from xmodels.models import folder
-from xmodels.tasks.base.answer import compiled, each_row
+from xmodels.tasks.base.answer import NO_PAIRS, compiled, each_row
 from xmodels.tasks.base.run import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.siamese.read import pack_sides
@@ -75,6 +75,9 @@ class Predictor(answer.Predictor):
     def encode(self, texts: Sequence[str], batch_size=32, progress=lambda count: None) -> np.ndarray:
         """The vectors of texts, float32 (N, D)."""
         return np.stack(self.predict([(text,) for text in texts], batch_size, progress))
+
+    def pair_scores(self, query, texts, label=None):
+        raise self._cannot(*NO_PAIRS)  # it reads texts apart
 
     def encoder_weights(self):
         """Those of the network, the pooling and the projection; a classifier's head is not among them."""
