@@ -115,6 +115,7 @@ def test_what_a_resumed_run_must_keep():
         "siamese_scale",
         "siamese_margin",
         "siamese_symmetric",
+        "siamese_distance",
         "siamese_features",
         "max_score",
         "projection_dim",

@@ -88,8 +88,8 @@ def test_an_equal_text_is_never_a_negative():
 
 def test_contrastive_is_nothing_where_texts_match_exactly_or_differ_enough():
     similarity, matches = np.array([1.0, 0.5, 0.2], "float32"), np.array([1, 0, 0], "float32")
-    assert value(losses.contrastive(similarity, matches, ONES[:3], 0.5)) == 0
-    near = losses.contrastive(np.array([0.9], "float32"), np.zeros(1, "float32"), ONES[:1], 0.5)
+    assert value(losses.contrastive(1 - similarity, matches, ONES[:3], 0.5)) == 0
+    near = losses.contrastive(np.array([0.1], "float32"), np.zeros(1, "float32"), ONES[:1], 0.5)
     assert value(near) == pytest.approx(0.5 * 0.4**2, rel=1e-4)
 
 
@@ -98,11 +98,22 @@ def test_online_contrastive_chooses_hard_pairs_only():
     matches = np.array([1, 1, 0, 0], "float32")
     # The second pair is farther apart than the third, which should be; the first and the last are told apart already.
     expected = 0.5 * (0.6**2 + 0.3**2) / 4
-    assert value(losses.online_contrastive(similarity, matches, ONES[:4], 0.5)) == pytest.approx(expected, rel=1e-4)
-    every = value(losses.contrastive(similarity, matches, ONES[:4], 0.5))
+    assert value(losses.online_contrastive(1 - similarity, matches, ONES[:4], 0.5)) == pytest.approx(expected, rel=1e-4)
+    every = value(losses.contrastive(1 - similarity, matches, ONES[:4], 0.5))
     assert expected < every
     filled = np.array([1, 1, 0, 1], "float32")  # the third only fills the batch: nothing is hard then
-    assert value(losses.online_contrastive(similarity, matches, filled, 0.5)) == 0
+    assert value(losses.online_contrastive(1 - similarity, matches, filled, 0.5)) == 0
+
+
+@pytest.mark.parametrize(("distance", "near", "far"), [("cosine", 1 - 0.6, 1.0), ("euclidean", 20**0.5, 5.0)])
+def test_contrastive_losses_take_either_distance(distance, near, far):
+    given = tf.constant([[[3, 4], [5, 0]], [[0, 4], [3, 0]]], tf.float32)  # a pair that matches, and one that does not
+    outputs = {"vectors": given, "scores": losses.cosine(given[:, 0], given[:, 1])}
+    batch = {"labels": np.array([1, 0], "float32"), "example_weights": ONES[:2]}
+    for name, expected in (("contrastive", 0.5 * (near**2 + (6 - far) ** 2)), ("online_contrastive", 0.0)):
+        task = Siamese(CONFIG, settings=Settings(name), training=Training(margin=6.0, distance=distance))
+        total, count = task.score(outputs, batch, None)[0][name]
+        assert (float(total), float(count)) == (pytest.approx(expected, rel=1e-4), 2)
 
 
 def test_triplets_are_nothing_beyond_the_margin_and_zero_vectors_have_gradients():
@@ -273,6 +284,7 @@ def test_predict_answers_pairs_and_a_text_has_the_same_vector_alone_and_beside_l
         ("classification", {"siamese_features": "difference,product"}, "accuracy", 0.85),
         ("cosine", {"pooling": "attention"}, "spearman", 0.5),
         ("online_contrastive", {"pooling": "weighted_mean+last", "projection_dim": 8}, "average_precision", 0.8),
+        ("contrastive", {"siamese_distance": "euclidean", "normalize_vectors": True}, "average_precision", 0.8),
         (
             "triplet",
             {
@@ -346,6 +358,8 @@ def test_rows_that_a_loss_cannot_use_are_named(data, start, tmp_path, capsys):
     assert "--negative_column" in capsys.readouterr().err
     assert invoke("finetune", siamese_loss="cosine", siamese_scale=3, **flags) == 2
     assert "--siamese_scale: --siamese_loss=cosine has no such number" in capsys.readouterr().err
+    assert invoke("finetune", siamese_loss="cosine", siamese_distance="euclidean", **flags) == 2
+    assert "--siamese_distance: --siamese_loss=cosine has no such" in capsys.readouterr().err
     assert invoke("finetune", siamese_loss="classification", siamese_features="u,w", **flags) == 2
     assert "expected some of u, v, difference, product" in capsys.readouterr().err
 

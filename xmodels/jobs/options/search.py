@@ -22,7 +22,7 @@ class Options:
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the query: its name, or its position from 0 in a file without header. Default: text, sentence, …")  # fmt: skip
     top_k: int = option(10, "Texts that are found for a query.", section="Results", minimum=1)
-    rerank_model_dir: str | None = option(None, "Run of finetune --task=rank, regress, or of pairs classify, similarity or san, which reads a query and a text together and orders the texts anew.")  # fmt: skip
+    rerank_model_dir: str | None = option(None, "Run of finetune --task=rank or regress, or a classifier of pairs (classify, similarity, san), which reads a query and a text together and orders the texts anew.")  # fmt: skip
     rerank_label: str | None = option(None, "Of a classifier, the label whose probability orders texts. Default: of two labels the one called 1, yes, true, match, relevant or entailment.")  # fmt: skip
     rerank_depth: int = option(100, "The nearest texts that it orders.", minimum=1)
     output_file: str | None = option(None, "JSON lines, a query each. Default: print.", section="Output")

@@ -89,6 +89,7 @@ OWN_FLAGS = {
     "siamese_scale": None,
     "siamese_margin": None,
     "siamese_symmetric": False,
+    "siamese_distance": None,
     "siamese_features": None,
     "max_score": None,
     "negative_column": None,

@@ -8,6 +8,7 @@ from keras import ops
 
 TINY = 1e-12  # under roots, so that zero vectors have a cosine, 0, and a gradient
 NEVER = -1e9  # the score of a candidate that does not count
+FAR = 1e9  # the distance of a pair that does not count
 
 
 def normalized(vectors):
@@ -30,24 +31,28 @@ def squared_cosine_error(similarity, scores, weights):
     return ops.sum(ops.square(similarity - scores) * weights), ops.sum(weights)
 
 
-def contrastive(similarity, matches, weights, margin: float):
-    """Half the square of the distance 1 - cosine where texts match, half the square of what it lacks of the margin where they do
-    not (Hadsell et al., 2006, equation 4). `similarity` and `matches` are (B,), the latter 0 or 1."""
-    return ops.sum(_contrastive(1.0 - similarity, matches, margin) * weights), ops.sum(weights)
+def cosine_distance(first, second):
+    """1 - cosine: (..., D), (..., D) -> (...)"""
+    return 1.0 - cosine(first, second)
 
 
-def online_contrastive(similarity, matches, weights, margin: float):
+def contrastive(distances, matches, weights, margin: float):
+    """Half the square of the distance where texts match, half the square of what it lacks of the margin where they do not
+    (Hadsell et al., 2006, equation 4). `distances` and `matches` are (B,), the latter 0 or 1."""
+    return ops.sum(_contrastive(distances, matches, margin) * weights), ops.sum(weights)
+
+
+def online_contrastive(distances, matches, weights, margin: float):
     """`contrastive` of the hard pairs of a batch only: matching ones that are farther apart than the nearest pair that does not
     match, and such ones that are nearer than the farthest matching pair (as in sentence-transformers).
 
     Where a batch has pairs of one kind only, those beyond their mean count. The weight is that of all pairs.
     """
-    distances = 1.0 - similarity
     there = weights > 0
     matching = ops.logical_and(matches > 0.5, there)
     other = ops.logical_and(matches <= 0.5, there)
     farthest = ops.where(ops.any(matching), ops.max(ops.where(matching, distances, -1.0)), _mean(distances, other))
-    nearest = ops.where(ops.any(other), ops.min(ops.where(other, distances, 3.0)), _mean(distances, matching))
+    nearest = ops.where(ops.any(other), ops.min(ops.where(other, distances, FAR)), _mean(distances, matching))
     hard = ops.logical_or(ops.logical_and(matching, distances > nearest), ops.logical_and(other, distances < farthest))
     losses = _contrastive(distances, matches, margin) * ops.cast(hard, "float32")
     return ops.sum(losses * weights), ops.sum(weights)
@@ -102,6 +107,9 @@ def _softmax_loss(scores, rows, own, excluded, weights):
 def _contrastive(distances, matches, margin: float):
     apart = ops.square(ops.relu(margin - distances))
     return 0.5 * (matches * ops.square(distances) + (1.0 - matches) * apart)
+
+
+DISTANCES = {"cosine": cosine_distance, "euclidean": distance}  # of `Training.distance`
 
 
 def _mean(values, there):

@@ -72,8 +72,8 @@ class Reader(TextReader):
     """Rows of texts for one of `LOSSES`."""
 
     own_flags: ClassVar[tuple[str, ...]] = (
-        "siamese_loss", "siamese_scale", "siamese_margin", "siamese_symmetric", "siamese_features", "max_score",
-        "negative_column", "projection_dim", "normalize_vectors",
+        "siamese_loss", "siamese_scale", "siamese_margin", "siamese_symmetric", "siamese_distance", "siamese_features",
+        "max_score", "negative_column", "projection_dim", "normalize_vectors",
     )  # fmt: skip
     default_pooling = "mean"
 

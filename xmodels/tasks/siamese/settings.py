@@ -36,6 +36,7 @@ LOSSES: Mapping[str, Loss] = {
 FEATURES = ("u", "v", "difference", "product")  # of the vectors of both texts: u, v, |u - v|, u * v
 ACTIVATIONS = ("tanh", "linear")
 SCALE = 20.0
+DISTANCES = ("cosine", "euclidean")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,12 +69,14 @@ class Training:
     Attributes:
         scale: multiplies cosines before a softmax.
         margin: of the losses that have one; None for the usual one.
+        distance: of contrastive losses: `cosine`, which is 1 - cosine, or `euclidean`.
         symmetric: whether the second texts look for the first ones too.
     """
 
     scale: float = SCALE
     margin: float | None = None
     symmetric: bool = False
+    distance: str = DISTANCES[0]
 
 
 def settings_of(options) -> tuple[Settings, Training]:
@@ -88,6 +91,7 @@ def settings_of(options) -> tuple[Settings, Training]:
         "siamese_scale": options.siamese_scale is not None and not softmax,
         "siamese_symmetric": options.siamese_symmetric and not softmax,
         "siamese_margin": options.siamese_margin is not None and LOSSES[name].margin is None,
+        "siamese_distance": options.siamese_distance is not None and LOSSES[name].rows != MATCH,
         "siamese_features": options.siamese_features is not None and not classifies,
         "max_score": options.max_score is not None and LOSSES[name].rows != SCORE,
     }
@@ -100,4 +104,6 @@ def settings_of(options) -> tuple[Settings, Training]:
         )
     settings = Settings(name, options.normalize_vectors, options.projection_dim, features=features)
     scale = SCALE if options.siamese_scale is None else options.siamese_scale
-    return settings, Training(scale, options.siamese_margin, options.siamese_symmetric)
+    return settings, Training(
+        scale, options.siamese_margin, options.siamese_symmetric, options.siamese_distance or DISTANCES[0]
+    )

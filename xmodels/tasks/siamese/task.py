@@ -94,11 +94,12 @@ class Siamese(SummaryTask):
         if name == "multiple_negatives":
             pair = vectors, batch["token_ids"]
             return {name: losses.multiple_negatives(*pair, weights, numbers.scale, numbers.symmetric)}, {}
-        answer = outputs["scores"], ops.cast(batch["labels"], "float32"), weights
+        answer = ops.cast(batch["labels"], "float32"), weights
         if name == "cosine":
-            return {name: losses.squared_cosine_error(*answer)}, {}
+            return {name: losses.squared_cosine_error(outputs["scores"], *answer)}, {}
+        distances = losses.DISTANCES[numbers.distance](vectors[:, 0], vectors[:, 1])  # (B,)
         chosen = losses.contrastive if name == "contrastive" else losses.online_contrastive
-        return {name: chosen(*answer, margin)}, {}
+        return {name: chosen(distances, *answer, margin)}, {}
 
     def predictions(self, outputs, batch, backbone):
         if "logits" in outputs:
