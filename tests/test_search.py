@@ -231,6 +231,13 @@ def test_a_cross_encoder_orders_what_was_found_anew(task, run, small_bert, tmp_p
         (cross.pair_scores("ann and rome", [text])[0] for text in (t or "more" for t in TEXTS)), reverse=True
     )
     np.testing.assert_allclose([each["score"] for each in answer["results"]], scores[:4], atol=1e-4)
+    if task == "regress":  # as a cross-encoder of somebody else
+        there = f"hf:{tmp_path}/theirs"
+        assert invoke("convert_checkpoint", **{"from": tmp_path / "cross", "to": there}) == 0
+        assert invoke("search", **asked | rerank | {"rerank_model_dir": there}, overwrite=True) == 0
+        again = json.loads((tmp_path / "out.jsonl").read_text())
+        assert [each["row"] for each in again["results"]] == [each["row"] for each in answer["results"]]
+        capsys.readouterr()
     assert invoke("search", **asked | rerank | {"rerank_depth": 3}) == 2
     assert "must be at least --top_k=4" in capsys.readouterr().err
     assert invoke("search", **asked | rerank | {"rerank_model_dir": run}, overwrite=True) == 2

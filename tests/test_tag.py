@@ -154,6 +154,22 @@ def test_predict_and_evaluate_from_the_command_line(run, data, tmp_path, capsys)
     assert "entity F1" in capsys.readouterr().out
 
 
+def test_a_run_tags_the_same_after_a_way_through_hugging_faces_format(run, tmp_path):
+    call("convert_checkpoint", f"--from={run}", f"--to=hf:{tmp_path}/theirs", "--verify")
+    stored = json.loads((tmp_path / "theirs/config.json").read_text())
+    assert stored["architectures"] == ["BertForTokenClassification"]
+    assert list(stored["id2label"].values()) == ["O", "B-LOC", "I-LOC", "B-PER"]
+    call("convert_checkpoint", f"--from=hf:{tmp_path}/theirs", f"--to={tmp_path}/back")
+    texts = [TEXT, "", "Rome"]
+    expected = load(str(run)).predict(texts)
+    for source in (f"{tmp_path}/back", f"hf:{tmp_path}/theirs"):
+        found = xmodels.load(source).predict(texts)
+        assert [each.entities for each in found] == [each.entities for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.tags == other.tags
+            np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-5)
+
+
 @pytest.mark.parametrize("serving_ops", ["core", pytest.param("text", marks=pytest.mark.long)])
 def test_what_is_served_is_what_the_run_says(run, tmp_path, serving_ops):
     call("export_model", f"--model_dir={run}", f"--export_dir={tmp_path}/served", f"--serving_ops={serving_ops}")

@@ -189,6 +189,12 @@ def served_as_said(words, run):
         np.testing.assert_allclose(found["probability"][row, : len(expected.tags)], expected.probabilities, atol=1e-4)
 
 
+def test_a_chain_has_no_place_with_hugging_face(run, tmp_path, capsys):
+    assert invoke("convert_checkpoint", **{"from": run, "to": f"hf:{tmp_path}/theirs"}) == 3
+    assert "it has no place for --crf, with which it has learnt" in capsys.readouterr().err
+    assert not (tmp_path / "theirs").exists()
+
+
 def test_a_chain_in_a_graph_says_what_the_run_says(run):
     served_as_said(Server(load(str(run)), "core").words, run)
 

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import os
 import shutil
+from typing import Any
 
 import keras
 import numpy as np
@@ -17,6 +18,7 @@ from xmodels.conversion import (
     keras_hub,
     names,
     paddle,
+    taggers,
     tensorflow1,
     tensors,
     vocabularies,
@@ -31,6 +33,7 @@ from xmodels.tasks.base.find import JOINT_HEAD, task_class
 RUN_MODEL = "backbone"  # where a run folder keeps its model folder
 MANIFEST = "manifest.json"  # what tells a folder of records
 ATTENTION = ".attention_pooling."  # in names of weights of tasks, which no other format has
+TASK = "task.json"  # what says what it has learnt
 RUN_STATES = "checkpoints"  # and where the states from which it resumes
 
 READERS = {"hf": hugging_face, "keras_hub": keras_hub, "fairseq": fairseq, "paddle": paddle}
@@ -83,6 +86,9 @@ def save(loaded: Checkpoint, target: str) -> None:
                 "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
         check_pooling(loaded, target)
+        taggers.check_plain(loaded, target)
+    else:
+        taggers.check_known(loaded, target)
     _check_vocabulary(loaded)
     path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
@@ -181,9 +187,10 @@ def outputs(loaded: Checkpoint) -> dict[str, np.ndarray]:
     logits = {}
     if formats.has_table(loaded.model):
         table = formats.table_of(loaded.model)
+        flags = taggers.own_flags(loaded.values, loaded.settings, loaded.config.hidden_dim)
         for head in table.heads:
-            if loaded.pooling and task_class(head.label) is not None:
-                continue  # its head reads other states than the table says
+            if (loaded.pooling and task_class(head.label) is not None) or (head.label == "tag" and flags):
+                continue  # its head reads other states than the table says, or has more parts
             if head.label in loaded.heads or head.label not in table.groups:  # the latter have no weights
                 logits[f"{head.label}_logits"] = _logits(head, found, batch, backbone, loaded)
     return {name: keras.ops.convert_to_numpy(value) for name, value in (found | logits).items()}
@@ -255,9 +262,12 @@ def _read_ours(path: str) -> Checkpoint:
         return Checkpoint(model, config, values, files, heads, labels, **_described(path))
     table = formats.table_of(model)
     described = _described(path)
+    tagger = taggers.own_flags(values, described["settings"], config.hidden_dim)
     # A head that reads several poolings side by side is wider than the table says.
     wide = len(parts(described["pooling"] or "")) > 1
-    known = {head.label for head in table.heads if not (wide and task_class(head.label))}
+    known = {head.label for head in table.heads if not (wide and task_class(head.label))} - (
+        {"tag"} if tagger else set()
+    )
     further = {n: value for n, value in values.items() if _head_of(n) not in (None, *known) or ATTENTION in n}
     loaded = tensors.loaded_from(
         {name: value for name, value in values.items() if name not in further},
@@ -275,9 +285,13 @@ def _read_ours(path: str) -> Checkpoint:
     return dataclasses.replace(loaded, values=loaded.values | further, heads=heads, labels=folder.read_labels(path))
 
 
-def _described(path: str) -> dict[str, str | None]:
-    """What a model folder says of itself beside its network."""
-    return {"system": folder.read_system(path), "pooling": folder.read_pooling(path)}
+def _described(path: str) -> dict[str, Any]:
+    """What a model folder says of itself beside its network, and the run that it lies in of its task."""
+    task = os.path.join(os.path.dirname(os.path.abspath(path)), TASK)
+    is_of_run = os.path.basename(os.path.abspath(path)) == RUN_MODEL and os.path.isfile(task)
+    settings = folder.read_json(task).get("settings") if is_of_run else None
+    settings = settings if isinstance(settings, dict) else {}
+    return {"system": folder.read_system(path), "pooling": folder.read_pooling(path), "settings": settings}
 
 
 def _head_of(name: str) -> str | None:

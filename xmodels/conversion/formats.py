@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -85,9 +86,9 @@ class HuggingFace(Format):
     decoder_start: str | None = None
     refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config
 
-    def names_without(self, prefixes: tuple[str, ...]) -> set[str]:
-        """Their names of all weights but those of ours that begin with one of `prefixes`; placeholders as they stand."""
-        return {theirs for ours, (theirs, _) in self.variables.items() if not ours.startswith(prefixes)}
+    def is_buffer(self, name: str) -> bool:
+        """Whether a name of theirs holds no weights."""
+        return any(re.fullmatch(pattern, name) for pattern in self.buffers)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -218,6 +219,7 @@ class Checkpoint:
         generation: what its generation_config.json says; None where there is none.
         form: in which it was read; None for ours.
         pooling: what the head of a task reads; None for what the paper of the system reads.
+        settings: of the task, as the run that has learnt it keeps them.
     """
 
     model: str
@@ -232,6 +234,7 @@ class Checkpoint:
     generation: Mapping[str, Any] | None = None
     form: Format | None = None
     pooling: str | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def models_with_tables() -> list[str]:
@@ -279,6 +282,17 @@ def keras_hub_forms() -> dict[str, KerasHub]:
 def paddle_model() -> str:
     """The network of which there are folders of PaddlePaddle; their configuration does not tell it."""
     return next(model for model in models_with_tables() if table_of(model).paddle)
+
+
+def head_classes(family: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The classes of `transformers` whose heads have the names of a classifier's. One that is found is the class, whatever else
+    a checkpoint holds, as nothing but the class tells them apart."""
+    return (
+        (f"{family}ForTokenClassification", frozenset({"tag"})),
+        (f"{family}ForMultipleChoice", frozenset({"choose"})),
+        (f"{family}ForSequenceClassification", frozenset({"regress"})),
+        (f"{family}ForSequenceClassification", frozenset({"multi_label"})),
+    )
 
 
 def numbered(ours: str, theirs: str, rows: Variables) -> dict[str, tuple[str, str]]:

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 
 import ml_dtypes  # noqa: F401  teaches numpy what bfloat16 is
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import BOS, EOS, PAD
 from xmodels.conversion import formats, tensors
+from xmodels.conversion import hugging_face_heads as heads
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
 from xmodels.models.folder import CONFIG, read_json, read_weights, report_misfits, write_weights
@@ -36,18 +36,22 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     found, source = _tensors(path, allow_pickle)
     found = _present_names(found, form, source)
     config = form.refined(config, found)
+    config_file = os.path.join(path, CONFIG)
+    task = heads.task_of_head(form, stored, found, config_file)
+    variables, lacks = heads.variables_of(form, task), table.lacks(config)
     loaded = tensors.loaded_from(
-        _without_duplicates(found, form, form.names_without(table.lacks(config)), source),
-        form.variables,
+        _without_duplicates(found, form, {row[0] for n, row in variables.items() if not n.startswith(lacks)}, source),
+        variables,
         model,
         config,
         source,
         tokenizer=read_hugging_face(path),
-        labels=_labels(stored),
+        labels=heads.labels_of(task, _labels(stored)),
     )
+    heads.check_tags(loaded, config_file)
     return dataclasses.replace(
         loaded, special_ids=special_ids, generation=read_json(generation) if os.path.lexists(generation) else None,
-        warnings=(*loaded.warnings, *warnings), form=form,
+        warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file)), form=form,
     )  # fmt: skip
 
 
@@ -66,16 +70,12 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     """Fills the existing folder `path` with what `from_pretrained` reads."""
     table = formats.table_of(loaded.model)
     form = table.hugging_face
-    architecture = next(name for name, heads in form.architectures if heads <= loaded.heads)
+    architecture = next(name for name, own in form.architectures if own <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
     settings |= formats.config_to(form, loaded.config, CONFIG, loaded.form)
     special_ids = _written_ids(loaded, form)
     settings |= special_ids | form.derived(loaded.config)
-    classes = tensors.num_classes(loaded.values, table)
-    if classes:
-        labels = loaded.labels or [f"LABEL_{index}" for index in range(classes)]
-        settings["id2label"] = {str(index): label for index, label in enumerate(labels)}
-        settings["label2id"] = {label: index for index, label in enumerate(labels)}
+    settings |= heads.settings_of(form, loaded, tensors.num_classes(loaded.values, table))
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     write_weights(written, os.path.join(path, WEIGHTS), "pt")
     write_json(os.path.join(path, CONFIG), settings)
@@ -164,8 +164,8 @@ def _present_names(found: dict[str, np.ndarray], form: formats.HuggingFace, sour
 def _without_duplicates(
     found: dict[str, np.ndarray], form: formats.HuggingFace, own: set[str], source: str
 ) -> dict[str, np.ndarray]:
-    """Drops buffers, and copies of tied tensors after a check that they are copies; `own` are no copies in this network."""
-    kept = {name: tensor for name, tensor in found.items() if not _matches(name, form.buffers)}
+    """Drops buffers, and copies of tied tensors after a check that they are copies; `own` are neither in this network."""
+    kept = {name: tensor for name, tensor in found.items() if name in own or not form.is_buffer(name)}
     for copy, original in form.tied.items():
         if copy in kept and copy not in own:
             tensor = kept.pop(copy)
@@ -175,7 +175,3 @@ def _without_duplicates(
                     "hold this checkpoint."
                 )
     return kept
-
-
-def _matches(name: str, patterns) -> bool:
-    return any(re.fullmatch(pattern, name) for pattern in patterns)

@@ -6,6 +6,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
 from data_pipelines.options.declaration import given
 from data_pipelines.paths import check_output
+from xmodels.conversion import names
 from xmodels.jobs.options.evaluate import Options
 from xmodels.jobs.predict import load_predictor
 from xmodels.tasks.base import find
@@ -18,6 +19,10 @@ def evaluate(options: Options) -> dict:
     The task gets the options that its `evaluate` names; another one that is given is an error.
     """
     task = task_of(options.model_dir) if options.task == "auto" else options.task
+    predictor = None
+    if task == "classify" and names.is_foreign(options.model_dir):
+        predictor = load_predictor(options.model_dir)  # only its head tells what somebody else's network has learnt
+        task = predictor.task.label
     function = find.part(task, "score").evaluate
     parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
     known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["encoding", "output_file"]
@@ -27,7 +32,7 @@ def evaluate(options: Options) -> dict:
     check_output(options.output_file)
     values = {name: getattr(options, name) for name in parameters if name != "predictor"}
     if "predictor" in parameters:
-        values["predictor"] = load_predictor(options.model_dir)
+        values["predictor"] = predictor or load_predictor(options.model_dir)
     scores = function(**values)
     if options.output_file:
         write_json(options.output_file, scores)

@@ -4,7 +4,7 @@ Axes as in `tables/bert.py`; E is the width of the tables.
 """
 
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered
 from xmodels.conversion.tables import bert
 from xmodels.models.albert import AlbertConfig
 from xmodels.objectives.sentence_order import SentenceOrder
@@ -30,10 +30,8 @@ AXES = {
     "objective.masked_lm.head.bias": "V",
     "objective.sentence_order.head.kernel": "D N",
     "objective.sentence_order.head.bias": "N",
-    "objective.classify.head.kernel": "D C",
-    "objective.classify.head.bias": "C",
-    "objective.answer_span.head.kernel": "D C",
-    "objective.answer_span.head.bias": "C",
+    **{f"objective.{task}.head.kernel": "D C" for task in (*bert.ALIKE, "answer_span")},
+    **{f"objective.{task}.head.bias": "C" for task in (*bert.ALIKE, "answer_span")},
 }
 
 SENTENCE_ORDER = Head(
@@ -72,8 +70,8 @@ HUGGING_FACE = HuggingFace(
         "objective.masked_lm.head.bias": ("predictions.bias", "V"),
         "objective.sentence_order.head.kernel": ("sop_classifier.classifier.weight", "N D"),
         "objective.sentence_order.head.bias": ("sop_classifier.classifier.bias", "N"),
-        "objective.classify.head.kernel": ("classifier.weight", "C D"),
-        "objective.classify.head.bias": ("classifier.bias", "C"),
+        **{f"objective.{task}.head.kernel": ("classifier.weight", "C D") for task in bert.ALIKE},
+        **{f"objective.{task}.head.bias": ("classifier.bias", "C") for task in bert.ALIKE},
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
@@ -104,6 +102,7 @@ HUGGING_FACE = HuggingFace(
     fixed={"model_type": "albert", "position_embedding_type": "absolute"},
     implied=project_always,
     architectures=(
+        *head_classes("Albert"),
         ("AlbertForPreTraining", frozenset({"masked_lm", "sentence_order"})),
         ("AlbertForMaskedLM", frozenset({"masked_lm"})),
         ("AlbertForSequenceClassification", frozenset({"classify"})),

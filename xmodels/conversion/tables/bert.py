@@ -6,12 +6,25 @@ K head_dim, F intermediate_dim, V vocabulary, L positions, S segments, N next se
 """
 
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, head_classes, numbered
+from xmodels.interfaces.reading import Reading
 from xmodels.models.bert import BertConfig
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.tasks.answer_span.task import AnswerSpan
+from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.multi_label.task import MultiLabel
+from xmodels.tasks.regress.task import Regress
+from xmodels.tasks.tag.task import Tag
+
+ALIKE = (
+    "classify",
+    "multi_label",
+    "regress",
+    "choose",
+    "tag",
+)  # tasks whose heads have one name in Hugging Face's files
 
 AXES = {
     "backbone.embedding.token.embeddings": "V D",
@@ -44,8 +57,8 @@ AXES = {
     "objective.masked_lm.head.bias": "V",
     "objective.next_sentence.head.kernel": "D N",
     "objective.next_sentence.head.bias": "N",
-    "objective.classify.head.kernel": "D C",
-    "objective.classify.head.bias": "C",
+    **{f"objective.{task}.head.kernel": "D C" for task in ALIKE},
+    **{f"objective.{task}.head.bias": "C" for task in ALIKE},
     "objective.answer_span.head.kernel": "D C",
     "objective.answer_span.head.bias": "C",
 }
@@ -66,6 +79,25 @@ def axis_lengths(config: BertConfig) -> dict[str, int]:
     }
 
 
+def task_heads(reading: Reading) -> tuple[Head, ...]:
+    """The heads of tasks of a network that reads texts so."""
+
+    def summarized(head, outputs, batch, backbone):
+        return head.logits_of(head.reading.summary(outputs, batch))
+
+    def of_tokens(head, outputs, batch, backbone):
+        return head.head(outputs["sequence_output"])
+
+    return (
+        Head("classify", lambda config, num_classes: Classify(config, range(num_classes), reading), summarized),
+        Head("multi_label", lambda config, num_classes: MultiLabel(config, range(num_classes), reading), summarized),
+        Head("regress", lambda config, num_classes: Regress(config, (), reading), summarized),
+        Head("choose", lambda config, num_classes: Choose(config, (), reading), summarized),
+        Head("tag", lambda config, num_classes: Tag(config, range(num_classes), reading), of_tokens),
+        Head("answer_span", lambda config, num_classes: AnswerSpan(config), of_tokens),
+    )
+
+
 HEADS = (
     Head(
         "masked_lm",
@@ -77,16 +109,7 @@ HEADS = (
         lambda config, num_classes: NextSentence(config),
         lambda head, outputs, batch, backbone: head.head(outputs["pooled_output"]),
     ),
-    Head(
-        "classify",
-        lambda config, num_classes: Classify(config, range(num_classes)),
-        lambda head, outputs, batch, backbone: head.head(outputs["pooled_output"]),
-    ),
-    Head(
-        "answer_span",
-        lambda config, num_classes: AnswerSpan(config),
-        lambda head, outputs, batch, backbone: head.head(outputs["sequence_output"]),
-    ),
+    *task_heads(Reading()),
 )
 
 SETTINGS = {
@@ -118,8 +141,8 @@ HUGGING_FACE = HuggingFace(
         "objective.masked_lm.head.bias": ("cls.predictions.bias", "V"),
         "objective.next_sentence.head.kernel": ("cls.seq_relationship.weight", "N D"),
         "objective.next_sentence.head.bias": ("cls.seq_relationship.bias", "N"),
-        "objective.classify.head.kernel": ("classifier.weight", "C D"),
-        "objective.classify.head.bias": ("classifier.bias", "C"),
+        **{f"objective.{task}.head.kernel": ("classifier.weight", "C D") for task in ALIKE},
+        **{f"objective.{task}.head.bias": ("classifier.bias", "C") for task in ALIKE},
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
@@ -162,6 +185,7 @@ HUGGING_FACE = HuggingFace(
         "add_cross_attention": False,
     },
     architectures=(
+        *head_classes("Bert"),
         ("BertForPreTraining", frozenset({"masked_lm", "next_sentence"})),
         ("BertForMaskedLM", frozenset({"masked_lm"})),
         ("BertForNextSentencePrediction", frozenset({"next_sentence"})),

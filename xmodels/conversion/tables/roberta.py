@@ -5,26 +5,19 @@ Axes as in `tables/bert.py`.
 
 from data_pipelines.text.frames import ROBERTA
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table
+from xmodels.conversion.formats import HuggingFace, KerasHub, Table, head_classes
 from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import RobertaConfig
-from xmodels.tasks.classify.task import Classify
 
+SUMMARIZED = ("classify", "multi_label", "regress")  # whose heads have one name, and another Dense layer below the last
 AXES = {
     **{name: axes for name, axes in bert.AXES.items() if not name.startswith(("backbone.pooler", "objective.next"))},
-    "objective.classify.dense.kernel": "D O",
-    "objective.classify.dense.bias": "O",
+    **{f"objective.{task}.dense.kernel": "D O" for task in (*SUMMARIZED, "choose")},
+    **{f"objective.{task}.dense.bias": "O" for task in (*SUMMARIZED, "choose")},
 }
 
-HEADS = (
-    *(head for head in bert.HEADS if head.label in ("masked_lm", "answer_span")),
-    Head(
-        "classify",
-        lambda config, num_classes: Classify(config, range(num_classes), ROBERTA_READING),
-        lambda head, outputs, batch, backbone: head.answer(outputs, batch),
-    ),
-)
+HEADS = (*(head for head in bert.HEADS if head.label == "masked_lm"), *bert.task_heads(ROBERTA_READING))
 
 HEAD_NAMES = {
     "objective.masked_lm.head.dense.kernel": ("lm_head.dense.weight", "O D"),
@@ -32,10 +25,15 @@ HEAD_NAMES = {
     "objective.masked_lm.head.norm.gamma": ("lm_head.layer_norm.weight", "D"),
     "objective.masked_lm.head.norm.beta": ("lm_head.layer_norm.bias", "D"),
     "objective.masked_lm.head.bias": ("lm_head.bias", "V"),
-    "objective.classify.dense.kernel": ("classifier.dense.weight", "O D"),
-    "objective.classify.dense.bias": ("classifier.dense.bias", "O"),
-    "objective.classify.head.kernel": ("classifier.out_proj.weight", "C D"),
-    "objective.classify.head.bias": ("classifier.out_proj.bias", "C"),
+    **{f"objective.{task}.dense.kernel": ("classifier.dense.weight", "O D") for task in SUMMARIZED},
+    **{f"objective.{task}.dense.bias": ("classifier.dense.bias", "O") for task in SUMMARIZED},
+    **{f"objective.{task}.head.kernel": ("classifier.out_proj.weight", "C D") for task in SUMMARIZED},
+    **{f"objective.{task}.head.bias": ("classifier.out_proj.bias", "C") for task in SUMMARIZED},
+    # Of choices the Dense layer below the last is the pooler, which other files hold untrained.
+    "objective.choose.dense.kernel": ("roberta.pooler.dense.weight", "O D"),
+    "objective.choose.dense.bias": ("roberta.pooler.dense.bias", "O"),
+    **{f"objective.{task}.head.kernel": ("classifier.weight", "C D") for task in ("choose", "tag")},
+    **{f"objective.{task}.head.bias": ("classifier.bias", "C") for task in ("choose", "tag")},
     "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
     "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
 }
@@ -74,6 +72,7 @@ HUGGING_FACE = HuggingFace(
     frame=ROBERTA,
     byte_bpe_class="RobertaTokenizer",
     architectures=(
+        *head_classes("Roberta"),
         ("RobertaForMaskedLM", frozenset({"masked_lm"})),
         ("RobertaForSequenceClassification", frozenset({"classify"})),
         ("RobertaForQuestionAnswering", frozenset({"answer_span"})),

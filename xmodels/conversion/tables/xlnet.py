@@ -7,13 +7,13 @@ Axes as in `tables/bert.py`; S is 2, the same segment or another one; X and Y ar
 import numpy as np
 
 from data_pipelines.text.frames import XLNET
-from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, numbered
+from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, head_classes, numbered
+from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.models.xlnet import XLNetConfig
 from xmodels.objectives.permutation_lm import PermutationLM
-from xmodels.tasks.answer_span.task import AnswerSpan
-from xmodels.tasks.classify.task import Classify
 
+SUMMARIZED = ("classify", "multi_label", "regress", "choose")  # whose heads have one name in Hugging Face's files
 BLOCK = "backbone.blocks.{block}."
 BIASES = {"content_bias": "r_w_bias", "position_bias": "r_r_bias", "segment_bias": "r_s_bias"}
 
@@ -31,12 +31,10 @@ AXES = {
     f"{BLOCK}feedforward.contract.kernel": "F D",
     f"{BLOCK}feedforward.contract.bias": "D",
     "objective.permutation_lm.bias": "V",
-    "objective.classify.dense.kernel": "D O",
-    "objective.classify.dense.bias": "O",
-    "objective.classify.head.kernel": "D C",
-    "objective.classify.head.bias": "C",
-    "objective.answer_span.head.kernel": "D C",
-    "objective.answer_span.head.bias": "C",
+    **{f"objective.{task}.dense.kernel": "D O" for task in SUMMARIZED},
+    **{f"objective.{task}.dense.bias": "O" for task in SUMMARIZED},
+    **{f"objective.{task}.head.kernel": "D C" for task in (*SUMMARIZED, "tag", "answer_span")},
+    **{f"objective.{task}.head.bias": "C" for task in (*SUMMARIZED, "tag", "answer_span")},
 }
 
 
@@ -63,16 +61,7 @@ def target_logits(head, outputs, batch, backbone):
 
 HEADS = (
     Head("permutation_lm", lambda config, num_classes: PermutationLM(config), target_logits),
-    Head(
-        "classify",
-        lambda config, num_classes: Classify(config, range(num_classes), XLNET_READING),
-        lambda head, outputs, batch, backbone: head.answer(outputs, batch),
-    ),
-    Head(
-        "answer_span",
-        lambda config, num_classes: AnswerSpan(config),
-        lambda head, outputs, batch, backbone: head.head(outputs["sequence_output"]),
-    ),
+    *bert.task_heads(XLNET_READING),
 )
 
 # From names that both formats share to ours.
@@ -105,10 +94,12 @@ HUGGING_FACE = HuggingFace(
         "backbone.embedding.token.embeddings": ("transformer.word_embedding.weight", "V D"),
         "backbone.embedding.query": ("transformer.mask_emb", "X Y D"),
         "objective.permutation_lm.bias": ("lm_loss.bias", "V"),
-        "objective.classify.dense.kernel": ("sequence_summary.summary.weight", "O D"),
-        "objective.classify.dense.bias": ("sequence_summary.summary.bias", "O"),
-        "objective.classify.head.kernel": ("logits_proj.weight", "C D"),
-        "objective.classify.head.bias": ("logits_proj.bias", "C"),
+        **{f"objective.{task}.dense.kernel": ("sequence_summary.summary.weight", "O D") for task in SUMMARIZED},
+        **{f"objective.{task}.dense.bias": ("sequence_summary.summary.bias", "O") for task in SUMMARIZED},
+        **{f"objective.{task}.head.kernel": ("logits_proj.weight", "C D") for task in SUMMARIZED},
+        **{f"objective.{task}.head.bias": ("logits_proj.bias", "C") for task in SUMMARIZED},
+        "objective.tag.head.kernel": ("classifier.weight", "C D"),
+        "objective.tag.head.bias": ("classifier.bias", "C"),
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
     }
@@ -158,6 +149,7 @@ HUGGING_FACE = HuggingFace(
     frame=XLNET,
     sentence_piece_class="XLNetTokenizer",
     architectures=(
+        *head_classes("XLNet"),
         ("XLNetForSequenceClassification", frozenset({"classify"})),
         ("XLNetForQuestionAnsweringSimple", frozenset({"answer_span"})),
         ("XLNetLMHeadModel", frozenset({"permutation_lm"})),

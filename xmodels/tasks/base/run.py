@@ -15,10 +15,19 @@ from xmodels.models.backbone import Backbone
 from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
+from xmodels.tasks.multi_label.task import SEPARATOR, THRESHOLD
 
 TASK_FILE = "task.json"
 JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
+OF_MODELS = (
+    "answer_span",
+    "classify",
+    "multi_label",
+    "regress",
+    "choose",
+    "tag",
+)  # that a model folder describes alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,8 +95,8 @@ def task_of(path: str) -> str:
 
 
 def task_of_model(path: str) -> TaskDescription | None:
-    """What a model folder says that holds a classifier, or a finder of answers, as `convert_checkpoint` writes one; None for
-    other folders.
+    """What a model folder says that holds the head of a task of `OF_MODELS`, as `convert_checkpoint` writes one; None for other
+    folders.
 
     It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
     """
@@ -95,14 +104,29 @@ def task_of_model(path: str) -> TaskDescription | None:
     if not os.path.isfile(weights):
         return None
     heads = folder.read_weights(weights)
-    if "objective.answer_span.head.bias" in heads:
-        length = min(folder.read_config(path)[0].max_sequence_length, 384)  # as in Google's code
-        return TaskDescription("answer_span", list(folder.read_labels(path) or []), 2, length)
-    bias = heads.get("objective.classify.head.bias")
-    if bias is None:
+    task = next((name for name in OF_MODELS if f"objective.{name}.head.bias" in heads), None)
+    if task is None:
         return None
-    labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(bias))]
-    return TaskDescription("classify", list(labels), 0, folder.read_config(path)[0].max_sequence_length)
+    length = folder.read_config(path)[0].max_sequence_length
+    if task == "answer_span":
+        return TaskDescription(task, list(folder.read_labels(path) or []), 2, min(length, 384))  # as in Google's code
+    outputs = len(heads[f"objective.{task}.head.bias"])
+    names = task_class(task).names_labels
+    labels = list(folder.read_labels(path) or [f"LABEL_{index}" for index in range(outputs)]) if names else []
+    if task == "tag":
+        return _tagger_of_model(path, heads, labels, length)
+    settings = {"thresholds": [THRESHOLD] * outputs, "label_separator": SEPARATOR} if task == "multi_label" else {}
+    return TaskDescription(task, labels, 0, length, settings=settings)
+
+
+def _tagger_of_model(path: str, heads: dict, labels: list[str], length: int) -> TaskDescription | None:
+    """A tagger has one text. None where its head has parts that only the task.json of its run describes."""
+    run = os.path.dirname(os.path.abspath(path))
+    if os.path.basename(os.path.abspath(path)) == BACKBONE_FOLDER and os.path.isfile(os.path.join(run, TASK_FILE)):
+        return read_task(run)
+    kernel, dim = heads["objective.tag.head.kernel"], folder.read_config(path)[0].hidden_dim
+    parts = {name.split(".")[2] for name in heads if name.startswith("objective.tag.")}
+    return TaskDescription("tag", labels, 1, length) if parts == {"head"} and len(kernel) == dim else None
 
 
 def read_task(run: str) -> TaskDescription:

@@ -5,11 +5,12 @@ import json
 
 import numpy as np
 
+from data_pipelines.finetuning.tag_schemes import to_bio
 from data_pipelines.schema import Place, convert
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import compiled
 from xmodels.tasks.base.run import TASK_FILE
-from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans
+from xmodels.tasks.tag.settings import OUTSIDE, Settings, are_spans, in_other_scheme, labels_in_bio
 from xmodels.tasks.tag.words import Entity, Words, as_spans, encoded, entities, pack_words, windows_of, words_of
 
 POOL = 256  # texts whose windows are in memory at once
@@ -21,7 +22,7 @@ class Tagged:
 
     Attributes:
         spans: the first and one past the last character of each word.
-        tags: of each word; `O` where it has no piece.
+        tags: of each word, those of spans as BIO; `O` where it has no piece.
         probabilities: of these tags; 0 where a word has no piece.
         entities: the stretches that the tags name.
     """
@@ -104,7 +105,9 @@ class Predictor(answer.Predictor):
         tags, probabilities = np.full(len(words.spans), OUTSIDE, object), np.zeros(len(words.spans))
         tags[places] = np.array(self.labels, object)[label_ids]
         probabilities[places] = likely
-        found = entities(words, as_spans(tags, are_spans(self.labels)))
+        if in_other_scheme(self.labels):
+            tags = np.array(to_bio(tags), object)
+        found = entities(words, as_spans(tags, are_spans(labels_in_bio(self.labels))))
         return Tagged(words.text, words.spans, tags.tolist(), probabilities.tolist(), found)
 
     def inputs(self, question):

@@ -5,7 +5,7 @@ import numpy as np
 from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.tag import pictures
 from xmodels.tasks.tag.read import TagSource, known_tags, read_sentences
-from xmodels.tasks.tag.settings import are_spans
+from xmodels.tasks.tag.settings import are_spans, labels_in_bio
 from xmodels.tasks.tag.words import Words, as_spans
 
 DECISIVE, READS_SOURCE = "entity_f1", True
@@ -27,7 +27,7 @@ def evaluate(
     columns = {"text_column": text_column, "label_column": label_column}
     columns = {name: value or predictor.columns.get(name) for name, value in columns.items()}
     sentences = read_sentences(test_file, **columns)
-    known_tags(test_file, sentences, list(predictor.labels))
+    known_tags(test_file, sentences, labels_in_bio(predictor.labels))
     predictions = predict(predictor, [Words.joined(sentence.words) for sentence in sentences], batch_size or 32)
     answers = [each.tags for each in predictions], [sentence.tags for sentence in sentences]
     found = scores(*answers)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
@@ -14,7 +15,7 @@ from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference, check_places
-from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans
+from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
 from xmodels.tasks.tag.words import stride_of, text_offset
 
 EXAMPLES = ("John Smith lives in New York.", "王小明住在北京。")
@@ -31,6 +32,11 @@ class Server(serve.Server):
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
         check_places(predictor, "tag")
+        if in_other_scheme(predictor.labels):
+            raise UsageError(
+                f"--task=tag: this tagger has learnt {', '.join(predictor.labels[:6])}, …; a graph finds spans in tags of BIO only. "
+                "Ask it with `xmodels predict`, which finds them in those of IOB1, BIOES, BMES and BILOU."
+            )
         self.frame = predictor.task.reading.frame
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
         self.max_sequence_length = predictor.max_sequence_length

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+from data_pipelines.finetuning.tag_schemes import END, INSIDE, SPAN_TAG
 from data_pipelines.schema import Narrower, Positive, whole
 
 COMBINATIONS = ("concat", "mix")
@@ -36,6 +37,24 @@ class Settings:
 def are_spans(labels: Sequence[str]) -> bool:
     """Whether tags mark the beginnings and insides of spans, as B-PER and I-PER do."""
     return all(label == OUTSIDE or label.partition("-")[0] in PREFIXES and "-" in label for label in labels)
+
+
+def in_other_scheme(labels: Sequence[str]) -> bool:
+    """Whether tags mark spans otherwise than BIO does, as those of a converted tagger may: in a scheme with ends, or of IOB1, which
+    has I-X without B-X."""
+    if not all(SPAN_TAG.fullmatch(str(label)) for label in labels):
+        return False
+    return not are_spans(labels) or set(labels_in_bio(labels)) != set(labels)
+
+
+def labels_in_bio(labels: Sequence[str]) -> list[str]:
+    """The tags that `labels` become when texts are given tags of BIO; tags that mark no spans stay as they are."""
+    if not all(SPAN_TAG.fullmatch(str(label)) for label in labels):
+        return list(labels)
+    parts = [label.partition("-") for label in labels]
+    begin = [f"B-{kind}" for _, _, kind in parts if kind]
+    inside = [f"I-{kind}" for prefix, _, kind in parts if prefix in INSIDE + END]
+    return list(dict.fromkeys([*(label for label in labels if label == OUTSIDE), *begin, *inside]))
 
 
 def may_stand(labels: Sequence[str]) -> Mapping[str, list]:
