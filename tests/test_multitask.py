@@ -134,6 +134,19 @@ def test_with_a_ratio_the_others_have_so_many_batches_of_those_of_the_main_task(
     assert 45 <= schedule.totals["a"] <= 72  # 60 are expected, by the sizes of a and b
     few = epochs_of({"main": 10, "a": 2, "b": 1}, 1, 0, "main", 1.0)
     assert few.stages == ({"main": 10, "a": 2, "b": 1},)  # no more than there are
+    more = epochs_of({"main": 10, "a": 30, "b": 10}, 5, 0, "main", 2.5)
+    assert all(stage["main"] == 10 and stage["a"] + stage["b"] == 25 for stage in more.stages)
+
+
+@pytest.mark.parametrize(("ratio", "others"), [(None, 40), (2.0, 20), (0.01, 0)])
+def test_the_main_task_may_come_last_in_each_epoch(ratio, others):
+    counts = {"a": 30, "main": 10, "b": 10}
+    last, mixed = (epochs_of(counts, 2, 1, "main", ratio, order) for order in ("auxiliary_first", "shuffled"))
+    assert last.stages == mixed.stages and last.num_steps == 2 * (others + 10)
+    for first in (0, others + 10):
+        found, usual = ([each.task_at(first + step) for step in range(others + 10)] for each in (last, mixed))
+        assert found == [name for name in usual if name != "main"] + ["main"] * 10
+        assert others == 0 or found[:others] != sorted(found[:others])
 
 
 def batches_with_remainder(count=11, size=4, shape=(3,)):
@@ -253,6 +266,28 @@ def test_a_finished_run_says_so_and_other_tasks_are_another_run(run, data, small
     (tmp_path / "tasks.yaml").write_text(PLAN.replace("task_dropout: 0.05", "task_dropout: 0.1"))
     assert multitask(data, small_bert, run, tasks_file=tmp_path / "tasks.yaml") != 0
     assert "tasks.place.task_dropout: 0.05 then, 0.1 now" in capsys.readouterr().err
+    (tmp_path / "tasks.yaml").write_text("order: auxiliary_first\nmain_task: place\n" + PLAN)
+    assert multitask(data, small_bert, run, tasks_file=tmp_path / "tasks.yaml") != 0
+    assert "epochs.order: None then, 'auxiliary_first' now" in capsys.readouterr().err
+
+
+def test_names_of_relevant_labels_and_the_main_task_last(data, small_bert, tmp_path):
+    for path in data.glob("answer_*.tsv"):
+        rows = [row.split("\t") for row in path.read_text("utf-8").splitlines()]
+        named = [row if row[2] == "label" else [*row[:2], ("no", "yes")[int(row[2])]] for row in rows]
+        (tmp_path / path.name).write_text("".join("\t".join(row) + "\n" for row in named), "utf-8")
+    own = "    list_size: 2\n    relevant_label: 'yes'\n    rank_scale: 2\n"
+    plan = PLAN.replace("    list_size: 2\n", own).replace("${DATA}/answer", f"{tmp_path}/answer")
+    (tmp_path / "tasks.yaml").write_text("order: auxiliary_first\nmain_task: place\nratio: 1.5\n" + plan)
+    flags = {"tasks_file": tmp_path / "tasks.yaml", "num_train_epochs": 1, "save_checkpoints_steps": 99}
+    assert multitask(data, small_bert, tmp_path / "run", **flags) == 0
+    path = tmp_path / "run/answer"
+    expected = json.loads((path / "results.json").read_text())["results"]["test ndcg_10"]
+    assert (
+        invoke("evaluate", model_dir=path, test_file=tmp_path / "answer_dev.tsv", output_file=tmp_path / "a.json") == 0
+    )
+    assert json.loads((tmp_path / "a.json").read_text())["ndcg_10"] == pytest.approx(expected, abs=1e-6)
+    assert load(str(path)).task.scale == 2
 
 
 @pytest.mark.long
@@ -373,6 +408,10 @@ def test_few_examples_are_drawn_by_the_seed(capsys):
         (("task: rank", "task: rnk"), r"line 16: `tasks.answer.task`: task='rnk': unknown value. Did you mean rank"),
         (("tasks:\n", "main_task: place\ntasks:\n"), "line 4: `main_task`: belongs to `ratio`, which is missing"),
         (("tasks:\n", "ratio: 0.5\nmain_task: places\ntasks:\n"), "line 5: `main_task`: 'places' is none of `tasks`"),
+        (("tasks:\n", "ratio: 2\ntasks:\n"), "line 4: `ratio`: belongs to `main_task`, which is missing"),
+        (("tasks:\n", "ratio: 0\nmain_task: place\ntasks:\n"), "line 4: `ratio` must be a number above 0"),
+        (("tasks:\n", "order: auxiliary_first\ntasks:\n"), "line 4: `order`: belongs to `main_task`, which is missing"),
+        (("tasks:\n", "order: first\ntasks:\n"), "line 4: `order` must be one of shuffled, auxiliary_first. Found: "),
         (("  pair:", "  backbone:"), "line 9: `tasks.backbone`: a task names a folder of the run"),
         (("defaults:", "default:"), "line 1: unknown key `default`. Did you mean defaults"),
         (("max_seq_length: 16", "max_seq_length: long"), "line 2: `defaults.max_seq_length`: max_seq_length='long': expected int"),
@@ -385,6 +424,15 @@ def test_what_is_wrong_with_a_file_of_tasks_is_named_with_its_line(change, messa
     path.write_text(PLAN.replace(*change, 1))
     with pytest.raises(DataError, match=message):
         read_plan(str(path), {"DATA": str(data)})
+
+
+def test_an_epoch_of_a_file_of_tasks(data, tmp_path):
+    path, found = tmp_path / "tasks.yaml", []
+    for text in ("", "ratio: 2\nmain_task: pair\n", "order: auxiliary_first\nmain_task: pair\n"):
+        path.write_text(text + PLAN)
+        found.append(read_plan(str(path), {"DATA": str(data)}).epochs)
+    usual = {"main_task": "pair", "ratio": None, "order": "shuffled"}
+    assert found == [{}, usual | {"ratio": 2}, usual | {"order": "auxiliary_first"}]
 
 
 def test_one_task_alone_and_tasks_that_do_not_join_are_refused(data, small_bert, tmp_path, capsys):

@@ -107,6 +107,7 @@ def _start(job: Job):
     identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
     identity |= {"system": loaded.system} if loaded.system else {}
     identity["tasks"] = {name: identity_of(each) for name, each in job.members.items()}
+    identity["epochs"] = job.epochs
     claim = run_folder.claim(
         options.model_dir, identity, dataclasses.asdict(options), _settings(job), STRUCTURAL, options.resume
     )

@@ -83,6 +83,7 @@ class Job:
         options: as they were given.
         members: {name: task}.
         schedule: of which task each step is.
+        epochs: what the file of tasks says of an epoch, as `Plan.epochs`.
         num_steps: updates in all; `per_epoch` in an epoch.
     """
 
@@ -91,6 +92,7 @@ class Job:
     tokenizer: Tokenizer
     members: Mapping[str, Member]
     schedule: TaskSchedule
+    epochs: Mapping[str, object]
     optimization: Optimization
     learner: Learner
     num_steps: int
@@ -160,7 +162,7 @@ def plan(given: multitask.Options, strategy) -> Job:
         check_resources(
             given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
         )
-    return Job(given, loaded, tokenizer, members, schedule, optimization, learner, num_steps, per_epoch)
+    return Job(given, loaded, tokenizer, members, schedule, wanted.epochs, optimization, learner, num_steps, per_epoch)
 
 
 @contextlib.contextmanager
@@ -195,7 +197,7 @@ def opened_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> t
 
 def scheduled(given: multitask.Options, wanted: Plan, counts: Mapping[str, int]) -> TaskSchedule:
     """The order of the steps, of tasks with so many batches in an epoch."""
-    return epochs_of(counts, given.num_train_epochs, given.seed, wanted.main_task, wanted.ratio)
+    return epochs_of(counts, given.num_train_epochs, given.seed, **wanted.epochs)
 
 
 def _learner(

@@ -1,16 +1,18 @@
 """The file of `multitask --tasks_file`: which tasks are learnt together, from which files, with which numbers."""
 
 import dataclasses
+import math
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from data_pipelines import strict_yaml
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import Option, options_of
-from data_pipelines.schema import Share, convert, fields
+from data_pipelines.schema import Narrower, convert, fields, one_of
 from xmodels.comparison.checks import Lined
+from xmodels.jobs.multitask_steps import AUXILIARY_FIRST, ORDERS, SHUFFLED
 from xmodels.jobs.options import finetune, multitask
 
 FILES = ("train_file", "data_dir", "eval_file", "test_file")
@@ -31,14 +33,22 @@ class Plan:
     Attributes:
         tasks: {name: flags of `finetune`}, of `OF_A_TASK`.
         defaults: the same flags, for all tasks that do not say otherwise.
-        main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together.
+        main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together,
+            or as many as there are.
         ratio: None where every epoch takes all batches of all tasks.
+        order: of the batches of an epoch; `auxiliary_first`: those of `main_task` come last.
     """
 
     tasks: dict[str, dict[str, Any]]
     defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
     main_task: str | None = None
-    ratio: Share | None = None
+    ratio: Annotated[float, Narrower(lambda value: 0 < value < math.inf, "a number above 0")] | None = None
+    order: one_of(*ORDERS) = SHUFFLED
+
+    @property
+    def epochs(self) -> dict[str, Any]:
+        """What an epoch is, where it is not all batches of all tasks, shuffled."""
+        return {} if self.main_task is None else {name: getattr(self, name) for name in ("main_task", "ratio", "order")}
 
 
 def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
@@ -94,10 +104,13 @@ def _check_files(flags: Mapping[str, Any], place: Lined) -> None:
 
 
 def _check_ratio(plan: Plan, place: Lined) -> None:
-    if (plan.ratio is None) != (plan.main_task is None):
-        name = "ratio" if plan.main_task is None else "main_task"
-        other = "main_task" if plan.main_task is None else "ratio"
-        raise place.at(name).fault(f"`{name}`: belongs to `{other}`, which is missing. Give both, or none.")
+    if plan.main_task is None and (plan.ratio is not None or plan.order == AUXILIARY_FIRST):
+        name = "order" if plan.ratio is None else "ratio"
+        raise place.at(name).fault(f"`{name}`: belongs to `main_task`, which is missing. Give both, or none.")
+    if plan.main_task is not None and plan.ratio is None and plan.order == SHUFFLED:
+        raise place.at("main_task").fault(
+            "`main_task`: belongs to `ratio`, which is missing. Give both, or none; or `order: auxiliary_first`."
+        )
     if plan.main_task is not None and plan.main_task not in plan.tasks:
         raise place.at("main_task").fault(
             f"`main_task`: {plan.main_task!r} is none of `tasks`: {', '.join(plan.tasks)}."
