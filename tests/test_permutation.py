@@ -227,7 +227,7 @@ def test_sizes_and_places_of_spans_are_drawn_as_the_released_code_draws_them(mon
     monkeypatch.setattr(permutation, "span_walk", lambda *given: walks.append(given) or walk(*given))
     batch = full_batch(500, 64)
     permutation.sample(batch["word_start"], batch["padding_mask"], 8, batch["seed"])
-    (_, count, goal, sizes, offsets), drawn = walks[0], numbers[0].numpy()
+    (_, count, goal, sizes, offsets, _), drawn = walks[0], numbers[0].numpy()
     config = json.loads((GOLDEN / "xlnet_sampling/sample_mask/config.json").read_text())["hyperparameters"]
     assert config["max_gram"] == permutation.LONGEST and config["mask_alpha"] == permutation.CONTEXT
     chances = 1 / np.arange(1, config["max_gram"] + 1)
