@@ -19,7 +19,7 @@ from benchmarks.reproductions import pretraining_report as pages
 from benchmarks.reproductions.common import environment, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_inputs import compare, parser_of, path, plan_of, prepare, write_once
 
-SMALL_SHARE = 40  # the text of which masks are repeated is read so many times
+PASSES = 40  # that a budget makes over the little text on which masks are repeated
 CHARACTERS_A_TOKEN = {"en": 3.5, "zh": 1.2}  # about, which decides the size of that text
 
 
@@ -136,10 +136,10 @@ def main() -> None:
 
 
 def with_little_text(flags, plan: dict) -> dict:
-    """The plan on so much of the text that the budget reads it `SMALL_SHARE` times."""
+    """The plan on so much of the text that the budget reads it `PASSES` times."""
     with open(path(flags, "train.jsonl"), encoding="utf-8") as stream:
         lines = stream.read().splitlines()
-    wanted, taken, size = plan["budget"]["tokens"] / SMALL_SHARE * CHARACTERS_A_TOKEN[flags.language], [], 0
+    wanted, taken, size = plan["budget"]["tokens"] / PASSES * CHARACTERS_A_TOKEN[flags.language], [], 0
     for line in lines:
         if size >= wanted:
             break
@@ -166,7 +166,7 @@ PARTS = {
 
 def report(flags, effect: Effect, found: dict[str, dict]) -> None:
     name = f"effect_{flags.effect}_{flags.language}"
-    times = f" The text is read about {SMALL_SHARE} times." if effect.repeated else ""
+    times = f" The text is read about {PASSES} times." if effect.repeated else ""
     parts = [
         f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of {pages.corpus(flags)}."
         f"{times} One pretraining each, fine-tuned in {len(flags.seeds)} seeds at the rate of 3e-4 and 1e-3 that is best on the "
