@@ -16,6 +16,7 @@ import sys
 
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
+from xmodels.training.small import MASKED, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
@@ -42,6 +43,12 @@ ADAM = {
     f"adamw, rate {rate}": {"optimizer": "adamw", "learning_rate": float(rate)} for rate in ("1e-3", "2e-3", "4e-3")
 }
 MUON = {f"muon, rate {rate}": {"optimizer": "muon", "learning_rate": float(rate)} for rate in ("2e-3", "4e-3", "1e-2")}
+PUBLISHED = {name: ALIKE[name] for name in ("small", "published", "published, rate 1e-3")}
+OTHERS = (
+    PUBLISHED
+    | {"rate 2e-3": ALIKE["rate 2e-3"]}
+    | {name: ADAM[name] for name in ("adamw, rate 1e-3", "adamw, rate 2e-3")}
+)
 UNCORRECTED = {"no correction of the bias (bert_adamw)": {"optimizer": "bert_adamw", "learning_rate": 2e-3}}
 
 
@@ -51,24 +58,34 @@ class Study:
 
     Attributes:
         records: flags of `create_pretraining_data`.
-        measure: the accuracy that is compared.
+        numbers: those of small networks, where the system has none.
+        vocabulary: flags of `train_vocabulary` by language.
     """
 
     system: str
     records: dict
-    measure: str
     arms: dict[str, dict]
+    numbers: Small = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+    vocabulary: dict[str, dict] = dataclasses.field(default_factory=dict)
 
 
-MASKED = {"packing": "full_sentences", "do_whole_word_mask": True}
+BPE, BYTES, PIECES = (
+    {"tokenizer": "bpe"}, {"tokenizer": "byte_bpe"}, {"tokenizer": "sentencepiece", "num_sentinels": 100}
+)  # fmt: skip
+WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
     "masked": Study(
-        "roberta_wwm", MASKED, "masked_lm_accuracy",
-        {**ALIKE, **ADAM, **UNCORRECTED, "twice as many hidden": {"set": {"masking_rate": 0.3}}},
+        "roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED, "twice as many hidden": {"set": {"masking_rate": 0.3}}}
     ),
-    "causal": Study("gpt", {"packing": "stream"}, "accuracy", {**ALIKE, **MUON, **UNCORRECTED}),
-    "causal, norms inside": Study("gpt2", {"packing": "stream"}, "accuracy", {**ALIKE, **MUON, **UNCORRECTED}),
-}  # fmt: skip
+    "causal": Study("gpt", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
+    "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
+    "permuted": Study("xlnet", {"packing": "stream_bidirectional"}, OTHERS, vocabulary={"en": BPE}),
+    "spans to text": Study("t5", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, PIECES)),
+    "noise to text": Study("bart", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, BYTES)),
+    "fragment to text": Study("mass", {"packing": "full_sentences"}, OTHERS),
+}
 
 
 def main() -> None:
@@ -106,8 +123,8 @@ def train(flags, name: str, arm: str) -> None:
     if is_finished(model_dir):
         return
     system = systems.load(study.system)
-    numbers = system.SMALL
-    system.SMALL = dataclasses.replace(numbers, **changes.pop("small", {}))
+    numbers = vars(system).get("SMALL")
+    system.SMALL = dataclasses.replace(numbers or study.numbers, **changes.pop("small", {}))
     steps = round(flags.steps / share)
     try:
         run(
@@ -117,26 +134,30 @@ def train(flags, name: str, arm: str) -> None:
             num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
         )  # fmt: skip
     finally:
-        system.SMALL = numbers
+        if numbers:
+            system.SMALL = numbers
+        else:
+            del system.SMALL
 
 
 def records(flags, study: Study, name: str) -> str:
     """The folder of records of a text, made where it is not there yet."""
-    kind = study.records["packing"]
+    kinds = study.vocabulary.get(flags.language, {})
+    tokenizer, words = kinds.get("tokenizer", "wordpiece"), study.records.get("do_whole_word_mask", False)
+    kind = f"{study.records['packing']}-{tokenizer}{words * '-words'}"
     folder = os.path.join(flags.work_dir, flags.language, f"{kind}-{name}")
     if os.path.isfile(os.path.join(folder, "manifest.json")):
         return folder
-    vocabulary, text = os.path.join(flags.work_dir, flags.language, f"vocabulary-{kind}"), flags.text_dir
+    vocabulary, text = os.path.join(flags.work_dir, flags.language, f"vocabulary-{tokenizer}"), flags.text_dir
     if not os.path.exists(vocabulary):
-        kinds = {"tokenizer": "bpe"} if kind == "stream" and flags.language == "en" else {}
         run(
             "train_vocabulary", input_file=os.path.join(text, "pretrain.txt"), language=flags.language,
             vocab_size=VOCABULARY[flags.language], output_file=vocabulary, **kinds,
         )  # fmt: skip
-    words = {"segmenter": "jieba"} if flags.language == "zh" and kind != "stream" else {}
+    segmenter = {"segmenter": "jieba"} if flags.language == "zh" and words else {}
     run(
         "create_pretraining_data", input_file=os.path.join(text, f"{name}.txt"), language=flags.language,
-        vocab_file=vocabulary, output_dir=folder, max_seq_length=LENGTH, **study.records, **words,
+        vocab_file=vocabulary, output_dir=folder, max_seq_length=LENGTH, **study.records, **segmenter,
     )  # fmt: skip
     return folder
 

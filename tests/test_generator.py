@@ -79,12 +79,11 @@ def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path
     prompts = [PROMPTS[0], PROMPTS[2]]
     found = generator.generate(prompts, Decoding(temperature=0.0), 6)
     assert found == [by_hand(generator, prompt, 6) for prompt in prompts]
+    ids = [generator.prompt_ids(prompt) for prompt in prompts]
+    one = generator._search(ids, Decoding(num_beams=1, length_penalty=0.0), 6)  # a beam of one is greedy
+    assert [spell_out(row, generator.spelling) for row in one] == found
     beams = Decoding(num_beams=3, length_penalty=0.0)
-    ids = [generator.prompt_ids(prompt) for prompt in prompts[1:]]
-    generator.rewinds = True  # whole prompts at once, as there is one at a time
-    expected = [generator._search(row, beams, 6) for row in ids]
-    generator.rewinds = False
-    assert [generator._search(row, beams, 6) for row in ids] == expected
+    assert generator._search(ids, beams, 6) == [generator._search([row], beams, 6)[0] for row in ids]
     export = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}
     assert invoke("export_model", **export, max_new_tokens=5) == 0  # compares
     assert "At most 5 tokens are written" in (tmp_path / "export/README.md").read_text()
@@ -101,6 +100,18 @@ def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     generator = load(run)
     found = generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
     assert len(found) == 4 and found == generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+def test_beams_of_prompts_beside_each_other_are_those_of_each_alone(run, alpha):
+    generator, beams = load(run), Decoding(num_beams=4, length_penalty=alpha)
+    found = generator.generate(PROMPTS, beams, 7)
+    assert found == [generator.generate([prompt], beams, 7)[0] for prompt in PROMPTS] and len(set(found)) > 3
+    house, other = (generator.prompt_ids(PROMPTS[place]) for place in (0, 2))
+    with_end = [*house[:1], generator.end_id, *house]  # an end within a prompt ends nothing
+    assert generator._search([with_end, other], beams, 7) == [
+        generator._search([x], beams, 7)[0] for x in (with_end, other)
+    ]
 
 
 def test_nothing_follows_the_end_that_a_beam_finds():

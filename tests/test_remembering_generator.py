@@ -135,6 +135,12 @@ def test_a_beam_finds_the_likeliest_text_and_draws_keep_to_their_filters(run):
     assert one == again != other
 
 
+def test_beams_of_prompts_beside_each_other_are_those_of_each_alone(run):
+    generator, beams = load(run), Decoding(num_beams=3, length_penalty=1.0)
+    found = generator.generate(PROMPTS, beams, 5)
+    assert found == [generator.generate([prompt], beams, 5)[0] for prompt in PROMPTS]
+
+
 @pytest.mark.parametrize("kind", ["words", "characters"])
 def test_the_command_spells_with_blanks(kind, tmp_path, capsys):
     path = write_run(tmp_path, kind, cutoffs=(), embedding_division=1)

@@ -36,7 +36,7 @@ class Pools(NamedTuple):
 
 def beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int,
-    penalty: Callable | None = None, stop_early: bool = True, limits=None,
+    penalty: Callable | None = None, stop_early: bool = True, limits=None, prompts=None,
 ):  # fmt: skip
     """The most probable continuations.
 
@@ -48,17 +48,22 @@ def beam_search(
         max_length: most tokens behind the first, with the end token.
         penalty: (length) -> the divisor of a score; by default 1.
         stop_early: end when no alive text can beat the best finished one of its row; else the worst finished one.
-        limits: int (B,), most tokens of each row, at most `max_length`, which they are by default.
+        limits: int (B,), most tokens of each row behind its first, at most `max_length`, which they are by default.
+        prompts: (int (B, max_length + 1), int (B,)), texts that the rows begin with in place of `start_ids`, and how many tokens
+            they have, at least 1. They count neither in scores nor in lengths. The search begins at the last token of the
+            shortest one, so `state` is that of the tokens before.
 
     Returns:
         int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
         Of a row without any finished text, the alive ones.
     """
-    batch = start_ids.shape[0]
+    first = start_ids if prompts is None else prompts[1]
+    batch = first.shape[0]
     if batch is None:
-        batch = ops.shape(start_ids)[0]
+        batch = ops.shape(first)[0]
     limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
-    search = Search(batch, num_beams, max_length, end_id, penalty or gnmt_penalty(0.0), stop_early, limits)
+    given = None if prompts is None else ops.cast(prompts[1], "int32") - 1
+    search = Search(batch, num_beams, max_length, end_id, penalty or gnmt_penalty(0.0), stop_early, limits, given)
 
     def is_unfinished(position, *pools_and_state):
         return search.is_unfinished(position, Pools(*pools_and_state[:-1]))
@@ -69,14 +74,16 @@ def beam_search(
         return position + 1, *(search.within_limits(position, *pair) for pair in zip(new, pools, strict=True)), state
 
     state = keras.tree.map_structure(lambda x: ops.repeat(x, num_beams, axis=0), state)
-    variables = (ops.convert_to_tensor(0, "int32"), *search.initial_pools(start_ids), state)
+    position = ops.convert_to_tensor(0, "int32") if prompts is None else ops.min(given)
+    starts = ops.expand_dims(start_ids, 1) if prompts is None else prompts[0]
+    variables = (position, *search.initial_pools(starts), state)
     position, *pools, _ = ops.while_loop(is_unfinished, extend, variables, maximum_iterations=max_length)
     return search.best(position, Pools(*pools))
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """The numbers of a search, of B rows and K beams; see `beam_search`."""
+    """The numbers of a search, of B rows and K beams; see `beam_search`. `given` (B,) counts tokens of prompts behind the first."""
 
     batch: Any
     beams: int
@@ -85,11 +92,16 @@ class Search:
     penalty: Callable
     stop_early: bool
     limits: Any
+    given: Any
 
-    def initial_pools(self, start_ids) -> Pools:
-        start = ops.reshape(ops.cast(start_ids, "int32"), (-1, 1, 1))
-        first = ops.equal(ops.arange(self.max_length + 1), 0)
-        alive_ids = ops.where(first, ops.repeat(start, self.beams, axis=1), 0)  # (B, K, T)
+    def divisor(self, length):
+        """The penalty, of shape () or (B,), of texts that are so many tokens long behind their first."""
+        return self.penalty(length if self.given is None else ops.maximum(length - self.given, 1))
+
+    def initial_pools(self, starts) -> Pools:
+        """Pools of texts that begin with (B, S), S at most T."""
+        starts = ops.pad(ops.cast(starts, "int32"), [[0, 0], [0, self.max_length + 1 - starts.shape[1]]])
+        alive_ids = ops.repeat(ops.expand_dims(starts, 1), self.beams, axis=1)  # (B, K, T)
         # Of K equal texts only the first counts at the start.
         alive = ops.where(ops.equal(ops.arange(self.beams), 0), 0.0, -float("inf"))
         shape = (self.batch, self.beams)
@@ -98,7 +110,7 @@ class Search:
 
     def is_unfinished(self, position, pools: Pools):
         """Whether an alive text of some row may still become one of its best."""
-        best = pools.alive[:, 0] / self.penalty(self.limits)  # the most that an alive text can reach
+        best = pools.alive[:, 0] / self.divisor(self.limits)  # the most that an alive text can reach
         if self.stop_early:
             bound = ops.max(pools.finished, axis=1)
         else:  # rows that are not full count with the value of an empty place
@@ -129,12 +141,24 @@ class Search:
         size = logits.shape[-1]
         following = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         following = ops.reshape(following, (self.batch, self.beams, size))
+        if self.given is not None:
+            following = self.keep_prompts(following, position, pools)
         total = ops.reshape(ops.expand_dims(pools.alive, 2) + following, (self.batch, self.beams * size))
-        scores, where = ops.top_k(total / self.penalty(position + 1), 2 * self.beams)
+        scores, where = ops.top_k(total / ops.reshape(self.divisor(position + 1), (-1, 1)), 2 * self.beams)
         parents, tokens = where // size, ops.cast(where % size, "int32")
         place = ops.equal(ops.arange(self.max_length + 1), position + 1)
         texts = ops.where(place, ops.expand_dims(tokens, 2), chosen(pools.alive_ids, parents))
-        return texts, ops.equal(tokens, self.end_id), ops.take_along_axis(total, where, axis=1), scores, parents
+        ends = ops.equal(tokens, self.end_id)
+        if self.given is not None:
+            ends = ops.logical_and(ends, ops.expand_dims(position >= self.given, 1))
+        return texts, ends, ops.take_along_axis(total, where, axis=1), scores, parents
+
+    def keep_prompts(self, following, position, pools: Pools):
+        """Log-probabilities (B, K, V) of which a row that is still in its prompt has only the next token there, for certain."""
+        token = ops.take(pools.alive_ids, ops.minimum(position + 1, self.max_length), axis=2)  # (B, K)
+        certain = ops.equal(ops.arange(following.shape[2]), ops.expand_dims(token, 2))
+        is_given = ops.reshape(position < self.given, (-1, 1, 1))
+        return ops.where(is_given, ops.where(certain, 0.0, -float("inf")), following)
 
     def within_limits(self, position, new, old):
         """`new` in rows that may still grow, elsewhere `old`."""
@@ -144,8 +168,8 @@ class Search:
         """The finished texts of each row with their scores; of a row without any, the alive ones."""
         some = ops.any(pools.is_finished, axis=1, keepdims=True)  # (B, 1)
         ids = ops.where(ops.expand_dims(some, 2), pools.finished_ids, pools.alive_ids)
-        lengths = ops.expand_dims(ops.minimum(position, self.limits), 1)
-        return ids, ops.where(some, pools.finished, pools.alive / self.penalty(lengths))
+        divisor = self.divisor(ops.minimum(position, self.limits))
+        return ids, ops.where(some, pools.finished, pools.alive / ops.reshape(divisor, (-1, 1)))
 
 
 def chosen(texts, index):

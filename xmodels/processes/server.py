@@ -22,8 +22,8 @@ from data_pipelines.quiet import quiet_start
 from xmodels.processes.child import end_with
 
 PAUSE = 0.05  # seconds between two looks at the processes
-IMPORTED = ("xmodels.jobs.pretrain", "xmodels.jobs.finetune", "xmodels.jobs.evaluate", "xmodels.jobs.export")
-FORKED = ("pretrain", "finetune", "evaluate", "export_model")  # verbs; any other command is a program of its own
+IMPORTED = tuple(f"xmodels.jobs.{name}" for name in ("pretrain", "finetune", "evaluate", "predict", "export"))
+FORKED = ("pretrain", "finetune", "evaluate", "predict", "export_model")  # verbs; any other command is a program of its own
 
 
 @dataclasses.dataclass

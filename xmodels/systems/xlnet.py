@@ -12,10 +12,12 @@ from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.models.xlnet import SIZES, XLNet, XLNetConfig
 from xmodels.objectives.permutation_lm import PermutationLM
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = XLNet, False
 READING, WRITING = XLNET_READING, None
+SMALL = small.PERMUTED
 
 
 @dataclasses.dataclass(frozen=True)

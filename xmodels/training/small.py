@@ -107,3 +107,5 @@ MASKED = Small(
 CAUSAL = dataclasses.replace(
     MASKED, rate=2e-3, training={**MASKED.training, "optimizer": "adamw"}, position_gain=None, shorter=None
 )
+# Distances stand in the attention, not in a table; and streams are not cut.
+PERMUTED = dataclasses.replace(MASKED, position_gain=None, shorter=None)

@@ -57,21 +57,25 @@ class TextGenerator(Generator):
         for first in range(0, len(prompts), batch_size):
             ids = [self.prompt_ids(prompt) for prompt in prompts[first : first + batch_size]]
             if decoding.num_beams > 1:
-                rows = [self._search(row, decoding, max_new_tokens) for row in ids]
+                rows = self._search(ids, decoding, max_new_tokens)
             else:
                 rows = self._continue(ids, decoding, max_new_tokens, (seed, first))
             found += [spell_out(row, self.spelling) for row in rows]
             progress(len(ids))
         return found
 
-    def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
+    def _padded(self, prompts: list[list[int]], max_new_tokens: int):
+        """Prompts as int (B, P), how long each is, and the most tokens of a text with its prompt."""
         width = round_up(max(map(len, prompts)), self.max_length)
-        length = min(width + max_new_tokens, self.max_length)
         token_ids = np.zeros((len(prompts), width), np.int32)
         for row, ids in zip(token_ids, prompts, strict=True):
             row[: len(ids)] = ids
         lengths = np.array([len(ids) for ids in prompts], np.int32)
-        function = self.compiled((decoding, len(prompts), width, length), lambda: self._sampler(decoding, length))
+        return token_ids, lengths, min(width + max_new_tokens, self.max_length)
+
+    def _continue(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int, seed) -> list[list[int]]:
+        token_ids, lengths, length = self._padded(prompts, max_new_tokens)
+        function = self.compiled((decoding, *token_ids.shape, length), lambda: self._sampler(decoding, length))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
         texts, ends = (ops.convert_to_numpy(x) for x in function(token_ids, lengths, np.array(seed, np.int32), read))
         stops = np.minimum(ends, lengths + max_new_tokens)
@@ -108,34 +112,37 @@ class TextGenerator(Generator):
 
         return function
 
-    def _search(self, prompt: list[int], decoding: Decoding, max_new_tokens: int) -> list[int]:
-        """Beam search; one prompt at a time, as prompts of one batch would have to be of one length."""
-        steps = min(max_new_tokens, self.max_length - len(prompt))
-        if steps < 1:
-            return []
-        past, ids = None, np.array([prompt], np.int32)
-        if not self.rewinds:
-            ids, past = ids[:, -1:], self._read(ids[:, :-1], len(prompt) + steps)[-1]
-        width, first = ids.shape[1], ops.convert_to_tensor(len(prompt) - ids.shape[1], "int32")
-        function = self.compiled((decoding, width, steps), lambda: self._searcher(decoding, width, steps))
-        return self.until_end(ops.convert_to_numpy(function(ids, past, first))[0, 0, 1:].tolist())
+    def _search(self, prompts: list[list[int]], decoding: Decoding, max_new_tokens: int) -> list[list[int]]:
+        if max_new_tokens < 1:
+            return [[] for _ in prompts]
+        token_ids, lengths, length = self._padded(prompts, max_new_tokens)
+        function = self.compiled((decoding, *token_ids.shape, length), lambda: self._searcher(decoding, length))
+        past = None if self.rewinds else self._read(token_ids[:, : lengths.min() - 1], length)[-1]
+        limits = np.minimum(lengths + max_new_tokens, length) - 1
+        texts = ops.convert_to_numpy(function(token_ids, lengths, limits, past))[:, 0]
+        return [
+            self.until_end(row[start : stop + 1].tolist())
+            for row, start, stop in zip(texts, lengths, limits, strict=True)
+        ]
 
-    def _searcher(self, decoding: Decoding, length: int, steps: int):
+    def _searcher(self, decoding: Decoding, length: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
 
-        def function(prompt, past, first):
+        def function(token_ids, lengths, limits, past):
             if past is None:
-                past = self.backbone.start(1, length + steps)
-            if length > 1:
-                _, past = self.backbone.decode(prompt[:, :-1], past, 0)
+                # All prompts are read at once. What stands behind a short one is replaced before anything looks at it.
+                _, past = self.backbone.decode(token_ids, self.backbone.start(token_ids.shape[0], length), 0)
 
             def step(token_ids, position, past):
                 token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
-                states, past = self.backbone.decode(token, past, first + length - 1 + position)
+                states, past = self.backbone.decode(token, past, position)
                 return forbid(self.logits(states[:, 0]), token_ids, position), past
 
+            prompts = ops.pad(token_ids, [[0, 0], [0, length - token_ids.shape[1]]]), lengths
             penalty = gnmt_penalty(decoding.length_penalty)
-            ids, _ = beam_search(step, past, prompt[:, -1], decoding.num_beams, steps, self.end_id, penalty)
+            ids, _ = beam_search(
+                step, past, None, decoding.num_beams, length - 1, self.end_id, penalty, limits=limits, prompts=prompts
+            )
             return ids
 
         return function
