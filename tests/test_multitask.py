@@ -376,6 +376,19 @@ def test_a_task_goes_on_alone_with_its_head_and_with_few_labels(run, data, tmp_p
     assert "there are 40. Give fewer" in capsys.readouterr().err
 
 
+def test_a_task_is_not_overwritten_by_a_run_of_its_own(run, data, small_bert, tmp_path, capsys):
+    flags = {"init_checkpoint": small_bert, "train_file": data / "place_train.tsv", "max_seq_length": 16}
+    kept = (run / "place/config.json").read_bytes()
+    assert invoke("finetune", model_dir=run / "place", **flags) == 2
+    assert "is the folder of the task place of the joint run" in capsys.readouterr().err
+    assert (run / "place/config.json").read_bytes() == kept
+    shutil.copy(run / "config.json", tmp_path)  # a joint run that has written no folder of a task yet
+    assert invoke("finetune", model_dir=tmp_path / "place", **flags) == 2
+    assert "is the folder of the task place" in capsys.readouterr().err
+    assert not (tmp_path / "place").exists()
+    assert invoke("finetune", "--dry_run", model_dir=tmp_path / "alone", **flags) == 0
+
+
 def test_few_examples_are_drawn_by_the_seed(capsys):
     from types import SimpleNamespace
 

@@ -32,7 +32,7 @@ def check_backend() -> str:
 
 
 def _setting(path: str, name: str) -> str | None:
-    """A value of Keras' own settings file, which may be missing or damaged; then Keras takes its defaults."""
+    """A value of a JSON file, such as Keras' own settings; None where the file is missing or damaged, or has no such value."""
     try:
         value = strict_json.read(path)
     except (OSError, ValueError):
@@ -49,13 +49,31 @@ def existing_part(folder: str) -> str:
 
 
 def check_writable(folder: str, flag: str = "model_dir") -> None:
-    """Raises a DataError where a run folder could not be made or written."""
+    """Checks that a run folder can be made or written.
+
+    Raises:
+        DataError: it cannot.
+        UsageError: it is that of a task of a joint run, which `multitask` writes.
+    """
     found = existing_part(folder)
     if not os.path.isdir(found):
         raise DataError(f"--{flag}={folder}: {found} is a file, not a folder. Name a folder, or move the file away.")
     if not os.access(found, os.W_OK | os.X_OK):
         raise DataError(
             f"--{flag}={folder}: {found} may not be written by this user. Run `chmod u+w` on it, or name another folder."
+        )
+    _check_not_of_joint_run(folder, flag)
+
+
+def _check_not_of_joint_run(folder: str, flag: str) -> None:
+    """Raises a UsageError where the folder is, or will be, that of a task of a joint run: each would overwrite the other."""
+    run, name = os.path.split(os.path.realpath(folder))
+    config = os.path.join(run, "config.json")
+    tasks = _setting(config, "tasks") if _setting(config, "job") == "multitask" else None
+    if isinstance(tasks, dict) and name in tasks:
+        raise UsageError(
+            f"--{flag}={folder}: is the folder of the task {name} of the joint run {run}, which `xmodels multitask` writes. "
+            f"Name another folder. (To go on with this task alone, add --init_checkpoint={folder} --init_head.)"
         )
 
 
