@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from invocation import invoke
-from small_models import NAMES, PLACES
+from small_models import NAMES, PLACES, TOKENIZER
 
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import read_task
@@ -180,6 +182,40 @@ def test_a_list_is_an_error_of_other_tasks_and_as_a_text(tmp_path):
     path.write_text('{"text": ["ann"], "labels": ["a"]}\n', "utf-8")
     with pytest.raises(DataError, match="line 1: field 'text' holds list, expected text"):
         read_rows(str(path), Columns(), "|")
+
+
+def test_records_teach_what_their_table_teaches(data, small_bert, tmp_path, capsys):
+    (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
+    (tmp_path / "dev.tsv").write_text((data / "dev.tsv").read_text("utf-8").replace("|", ";"), "utf-8")
+    made = {"task": "multi_label", "vocab_file": tmp_path / "vocab.txt", "max_seq_length": 16}
+    assert invoke("create_finetuning_data", input_file=data / "train.tsv", output_dir=tmp_path / "train", **made) == 0
+    made |= {"input_file": tmp_path / "dev.tsv", "label_separator": ";", "labels_from": tmp_path / "train"}
+    assert invoke("create_finetuning_data", output_dir=tmp_path / "dev", **made) == 0
+    found = []
+    for files in (
+        {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv"},
+        {"data_dir": tmp_path / "train", "eval_file": tmp_path / "dev"},
+    ):
+        files = {name: str(path) for name, path in files.items()}
+        options = Options(
+            task="multi_label", init_checkpoint=str(small_bert), model_dir="x", max_seq_length=16, **files
+        )
+        reader = reader_of(options)
+        read = reader.read(opened(options, reader)[1])
+        found.append(
+            (read.labels, read.num_texts, read.summary, read.source.arrays, read.evaluation_sets["evaluation"].arrays)
+        )
+    assert found[0][:3] == found[1][:3]
+    for expected, there in zip(found[0][3:], found[1][3:], strict=True):
+        assert expected.keys() == there.keys() and expected["labels"].any()
+        for name, values in expected.items():
+            np.testing.assert_array_equal(there[name], values)
+    run, files = tmp_path / "run", {"data_dir": tmp_path / "train", "eval_file": tmp_path / "dev"}
+    assert invoke("finetune", init_checkpoint=small_bert, model_dir=run, num_train_epochs=0.1, **files, **QUICK) == 0
+    assert read_task(str(run)).settings["label_separator"] == "|"
+    other = {**QUICK, "task": "classify"}
+    assert invoke("finetune", init_checkpoint=small_bert, model_dir=tmp_path / "other", **files, **other) != 0
+    assert "holds records for multi_label, expected those of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

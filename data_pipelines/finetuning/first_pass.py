@@ -7,11 +7,10 @@ import itertools
 import json
 from typing import Any
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import DataError
 from data_pipelines.files import whole_file
 from data_pipelines.finetuning.task import Task
 
-FEW = 20  # with fewer examples, many labels are no sign of a wrong column
 NAMED = 5  # bad examples that a message names
 
 
@@ -89,13 +88,7 @@ def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], i
     labels = task.labels
     if task.names_labels and labels is None:
         labels = task.sort_labels(name.partition("=")[2] for name in counts if name.startswith("label="))
-        if len(labels) < 2:
-            raise UsageError(f"{inputs}: holds one label only ({labels[0]!r}); is --label_column right?")
-        if counts["accepted"] >= FEW and len(labels) > counts["accepted"] / 2:
-            raise UsageError(
-                f"{inputs}: {len(labels)} different labels in {counts['accepted']} examples, such as {labels[0]!r:.40}. "
-                "Is the label column the right one? Name another with --label_column."
-            )
+        task.check_labels(labels, counts["accepted"], inputs)
     settings = task.settings
     size = {"choose": settings.num_choices, "rank": settings.list_size}.get(settings.task) or size
     return Found(labels or [], size, dict(counts), bad)

@@ -61,6 +61,10 @@ def check(settings: Settings) -> None:
         raise UsageError(f"--target_file is for --task=translate, not for --task={settings.task}.")
     if settings.relevant_label is not None and settings.task != "rank":
         raise UsageError(f"--relevant_label is for --task=rank, not for --task={settings.task}.")
+    if settings.label_separator is not None and settings.task != "multi_label":
+        raise UsageError(f"--label_separator is for --task=multi_label, not for --task={settings.task}.")
+    if settings.label_separator == "":
+        raise UsageError("--label_separator=: is empty. Give what stands between two labels, such as |.")
     if settings.on_long_text == "windows" and settings.task not in ("tag", "answer_span"):
         raise UsageError(f"--on_long_text=windows: --task={settings.task} reads each text once. Take cut or drop.")
     task(settings).check()
@@ -224,7 +228,8 @@ class Job:
         """Joins what all parts have given."""
         found = self.found
         learnt = {"label_names": found.labels, "texts_per_record": found.size, "bad_examples": found.bad}
-        features, files = self.task.features(found.size), self.tokenizer.files()
+        task = task_class(self.settings.task)(self.settings, found.labels)
+        features, files = task.features(found.size), self.tokenizer.files()
         return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, learnt)
 
 

@@ -4,6 +4,7 @@ import importlib
 
 TASKS = {
     "classify": "texts",
+    "multi_label": "texts",
     "regress": "texts",
     "tag": "tag",
     "answer_span": "answer_span",

@@ -9,6 +9,7 @@ import numpy as np
 
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.tables import BadRow, Columns
+from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
 from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
@@ -16,6 +17,7 @@ from data_pipelines.text.framing import shorten
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 
+FEW = 20  # with fewer examples, many labels are no sign of a wrong column
 Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
 
 
@@ -66,6 +68,20 @@ class Task:
     def sort_labels(self, names: Iterable[str]) -> list[str]:
         """The labels in the order of their ids."""
         return sorted(names)
+
+    def check_labels(self, labels: list[str], num_examples: int, inputs: str) -> None:
+        """Raises a UsageError where the labels that were found show that another column is meant.
+
+        Args:
+            inputs: the files, for the message.
+        """
+        if len(labels) < 2:
+            raise UsageError(f"{inputs}: holds one label only ({labels[0]!r}); is --label_column right?")
+        if num_examples >= FEW and len(labels) > num_examples / 2:
+            raise UsageError(
+                f"{inputs}: {len(labels)} different labels in {num_examples} examples, such as {labels[0]!r:.40}. "
+                "Is the label column the right one? Name another with --label_column."
+            )
 
     def size_of(self, value: dict[str, Any]) -> int:
         """How many texts the example chooses or ranks; the largest one gives the records their shape."""

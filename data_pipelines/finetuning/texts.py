@@ -1,14 +1,14 @@
-"""Labels and scores of single texts and of pairs: classification, similarity (Devlin et al., 2018, section 4.1)."""
+"""Labels, several labels and scores of single texts and of pairs: classification, similarity (Devlin et al., 2018, section 4.1)."""
 
 import math
 
 from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.tables import Row, read_table
-from data_pipelines.errors import DataError
+from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Task, count_tokens, cut
 from data_pipelines.text.framing import max_text_tokens
-from data_pipelines.text.labels import sort_labels
+from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
 
 
 class Classify(Task):
@@ -17,6 +17,7 @@ class Classify(Task):
     name = "classify"
     names_labels = True
     label_feature = Feature(())
+    label_lists = False  # whether a label of JSON lines may be a list
     num_texts: int | None = None  # that of the first row
 
     def texts_a_row(self, row: Row) -> int:
@@ -26,7 +27,9 @@ class Classify(Task):
 
     def examples(self, path):
         bad_rows = self.bad_rows()
-        rows = read_table(path, self.settings.columns(), may_be_empty=True, bad_rows=bad_rows)
+        rows = read_table(
+            path, self.settings.columns(), may_be_empty=True, bad_rows=bad_rows, label_lists=self.label_lists
+        )
         for row in rows:
             if len(row.texts) != self.texts_a_row(row):
                 raise DataError(
@@ -34,12 +37,17 @@ class Classify(Task):
                     f"{self.num_texts}. Make records of each kind in a folder of their own."
                 )
             empty = any(not text.strip() for text in row.texts)
-            problem = "empty text: write it, or take the row out" if empty else self.label_problem(row.label)
-            value = {"texts": list(row.texts), "label": row.label}
+            label = self.label_in(row)
+            problem = "empty text: write it, or take the row out" if empty else self.label_problem(label)
+            value = {"texts": list(row.texts), "label": label}
             yield RawExample(f"{path}, line {row.line}", value, problem=problem)
         yield from broken(bad_rows)
 
-    def label_problem(self, label: str) -> str | None:
+    def label_in(self, row: Row):
+        """What a row says of its texts, as it is kept for the second pass."""
+        return row.label
+
+    def label_problem(self, label) -> str | None:
         return self.refuses(label) if label else "empty label: write it, or take the row out"
 
     def labels_of(self, value):
@@ -75,12 +83,43 @@ class Classify(Task):
             yield {
                 "token_ids": first + second,
                 "segment_lengths": [len(first), len(second)],
-                "labels": [self.label_of(value["label"])],
+                "labels": self.record_of(value["label"]),
                 "example_ids": [index],
             }
 
-    def label_of(self, label: str) -> int | float:
-        return self.labels.index(label)
+    def record_of(self, label) -> list[int] | list[float]:
+        """The values of `labels` in a record."""
+        return [self.labels.index(label)]
+
+
+class MultiLabel(Classify):
+    """Any number of labels for a text or a pair of texts."""
+
+    name = "multi_label"
+    label_lists = True
+
+    @property
+    def label_feature(self) -> Feature:
+        return Feature((len(self.labels or ()),))
+
+    def label_in(self, row):
+        separator = SEPARATOR if self.settings.label_separator is None else self.settings.label_separator
+        return list(split_labels(row.label, separator) if row.labels is None else row.labels)
+
+    def label_problem(self, labels):
+        if repeated := repeated_label(labels):
+            return f"repeated label: {repeated}"
+        return next(filter(None, map(self.refuses, labels)), None)
+
+    def labels_of(self, value):
+        return tuple(value["label"])
+
+    def check_labels(self, labels, num_examples, inputs):
+        if not labels:
+            raise UsageError(f"{inputs}: no row has a label. Name their column with --label_column.")
+
+    def record_of(self, labels):
+        return [int(name in labels) for name in self.labels]
 
 
 class Regress(Classify):
@@ -100,5 +139,5 @@ class Regress(Classify):
     def labels_of(self, value):
         return ()
 
-    def label_of(self, label):
-        return float(label)
+    def record_of(self, label):
+        return [float(label)]

@@ -17,15 +17,16 @@ def inspect_labelled(data_dir: str, manifest: Manifest, num_examples: int) -> No
     tokens = tokenizer_of_records(data_dir, manifest.settings).vocabulary.tokens
     for serialized in tf.data.TFRecordDataset(source.paths).take(num_examples).batch(1):
         record = {name: value.numpy()[0] for name, value in source.parse(serialized).items()}
-        _check(record, data_dir, len(tokens), len(manifest.settings.label_names or ()))
+        _check(record, manifest.settings.task, data_dir, len(tokens), len(manifest.settings.label_names or ()))
         print(f"\n{render(record, manifest.settings.task, tokens, manifest.settings.label_names)}")
 
 
-def _check(record: dict[str, np.ndarray], data_dir: str, num_tokens: int, num_labels: int) -> None:
+def _check(record: dict[str, np.ndarray], task: str, data_dir: str, num_tokens: int, num_labels: int) -> None:
     """Raises a DataError where ids, lengths, labels or places point at nothing."""
     bounds = {"token_ids": num_tokens, "target_ids": num_tokens}
     bounds |= dict.fromkeys(("start_positions", "end_positions"), record["token_ids"].shape[-1])
-    bounds |= {"labels": num_labels} if num_labels else {}
+    if num_labels:  # several labels of a text are 1 at their places
+        bounds["labels"] = 2 if task == "multi_label" else num_labels
     for name, bound in bounds.items():
         if name in record and record[name].size and not 0 <= record[name].min() <= record[name].max() < bound:
             raise DataError(
@@ -56,6 +57,9 @@ def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: 
         )
     if task == "translate":
         return f"{_words(ids[: lengths[0]], tokens)}\n  → {_words(record['target_ids'][: lengths[1]], tokens)}"
+    if task == "multi_label":
+        names = [labels[place] for place in np.flatnonzero(record["labels"])]
+        return f"[{' | '.join(names)}] {_pair(ids, lengths, tokens)}"
     if task in ("classify", "regress"):
         label = labels[int(record["labels"])] if labels else f"{record['labels']:g}"
         return f"[{label}] {_pair(ids, lengths, tokens)}"

@@ -15,8 +15,8 @@ class RecordOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    task: str = option(REQUIRED, "classify: a label for a text or a pair. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
-    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, regress, rank, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
+    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
+    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
     target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. For tag the position of the words.")  # fmt: skip
@@ -27,6 +27,7 @@ class RecordOptions:
     tag_scheme: str = option("bio", "bio: spans; IOB1, BIOES and BILOU become BIO. none: tags as they stand, such as parts of speech.", choices=("bio", "none"))  # fmt: skip
     bad_tags: str = option("repair", "Tags that cannot be, such as I-X behind O in BIO: read as conlleval does and counted, or refused as on_bad_row says.", choices=("repair", "refuse"))  # fmt: skip
     labels: str | None = option(None, "Comma-separated names of the labels in the order of their ids. Default: those in the data, sorted.", section="Labels")  # fmt: skip
+    label_separator: str | None = option(None, "For multi_label: what stands between the labels of a text. Default: |.")
     labels_from: str | None = option(None, "A folder of records whose labels these must share: the training records, for dev and test.")  # fmt: skip
     on_bad_row: str = option("fail", "Rows, questions and lists that cannot be used (unknown or empty labels, quotes that nothing closes, missing columns, answers that do not stand in the text, duplicate ids, empty texts): stop and name them, or leave them out, count them and name the first.", choices=("fail", "skip"))  # fmt: skip
     vocab_file: str = option(REQUIRED, "Vocabulary: a file, or a folder with one.", section="Tokens")

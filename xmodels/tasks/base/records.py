@@ -56,3 +56,14 @@ def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.n
     source = RecordSource(folder, manifest)
     for serialized in tf.data.TFRecordDataset(source.paths).batch(TOGETHER):
         yield {name: value.numpy() for name, value in source.parse(serialized).items()}
+
+
+def recorded_columns(folder: str, manifest: Manifest, num_texts: int) -> tuple[list[list[list[int]]], np.ndarray]:
+    """The texts of records of one or two, as ids, a list for each place; and their `labels`, (N, ...)."""
+    firsts, seconds, answers = [], [], []
+    for parsed in recorded_batches(folder, manifest):
+        for ids, (a, b) in zip(parsed["token_ids"], parsed["segment_lengths"], strict=True):
+            firsts.append(ids[:a].tolist())
+            seconds.append(ids[a : a + b].tolist())
+        answers.append(parsed["labels"])
+    return [firsts, seconds][:num_texts], np.concatenate(answers)

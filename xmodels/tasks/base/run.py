@@ -8,6 +8,7 @@ from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Narrower, Place, convert, whole
+from data_pipelines.text.labels import SEPARATOR
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
@@ -15,7 +16,7 @@ from xmodels.models.backbone import Backbone
 from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
-from xmodels.tasks.multi_label.task import SEPARATOR, THRESHOLD
+from xmodels.tasks.multi_label.task import THRESHOLD
 
 TASK_FILE = "task.json"
 JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own

@@ -12,7 +12,7 @@ from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.framing import Orders, pack_columns, pack_texts
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.tasks.base.records import check_recorded, recorded_batches
+from xmodels.tasks.base.records import check_recorded, recorded_columns
 
 TASK = "classify"  # of the records
 
@@ -71,13 +71,7 @@ def recorded_source(
     names = check_recorded(folder, manifest, TASK, tokenizer, labels)
     num_texts = manifest.settings.texts_per_record
     check_pairs(folder, num_texts, orders)
-    firsts, seconds, answers = [], [], []
-    for parsed in recorded_batches(folder, manifest):
-        for ids, (a, b) in zip(parsed["token_ids"], parsed["segment_lengths"], strict=True):
-            firsts.append(ids[:a].tolist())
-            seconds.append(ids[a : a + b].tolist())
-        answers.append(parsed["labels"])
-    columns = [firsts, seconds][:num_texts]
+    columns, found = recorded_columns(folder, manifest, num_texts)
     arrays = pack_columns(columns, tokenizer.vocabulary, max_sequence_length, frame, orders)
-    arrays["labels"] = np.concatenate(answers).astype(np.int32)
+    arrays["labels"] = found.astype(np.int32)
     return ArraySource(arrays, folder), names, num_texts

@@ -3,10 +3,10 @@
 import dataclasses
 
 from data_pipelines.errors import CheckpointError
+from data_pipelines.text.labels import SEPARATOR
 from xmodels.tasks.base.run import TASK_FILE
 from xmodels.tasks.classify import answer
 from xmodels.tasks.classify.answer import SHOWN
-from xmodels.tasks.multi_label.task import SEPARATOR
 
 
 @dataclasses.dataclass(frozen=True)

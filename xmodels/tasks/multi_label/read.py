@@ -1,4 +1,4 @@
-"""Rows of one or two texts with any number of labels: side by side in the column of a table, or a list in JSON lines."""
+"""Rows of one or two texts with any number of labels: side by side in the column of a table, a list in JSON lines, or records."""
 
 import dataclasses
 import os
@@ -9,15 +9,17 @@ import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow, Columns, read_table
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import DataError
 from data_pipelines.finetuning.row_checks import check_texts, shared_warning
-from data_pipelines.text.framing import pack_texts
-from data_pipelines.text.labels import sort_labels
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.text.framing import pack_columns, pack_texts
+from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
 from xmodels.tasks.base.read import Data, Survey, print_left_out
+from xmodels.tasks.base.records import check_recorded, recorded_columns
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
-from xmodels.tasks.multi_label.task import SEPARATOR
 from xmodels.training.watching.progress import print_status
 
+TASK = "multi_label"  # of the records
 SAMPLE = 1000  # rows of a survey whose texts are kept
 
 
@@ -43,12 +45,9 @@ def read_rows(path: str, columns: Columns, separator: str, bad_rows: list[BadRow
     for row in read_table(path, columns, bad_rows=bad_rows, may_be_empty=True, label_lists=True):
         labels = row.labels
         if labels is None:
-            labels = tuple(label.strip() for label in row.label.split(separator) if label.strip())
-        fault = None
-        if not all(text.strip() for text in row.texts):
-            fault = "the text is empty"
-        elif len(set(labels)) < len(labels):
-            fault = f"a label stands twice in {row.label or list(labels)!r:.40}"
+            labels = split_labels(row.label, separator)
+        empty = not all(text.strip() for text in row.texts)
+        fault = "the text is empty" if empty else repeated_label(labels, row.label)
         if fault and bad_rows is None:
             raise DataError(
                 f"{path}, line {row.line}: {fault}. Correct it, or leave such rows out with --on_bad_row=skip."
@@ -76,15 +75,16 @@ def label_rows(path: str, rows: Sequence[Labelled], labels: Sequence[str]) -> np
     return found
 
 
+def said(labels: np.ndarray) -> str:
+    """What to say of labels (N, C)."""
+    return f"{labels.shape[1]} labels, {labels.sum() / len(labels):.2f} on average"
+
+
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
     own_flags: ClassVar[tuple[str, ...]] = ("label_separator", "task_dropout")
     joins = True
-
-    def __init__(self, name, options):
-        super().__init__(name, options)
-        self.separator = SEPARATOR if options.label_separator is None else options.label_separator
 
     def rows_of(self, path: str) -> list[Labelled]:
         options, bad_rows = self.options, self.bad_rows()
@@ -93,49 +93,75 @@ class Reader(TextReader):
         print_left_out(path, bad_rows)
         return rows
 
-    def files(self) -> tuple[list[Labelled], dict[str, list[Labelled]], list[str]]:
-        """The rows of training, those of the sets that are scored, and the labels in the order of their ids."""
-        path = self.training_files()
-        if self.options.data_dir:
-            raise UsageError(
-                f"--data_dir: --task={self.name} learns from files, not from records. Name them by --train_file."
-            )
-        train = self.rows_of(path)
-        labels = sort_labels({label for row in train for label in row.labels})
-        if not labels:
-            raise DataError(f"{path}: no row has a label. Name their column with --label_column.")
-        if max(len(row.labels) for row in train) < 2:
-            print_status(f"Warning: no row of {path} has several labels; is --label_separator={self.separator} right?")
-        others = {name: self.rows_of(other) for name, other in self.evaluation_files()}
-        for name, where in self.evaluation_files():
-            label_rows(where, others[name], labels)  # says which label is unknown
-            check_texts(where, len(others[name][0].texts), path, len(train[0].texts))
-        return train, others, labels
-
     def survey(self):
-        train, others, labels = self.files()
-        parts = [f"{len(train):,} rows to train on, {self.said(train, labels)}"]
-        parts += [f"{len(rows):,} for {name}" for name, rows in others.items()]
+        path = self.training_files()
+        train = self.rows_of(path)
+        labels = self.labels_in(path, train)
+        parts = [f"{len(train):,} rows to train on, {said(label_rows(path, train, labels))}"]
+        for name, other in self.evaluation_files():
+            if os.path.isdir(other):
+                continue
+            rows = self.rows_of(other)
+            label_rows(other, rows, labels)  # says which label is unknown
+            check_texts(other, len(rows[0].texts), path, len(train[0].texts))
+            parts.append(f"{len(rows):,} for {name}")
         return Survey(", ".join(parts), labels, len(train), [text for row in train[:SAMPLE] for text in row.texts])
 
-    def said(self, rows: list[Labelled], labels: list[str]) -> str:
-        return f"{len(labels)} labels, {sum(len(row.labels) for row in rows) / len(rows):.2f} on average"
+    def survey_records(self, tokenizer):
+        labels, count = self.check_records(TASK, tokenizer)
+        return Survey(f"{count:,} examples, {len(labels)} labels", labels, count)
+
+    def labels_in(self, path: str, rows: Sequence[Labelled]) -> list[str]:
+        """The labels of a training table in the order of their ids."""
+        labels = sort_labels({label for row in rows for label in row.labels})
+        if not labels:
+            raise DataError(f"{path}: no row has a label. Name their column with --label_column.")
+        if max(len(row.labels) for row in rows) < 2:
+            print_status(f"Warning: no row of {path} has several labels; is --label_separator={self.separator} right?")
+        return labels
 
     def read(self, tokenizer):
-        train, others, labels = self.files()
-        source = self.source_of(self.options.train_file, train, labels, tokenizer)
-        warn_unknown(self.options.train_file, source, tokenizer)
-        sets, paths = {}, dict(self.evaluation_files())
-        for name, rows in others.items():
-            sets[name] = self.source_of(paths[name], rows, labels, tokenizer)
-            trained = token_rows(source)
-            if warning := shared_warning(paths[name], token_rows(sets[name]), self.options.train_file, trained):
+        path = self.training_files()
+        source, labels, num_texts = self.examples(path, tokenizer)
+        warn_unknown(path, source, tokenizer)
+        sets = {}
+        for name, other in self.evaluation_files():
+            found, _, texts_there = self.examples(other, tokenizer, labels)
+            check_texts(other, texts_there, path, num_texts)
+            if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
                 print_status(warning)
-        return Data(source, sets, labels, len(train[0].texts), self.said(train, labels))
+            sets[name] = found
+        return Data(source, sets, labels, num_texts, said(source.arrays["labels"]))
 
-    def source_of(self, path: str, rows: list[Labelled], labels: list[str], tokenizer) -> ArraySource:
+    def examples(self, path: str, tokenizer, labels: list[str] | None = None) -> tuple[ArraySource, list[str], int]:
+        """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.
+
+        Args:
+            labels: those of the training; None takes those of the file.
+        """
+        if os.path.isdir(path):
+            return self.recorded(path, tokenizer, labels)
+        rows = self.rows_of(path)
+        labels = labels or self.labels_in(path, rows)
         arrays = pack_texts([row.texts for row in rows], tokenizer, self.options.max_seq_length, self.reading.frame)
-        return ArraySource({**arrays, "labels": label_rows(path, rows, labels)}, os.fspath(path))
+        return ArraySource({**arrays, "labels": label_rows(path, rows, labels)}, path), labels, len(rows[0].texts)
+
+    def recorded(self, folder: str, tokenizer, labels: list[str] | None) -> tuple[ArraySource, list[str], int]:
+        """Records of `create_finetuning_data --task=multi_label` as `examples` gives the table they were made of."""
+        manifest = Manifest.read(folder)
+        names = check_recorded(folder, manifest, TASK, tokenizer, labels)
+        num_texts, wanted = manifest.settings.texts_per_record, self.options.max_seq_length
+        columns, found = recorded_columns(folder, manifest, num_texts)
+        arrays = pack_columns(columns, tokenizer.vocabulary, wanted, self.reading.frame)
+        return ArraySource({**arrays, "labels": found.astype(np.float32)}, folder), names, num_texts
+
+    @property
+    def separator(self) -> str:
+        """What stands between labels: of records as they were made, unless the flag says otherwise."""
+        given, records = self.options.label_separator, self.options.data_dir
+        if given is None and records:
+            given = Manifest.read(records).settings.others.get("label_separator")
+        return SEPARATOR if given is None else given
 
     def task(self, config, data):
         return self.task_class(config, data.labels, reading=self.reading, separator=self.separator)

@@ -4,10 +4,10 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
+from data_pipelines.text.labels import SEPARATOR
 from xmodels.tasks.classify.task import Classify
 
 THRESHOLD = 0.5  # of a label, until an evaluation set chooses one
-SEPARATOR = "|"
 
 
 class MultiLabel(Classify):
