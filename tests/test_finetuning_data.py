@@ -755,7 +755,8 @@ LINES = {
 }
 PAGE_FILES = {
     "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
-    "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n", "pairs.tsv": "label\ttext\ttext_b\na\tcat\tdog\nb\tdog\tcat\n", "entities.txt": "cat B-A\ndog O\n",
+    "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n",
+    "pairs.tsv": "label\ttext\ttext_b\na\tcat\tdog\nb\tdog\tcat\n", "entities.txt": "cat B-A\ndog O\n",
     "words.conllu": "1\tcat\tcat\tNOUN\n2\tran\trun\tVERB\n", "exam.csv": "who,cat,dog,A\n",
     "swag.csv": ",sent1,sent2,ending0,ending1,label\n0,the cat,who,cat,dog,1\n",
     "answers.tsv": "who\tthe cat\t0\nwho\tthe dog\t1\n", "train.en": "cat\n", "train.zh": "大\n", "both.tsv": "cat\t大\n",
@@ -825,7 +826,7 @@ def test_the_page_names_every_feature_and_every_task():
         ("classify", "a.tsv", b"label\ttext\na\tcat\n", "holds one label only ('a')"),
         ("classify", "a.tsv", b"label\ttext\na\t\xff\n", "a.tsv, line 2: not valid UTF-8 at byte 3 of the line (0xff)"),
         ("classify", "a.tsv", b"label\ttext\n" + b"".join(b"%d\tcat\n" % i for i in range(20)), "20 different labels in 20"),
-        ("multi_label", "a.tsv", b"label\ttext\na|b|a\tcat\n", "a.tsv, line 2: repeated label: a label stands twice in ['a', 'b', 'a']"),
+        ("multi_label", "a.tsv", b"label\ttext\na|b|a\tcat\n", "line 2: repeated label: a label stands twice in ['a', 'b', 'a']"),
         ("multi_label", "a.tsv", b"label\ttext\n\tcat\n", "a.tsv: no row has a label. Name their column"),
         ("answer_span", "a.json", b'{"data": [\n{]}', "a.json, line 2: not JSON"),
         ("answer_span", "a.json", b'{"data": [{"title": 1}]}', "data[0]: expected 'paragraphs' (list), as SQuAD has it. Found: title"),

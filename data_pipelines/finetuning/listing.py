@@ -8,7 +8,7 @@ TASKS = {
     "regress": "texts",
     "tag": "tag",
     "answer_span": "answer_span",
-    "choose": "lists",
+    "choose": "choices",
     "rank": "lists",
     "translate": "translate",
 }

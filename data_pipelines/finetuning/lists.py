@@ -1,19 +1,14 @@
-"""Texts to choose from or to rank, each framed with what it answers; a record holds all of them, (N, L).
-
-Multiple choice as in Radford et al., 2018, section 3.3: context, then question and choice as the second text.
-"""
+"""Texts to rank, each framed with what it answers; a record holds all of them, (N, L)."""
 
 import random
 
 import numpy as np
 
-from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
 from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.rankings import RankedList, read_rankings
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
 from data_pipelines.text.framing import max_text_tokens
-from data_pipelines.text.joining import gap
 
 
 class Lists(Task):
@@ -41,62 +36,6 @@ class Lists(Task):
             count_tokens(a + b, tokenizer, counts)
             counts["example_tokens"] += len(a) + len(b) + 3
         return {"token_ids": token_ids, "segment_lengths": lengths}, any_cut
-
-
-class Choose(Lists):
-    """One of several choices is right."""
-
-    name = "choose"
-
-    def examples(self, path):
-        for asked in read_choices(path):
-            answer = asked.answer_index()
-            value = {"pairs": list(_pairs(asked)), "answer": answer}
-            yield RawExample(asked.place, value, asked.id, self._problem(asked, answer))
-
-    def _problem(self, asked: ChoiceQuestion, answer: int | None) -> str | None:
-        if len(asked.choices) < 2:
-            return f"too few choices: {len(asked.choices)}, expected at least 2"
-        if any(not choice.strip() for choice in asked.choices):
-            return "empty text: a choice says nothing"
-        if answer is None:
-            return (
-                f"answer is no choice: {str(asked.answer)[:40]!r} for {len(asked.choices)} choices; expected a position from "
-                "0, a letter, or the text of one"
-            )
-        if 0 < self.settings.num_choices < len(asked.choices):
-            return f"too many choices: {len(asked.choices)}. Raise --num_choices"
-        return None
-
-    def labels_of(self, value):
-        return (str(value["answer"]),)
-
-    def size_of(self, value):
-        return len(value["pairs"])
-
-    def features(self, size):
-        return {**super().features(size), "labels": Feature(()), "choice_weights": Feature((size,), "float32")}
-
-    def encode(self, indices, values, tokenizer, size, counts):
-        for index, value in zip(indices, values, strict=True):
-            row, is_cut = self.rows(value["pairs"], size, tokenizer, counts)
-            counts["cut_examples"] += is_cut
-            if is_cut and self.leaves_out_long:
-                counts["left_out_long"] += 1
-                continue
-            weights = np.arange(size) < len(value["pairs"])
-            yield {**row, "labels": [value["answer"]], "choice_weights": weights, "example_ids": [index]}
-
-
-def _pairs(asked: ChoiceQuestion):
-    for choice in asked.choices:
-        if BLANK in asked.question:
-            first, second = asked.question.replace(BLANK, choice), choice
-        elif asked.context:
-            first, second = asked.context, asked.question + gap(asked.question, choice) + choice
-        else:
-            first, second = asked.question, choice
-        yield first, second
 
 
 class Rank(Lists):

@@ -1,14 +1,19 @@
 """Questions with choices as arrays for a network: a sequence for each choice."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from data_pipelines.batches.array_source import ArraySource
-from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
+from data_pipelines.corpora.choices import ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
+from data_pipelines.finetuning.choices import Parts, fitted, parts_of
+from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens, pack_ids
-from data_pipelines.text.joining import gap
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.tasks.base.records import check_recorded, recorded_batches
 
+TASK = "choose"  # of the records
 FEWEST = 2
 
 
@@ -47,44 +52,66 @@ def right_choice(asked: ChoiceQuestion) -> int:
     return answer
 
 
+def recorded_source(folder: str, tokenizer: Tokenizer, max_sequence_length: int, reading) -> ArraySource:
+    """Records of `create_finetuning_data --task=choose` as `choice_source` gives the file they were made of.
+
+    Raises:
+        DataError, UsageError: as `check_recorded`; or records of an older version, which do not part question and choice.
+    """
+    manifest = Manifest.read(folder)
+    check_recorded(folder, manifest, TASK, tokenizer, None)
+    if "part_lengths" not in manifest.features:
+        raise DataError(
+            f"{folder}: these records do not say where the question ends (`part_lengths`), as they were made by an older "
+            "version. Make them again."
+        )
+    triples, weights, labels = [], [], []
+    for parsed in recorded_batches(folder, manifest):
+        there = parsed["choice_weights"] > 0  # (B, C)
+        for ids, lengths in zip(parsed["token_ids"][there], parsed["part_lengths"][there], strict=True):
+            first, second, end = np.cumsum(lengths)
+            triples.append((ids[:first].tolist(), ids[first:second].tolist(), ids[second:end].tolist()))
+        weights.append(parsed["choice_weights"])
+        labels.append(parsed["labels"])
+    arrays = pack_parts(triples, np.concatenate(weights), tokenizer, max_sequence_length, reading)
+    return ArraySource({**arrays, "labels": np.concatenate(labels).astype(np.int32)}, folder)
+
+
 def pack_choices(
     questions: list[ChoiceQuestion], tokenizer: Tokenizer, max_sequence_length: int, reading
 ) -> dict[str, np.ndarray]:
-    """Each question with each of its choices, framed as the network reads pairs.
+    """Each question with each of its choices, framed as the network reads pairs, as `pack_parts` has them."""
+    count = max(len(asked.choices) for asked in questions)
+    texts = zip(*(parts for asked in questions for parts in parts_of(asked)), strict=True)
+    columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in texts]
+    weights = np.array([[place < len(asked.choices) for place in range(count)] for asked in questions], np.float32)
+    return pack_parts(list(zip(*columns, strict=True)), weights, tokenizer, max_sequence_length, reading)
+
+
+def pack_parts(
+    triples: Sequence[Parts], weights: np.ndarray, tokenizer: Tokenizer, max_sequence_length: int, reading
+) -> dict[str, np.ndarray]:
+    """Sequences of context, question and choice, as ids.
 
     Where `reading.asks_first`, the first text is context and question, and the second the choice (Radford et al., 2018,
-    section 3.3), else the first is the context and the second question and choice. Of what is too long the context loses
-    its end.
+    section 3.3), else the first is the context and the second question and choice.
+
+    Args:
+        triples: of each choice that there is, in order.
+        weights: float32 (N, C): 1 for each choice that there is.
 
     Returns:
-        token_ids and segment_ids int32 (N, C, L), padding_mask bool (N, C, L), choice_weights float32 (N, C): 1 for each
-        choice that there is; C is the largest number of choices.
+        token_ids and segment_ids int32 (N, C, L), padding_mask bool (N, C, L), choice_weights: `weights`.
     """
-    count = max(len(asked.choices) for asked in questions)
-    triples = [parts for asked in questions for parts in parts_of(asked)]
-    columns = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in zip(*triples, strict=True)]
     capacity = max_text_tokens(2, max_sequence_length, reading.frame)
-    pairs = [joined(*ids, capacity, reading.asks_first) for ids in zip(*columns, strict=True)]
+    pairs = [joined(*parts, capacity, reading.asks_first) for parts in triples]
     flat = pack_ids(*map(list, zip(*pairs, strict=True)), tokenizer.vocabulary, max_sequence_length, reading.frame)
-    weights = np.array([[place < len(asked.choices) for place in range(count)] for asked in questions], np.float32)
-    arrays = {name: spread(values, weights > 0) for name, values in flat.items()}
-    return {**arrays, "choice_weights": weights}
-
-
-def parts_of(asked: ChoiceQuestion):
-    """Context, question and choice of each choice, each with the blank before it where the language has one.
-
-    In a cloze the choice fills the blank of the question.
-    """
-    for choice in asked.choices:
-        question = asked.question.replace(BLANK, choice)
-        after = gap(asked.context, question) if asked.context else ""
-        yield asked.context, after + question, gap(question, choice) + choice
+    return {**{name: spread(values, weights > 0) for name, values in flat.items()}, "choice_weights": weights}
 
 
 def joined(context: list[int], question: list[int], choice: list[int], capacity: int, asks_first: bool):
-    """The two texts of a sequence; the context gives way to question and choice."""
-    context = context[: max(0, capacity - len(question) - len(choice))]
+    """The two texts of a sequence, as long as fits."""
+    context, question, choice = fitted(context, question, choice, capacity)
     return (context + question, choice) if asks_first else (context, question + choice)
 
 

@@ -18,6 +18,7 @@ EXAMPLES = (
 )
 CHECKED = (
     *EXAMPLES, ("", f"He {BLANK} it.", ["saw", "ate", ""]), ("many words " * 300, "Why?", ["because", "so " * 40, "then", "no"]),
+    ("It rained.", "Why " * 300 + "?", ["because", "so " * 40]),
 )  # fmt: skip
 
 
@@ -42,9 +43,9 @@ class Server(serve.Server):
         parts = context, before + question, self.between(question, choice) + choice
         context, question, choice = (self.tokenizer.tokenize(part) for part in parts)  # ids (N, None)
         capacity = max_text_tokens(2, self.max_sequence_length, self.reading.frame)
-        kept = tf.cast(tf.maximum(capacity - question.row_lengths() - choice.row_lengths(), 0), tf.int64)
-        kept = tf.minimum(kept, context.row_lengths())
-        context = tf.RaggedTensor.from_tensor(context.to_tensor(), lengths=kept)
+        choice = first_ids(choice, capacity)
+        question = first_ids(question, capacity - choice.row_lengths())
+        context = first_ids(context, capacity - question.row_lengths() - choice.row_lengths())
         if self.reading.asks_first:
             texts = [tf.concat([context, question], axis=1), choice]
         else:
@@ -137,6 +138,12 @@ def wide_runs() -> np.ndarray:
 
 def questions(rows) -> list[ChoiceQuestion]:
     return [ChoiceQuestion(context, asked, [c for c in choices if c], None, "") for context, asked, choices in rows]
+
+
+def first_ids(ids: tf.RaggedTensor, most: int | tf.Tensor) -> tf.RaggedTensor:
+    """The first ids of each row (N, None), at most so many."""
+    kept = tf.minimum(tf.cast(most, tf.int64), tf.cast(ids.row_lengths(), tf.int64))
+    return tf.RaggedTensor.from_tensor(ids.to_tensor(), lengths=kept)
 
 
 def columns_of(rows) -> dict[str, list]:

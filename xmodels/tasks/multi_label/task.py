@@ -4,7 +4,6 @@ import keras
 from keras import ops
 
 from data_pipelines.features import Feature
-from data_pipelines.text.labels import SEPARATOR
 from xmodels.tasks.classify.task import Classify
 
 THRESHOLD = 0.5  # of a label, until an evaluation set chooses one
@@ -21,7 +20,7 @@ class MultiLabel(Classify):
     reads = {"token_ids": Feature((None,)), "labels": Feature((None,), "float32")}
     signature = {"probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, reading=None, separator=SEPARATOR, **kwargs):
+    def __init__(self, config, labels, reading=None, separator="|", **kwargs):
         super().__init__(config, labels, reading, **kwargs)
         self.settings = {"thresholds": [THRESHOLD] * len(self.label_names), "label_separator": separator}
 
