@@ -1,5 +1,6 @@
 """Siamese networks: losses in their limits, one encoder, what a run learns, predicts, is scored by and serves; bad rows."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,7 +9,10 @@ import tensorflow as tf
 from invocation import invoke
 from small_models import NAMES, PLACES, TOKENIZER, network
 
+from data_pipelines.errors import UsageError
 from xmodels import systems
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
@@ -338,6 +342,41 @@ def test_records_teach_what_their_table_teaches(data, start, tmp_path):
         assert invoke("finetune", task="siamese", init_checkpoint=start, model_dir=path, **source, **numbers) == 0
         found.append([json.loads(line).get("loss") for line in (path / "log.jsonl").read_text().splitlines()])
     assert found[0] == found[1] and any(found[0])
+
+
+@pytest.mark.parametrize(
+    ("loss", "negative"), [("triplet", True), ("multiple_negatives", True), ("multiple_negatives", False)]
+)
+def test_records_of_texts_that_match_hold_what_their_table_holds(loss, negative, start, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
+    rows = [("ann in rome", "ann " * 30, "bob"), ("bob", "bob " * 9, "ann"), ("york", "in york", "ann in rome")]
+    texts = ["text\ttext_pair\tother", *("\t".join(row) for row in rows)]
+    lines = texts if negative else [line.rpartition("\t")[0] for line in texts]
+    (tmp_path / "rows.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    third = {"negative_column": "other"} if negative else {}
+    made = {
+        "input_file": tmp_path / "rows.tsv",
+        "vocab_file": tmp_path / "vocab.txt",
+        "output_dir": tmp_path / "records",
+    }
+    assert invoke("create_finetuning_data", task="siamese", max_seq_length=16, **made, **third) == 0
+    found = []
+    for files in ({"train_file": str(tmp_path / "rows.tsv"), **third}, {"data_dir": str(tmp_path / "records")}):
+        given = {"init_checkpoint": str(start), "model_dir": "x", "max_seq_length": 16, "siamese_loss": loss, **files}
+        options = Options(task="siamese", **given, eval_file=next(iter(files.values())))
+        reader = reader_of(options)
+        tokenizer = opened(options, reader)[1]
+        read = reader.read(tokenizer)
+        found.append((read.summary, read.source.arrays, read.evaluation_sets["evaluation"].arrays))
+    assert found[0][0] == found[1][0] and reader.survey_records(tokenizer).num_rows == 3
+    for expected, there in zip(found[0][1:], found[1][1:], strict=True):
+        assert expected.keys() == there.keys() and expected["token_ids"].shape == (3, 2 + negative, 16)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(there[name], values)
+    if not negative:
+        with pytest.raises(UsageError, match="siamese_loss=triplet needs records of three texts"):
+            reader = reader_of(dataclasses.replace(options, siamese_loss="triplet"))
+            reader.read(opened(options, reader)[1])
 
 
 def test_rows_that_a_loss_cannot_use_are_named(data, start, tmp_path, capsys):

@@ -92,7 +92,7 @@ def _about_length(settings, number, share) -> list[str]:
             f"  contexts in several windows {share('long_contexts', 'questions')} · questions cut at "
             f"{settings.max_query_length} {share('cut_questions', 'questions')}"
         ]
-    whole = "texts" if settings.task in ("choose", "rank") else "accepted"
+    whole = "texts" if settings.task in ("choose", "rank", "siamese") else "accepted"
     line = f"  longer than --max_seq_length={settings.max_sequence_length}: {share('cut', whole)}"
     if number("left_out_long"):
         return [f"{line}, left out {number('left_out_long'):,}"]

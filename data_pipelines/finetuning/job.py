@@ -61,6 +61,8 @@ def check(settings: Settings) -> None:
         raise UsageError(f"--target_file is for --task=translate, not for --task={settings.task}.")
     if settings.relevant_label is not None and settings.task != "rank":
         raise UsageError(f"--relevant_label is for --task=rank, not for --task={settings.task}.")
+    if settings.negative_column is not None and settings.task != "siamese":
+        raise UsageError(f"--negative_column is for --task=siamese, not for --task={settings.task}.")
     if settings.label_separator is not None and settings.task != "multi_label":
         raise UsageError(f"--label_separator is for --task=multi_label, not for --task={settings.task}.")
     if settings.label_separator == "":

@@ -10,6 +10,7 @@ TASKS = {
     "answer_span": "answer_span",
     "choose": "choices",
     "rank": "lists",
+    "siamese": "siamese",
     "translate": "translate",
 }
 

@@ -77,6 +77,8 @@ def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: 
 def _mark(record, task: str, row: int) -> str:
     if task == "rank":
         return f"  {record['labels'][row]:g}"
+    if task == "siamese":
+        return ("   ", "  +", "  -")[row]
     return "  *" if row == record["labels"] else "  -"
 
 

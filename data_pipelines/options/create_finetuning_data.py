@@ -15,12 +15,13 @@ class RecordOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
-    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
+    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. siamese: pairs of texts that match, or triplets. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
+    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
     target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. For tag the position of the words.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, the candidate or the translation.")
+    negative_column: str | None = option(None, "For siamese: column of a third text, which does not match the first.")
     label_column: str | None = option(
         None, "Column of the label, score or tag. For tag the default is the last column."
     )

@@ -1,4 +1,4 @@
-"""Pairs and triplets of texts: a table, or records of pairs."""
+"""Pairs and triplets of texts: a table, or records."""
 
 import dataclasses
 import os
@@ -21,7 +21,13 @@ from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.siamese.settings import LABEL, LOSSES, MATCH, POSITIVE, SCORE, Loss, settings_of
 from xmodels.training.watching.progress import print_status
 
-RECORDS = {LABEL: "classify", MATCH: "classify", POSITIVE: "classify", SCORE: "regress"}  # their task
+RECORDS = {
+    LABEL: "classify",
+    MATCH: "classify",
+    POSITIVE: "classify",
+    SCORE: "regress",
+}  # their task, of labelled pairs
+MATCHING = "siamese"  # of records of texts that match, without labels
 SAMPLE = 1000  # rows of a survey whose texts are kept
 TRIPLETS = "--text_column=anchor --text_pair_column=positive --negative_column=negative"
 
@@ -149,7 +155,7 @@ class Reader(TextReader):
         return Survey(", ".join(summary), labels, len(train), texts)
 
     def survey_records(self, tokenizer):
-        labels, count = self.check_records(RECORDS[self.loss.rows], tokenizer)
+        labels, count = self.check_records(self.recorded_as(self.options.data_dir), tokenizer)
         return Survey(f"{count:,} examples", labels if self.loss.rows == LABEL else [], count)
 
     def read(self, tokenizer):
@@ -170,6 +176,11 @@ class Reader(TextReader):
         kind = f"{len(train[0].texts)} texts in a row" + (f", {len(labels)} labels" if labels else "")
         return Data(source, evaluation_sets, labels, 2, f"{self.loss_name}, {kind}")
 
+    def recorded_as(self, folder: str) -> str:
+        """The task of `create_finetuning_data` whose records the loss learns from."""
+        matches = self.loss.rows == POSITIVE and Manifest.read(folder).settings.task == MATCHING
+        return MATCHING if matches or self.loss_name == "triplet" else RECORDS[self.loss.rows]
+
     def task(self, config, data):
         return self.task_class(
             config, data.labels, reading=self.reading, settings=self.settings, training=self.training
@@ -186,7 +197,13 @@ class Reader(TextReader):
     def _ids(self, path: str, tokenizer) -> list[Example]:
         """The examples of a table or of records, their texts as ids."""
         if os.path.isdir(path):
-            return self.checked(path, recorded(path, tokenizer, RECORDS[self.loss.rows]), self.bad_rows())
+            task = self.recorded_as(path)
+            found = matching(path, tokenizer) if task == MATCHING else recorded(path, tokenizer, task)
+            if self.loss_name == "triplet" and len(found[0].texts) < 3:
+                raise UsageError(
+                    f"{path}: --siamese_loss=triplet needs records of three texts: {TRIPLETS} when they are made."
+                )
+            return self.checked(path, found, self.bad_rows())
         examples = self.examples(path)
         columns = zip(*(each.texts for each in examples), strict=True)
         ids = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in columns]
@@ -233,4 +250,16 @@ def recorded(folder: str, tokenizer, task: str) -> list[Example]:
             text = names[int(np.ravel(label)[0])] if names else repr(float(np.ravel(label)[0]))
             place = f"{folder}, example {len(found)}"
             found.append(Example((ids[:a].tolist(), ids[a : a + b].tolist()), text, place))
+    return found
+
+
+def matching(folder: str, tokenizer) -> list[Example]:
+    """Pairs or triplets of `create_finetuning_data --task=siamese`. Raises as `check_recorded` does."""
+    manifest = Manifest.read(folder)
+    check_recorded(folder, manifest, MATCHING, tokenizer, None)
+    found = []
+    for parsed in recorded_batches(folder, manifest):
+        for rows, lengths in zip(parsed["token_ids"], parsed["segment_lengths"][:, :, 0], strict=True):
+            texts = tuple(ids[:length].tolist() for ids, length in zip(rows, lengths, strict=True))
+            found.append(Example(texts, None, f"{folder}, example {len(found)}"))
     return found

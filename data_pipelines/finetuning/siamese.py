@@ -1,0 +1,72 @@
+"""Texts that match, for networks that read each on its own: pairs, or triplets with a text that does not match the first."""
+
+import dataclasses
+
+import numpy as np
+
+from data_pipelines.corpora.labelled import RawExample, broken
+from data_pipelines.corpora.tables import read_table
+from data_pipelines.errors import UsageError
+from data_pipelines.finetuning.lists import Lists
+from data_pipelines.finetuning.task import count_tokens
+from data_pipelines.text.framing import max_text_tokens
+
+
+class Siamese(Lists):
+    """Rows of two texts that match, or of three. Each text may have the whole length."""
+
+    name = "siamese"
+
+    def check(self):
+        if self.settings.label_column is not None:
+            raise UsageError(
+                "--label_column: records of --task=siamese are of texts that match, without labels. Make those of labelled pairs "
+                "by --task=classify, and those of scores by --task=regress; `finetune --task=siamese` learns from them too."
+            )
+
+    def examples(self, path):
+        bad_rows, columns, negative = self.bad_rows(), self.settings.columns(), self.settings.negative_column
+        if negative is not None:  # it takes the place of the label in the reader of tables
+            columns = dataclasses.replace(columns, label=negative)
+        for row in read_table(path, columns, True if negative else None, may_be_empty=True, bad_rows=bad_rows):
+            if len(row.texts) < 2:
+                raise UsageError(
+                    f"{path}: has one text in a row. Name the column of the second with --text_pair_column."
+                )
+            if negative is None and row.label is not None:
+                raise UsageError(
+                    f"{path}: has a column of labels, such as {row.label!r:.40}, but --task=siamese reads texts that match. Take "
+                    "--task=classify or regress, or take the column out."
+                )
+            texts = [*row.texts, row.label] if negative is not None else list(row.texts)
+            empty = any(not text.strip() for text in texts)
+            problem = "empty text: write it, or take the row out" if empty else None
+            yield RawExample(f"{path}, line {row.line}", {"texts": texts}, problem=problem)
+        yield from broken(bad_rows)
+
+    def size_of(self, value):
+        return len(value["texts"])
+
+    def text_of(self, value):
+        return "\t".join(value["texts"])
+
+    def encode(self, indices, values, tokenizer, size, counts):
+        length = self.settings.max_seq_length
+        capacity = max_text_tokens(1, length)
+        columns = [
+            [p.ids for p in tokenizer.encode_batch(texts)] for texts in zip(*(v["texts"] for v in values), strict=True)
+        ]
+        for index, *whole in zip(indices, *columns, strict=True):
+            token_ids, lengths = np.zeros((size, length), np.int64), np.zeros((size, 2), np.int64)
+            for row, ids in enumerate(whole):
+                kept = ids[:capacity]
+                token_ids[row, : len(kept)], lengths[row, 0] = kept, len(kept)
+                lost = len(ids) - len(kept)
+                counts.update(texts=1, cut=lost > 0, cut_tokens=lost, example_tokens=len(kept) + 2)
+                count_tokens(kept, tokenizer, counts)
+            any_cut = any(len(ids) > capacity for ids in whole)
+            counts["cut_examples"] += any_cut
+            if any_cut and self.leaves_out_long:
+                counts["left_out_long"] += 1
+                continue
+            yield {"token_ids": token_ids, "segment_lengths": lengths, "example_ids": [index]}
