@@ -13,7 +13,10 @@ from launch import doctor, finetune, multitask, pretrain
 from tests.doctor_clinic import make_clinic
 from tests.doctor_faults import FAULTS
 from tests.invocation import invoke
+from tests.small_models import TOKENIZER
 from xmodels import systems
+from xmodels.doctor import labels
+from xmodels.doctor.case import case_of
 from xmodels.doctor.network import num_parameters
 from xmodels.training.watching import memory_need
 
@@ -133,6 +136,21 @@ def test_libraries_that_cannot_be_imported_are_a_problem(clinic, tmp_path, monke
 def test_doctor_takes_every_flag_of_the_commands():
     names = [{option.name for option in verb.COMMAND.declared} for verb in (pretrain, finetune, multitask, doctor)]
     assert names[0] | names[1] | names[2] == names[3]
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("classify", "50% of the texts cut at 16"),
+        ("answer_span", "50% of the texts longer than 16 tokens, which are read in windows"),
+        ("tag", "50% of the texts longer than 16 tokens, which are read in windows"),
+    ],
+)
+def test_texts_that_are_too_long_are_said_to_be_read_in_windows_or_cut(task, said):
+    given = {"task": task, "init_checkpoint": "x", "model_dir": "y", "train_file": "z", "max_seq_length": 16}
+    case = case_of(given)
+    case.texts, case.tokenizer = ["ann", "ann " * 20], TOKENIZER
+    assert labels.known_text(case).endswith(said)
 
 
 def test_a_finished_run_is_known(clinic, tmp_path, capsys):

@@ -29,7 +29,9 @@ def recorded(case: Case) -> str | None:
 
 
 def known_text(case: Case) -> str | None:
-    """How much of the text the vocabulary of the checkpoint knows, and how much --max_seq_length cuts."""
+    """How much of the text the vocabulary of the checkpoint knows, and how much is longer than --max_seq_length."""
+    from xmodels.jobs.finetuning_start import reader_of
+
     if not case.texts or case.tokenizer is None:
         return None
     pieces = [found.ids for found in case.tokenizer.encode_batch(case.texts)]
@@ -38,5 +40,7 @@ def known_text(case: Case) -> str | None:
     if warning := unknown_warning(case.flags.train_file, unknown, tokens, case.tokenizer.do_lower_case):
         print_status(warning)
     longest = case.flags.max_seq_length
-    cut = sum(len(ids) + 2 > longest for ids in pieces) / len(pieces)
-    return f"{unknown / max(1, tokens):.1%} of the tokens unknown, {cut:.0%} of the texts cut at {longest}"
+    long = sum(len(ids) + 2 > longest for ids in pieces) / len(pieces)
+    windows = reader_of(case.flags).reads_windows
+    then = f"longer than {longest} tokens, which are read in windows" if windows else f"cut at {longest}"
+    return f"{unknown / max(1, tokens):.1%} of the tokens unknown, {long:.0%} of the texts {then}"

@@ -48,6 +48,7 @@ class Reader(TextReader):
     """Files of questions; each question makes an example for each window of its text."""
 
     own_flags: ClassVar[tuple[str, ...]] = OWN
+    reads_windows = True
     refused: ClassVar[dict] = dict.fromkeys(
         ("text_column", "text_pair_column", "label_column"), "questions are read by their own layout"
     )

@@ -120,6 +120,7 @@ class Reader:
         numbers: the defaults of flags that are not given.
         reading: how the network reads texts; None where it reads none.
         joins: whether `multitask` may train it beside other tasks.
+        reads_windows: whether a text that is too long is read in windows; else it is cut.
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ()
@@ -128,6 +129,7 @@ class Reader:
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
     joins: ClassVar[bool] = False
+    reads_windows: ClassVar[bool] = False
 
     def __init__(self, name: str, options):
         self.name, self.options = name, options

@@ -103,6 +103,7 @@ def known_tags(path: str, sentences: list[TaggedSentence], labels: list[str]) ->
 class Reader(TextReader):
     """Sentences of tagged words."""
 
+    reads_windows = True
     own_flags: ClassVar[tuple[str, ...]] = (
         "crf", "bad_tags", "doc_stride", "freeze_backbone", "feature_layers", "combine_layers", "bilstm_dim",
     )  # fmt: skip
