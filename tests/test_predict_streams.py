@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from data_pipelines.corpora import choices, labelled, tables
+from data_pipelines import strict_json
+from data_pipelines.corpora import choices, json_lists, labelled, tables, unanswered_stories
 from data_pipelines.errors import DataError
 from xmodels.jobs.predict import CHUNK, streamed, write
 from xmodels.tasks.base import answer
@@ -56,7 +57,7 @@ def lines_read(monkeypatch):
         with open(path, encoding="utf-8", newline="") as file:
             yield counted(file)
 
-    for module in (tables, labelled, choices, answer):
+    for module in (tables, labelled, choices, answer, unanswered_stories):
         monkeypatch.setattr(module, "open_text", open_counted)
     return count
 
@@ -77,6 +78,40 @@ def test_a_table_is_read_as_it_is_answered(task, lines_read, tmp_path):
     last = ROWS * per_input + header.count("\n") + 1
     with pytest.raises(DataError, match=rf"{name}, line {last}\b"):
         list(pairs)
+
+
+LISTS = {  # task -> the beginning of a JSON file, an item, its end with a fault, and what is said of that
+    "answer_span": (
+        '{"version": "1", "data": [', '{"paragraphs": [{"context": "c", "qas": [{"id": "NUMBER", "question": "q"}]}]}', "1]}",
+        rf"data\[{ROWS}\]: expected 'paragraphs'",
+    ),
+    "choose": ("[", '[["two"], [{"question": "q", "choice": ["a", "b"]}], "NUMBER"]', "1]", rf"\[{ROWS}\]: expected"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", LISTS)
+def test_a_list_of_json_is_read_as_it_is_answered(task, tmp_path, monkeypatch):
+    begin, item, end, fault = LISTS[task]
+    path, taken = tmp_path / "asked.json", []
+    items = (item.replace("NUMBER", str(number)) + ",\n" for number in range(ROWS))
+    path.write_text(begin + "".join(items) + end, "utf-8")
+    loads = strict_json.loads
+    monkeypatch.setattr(strict_json, "loads", lambda text: taken.append(text) or loads(text))
+    monkeypatch.setattr(json_lists, "CHARACTERS", 100)
+    predictor = Answers(task)
+    pairs = streamed(predictor, predictor.inputs(Question(input_file=str(path))), 32)
+    assert len(list(itertools.islice(pairs, CHUNK))) == CHUNK
+    assert CHUNK <= len(taken) <= CHUNK + 5 and max(map(len, taken)) < 100
+    with pytest.raises(DataError, match=fault):
+        list(pairs)
+
+
+def test_stories_are_read_as_they_are_answered(lines_read, tmp_path):
+    (tmp_path / "asked.txt").write_text("Ann sat.\nWho sat?\n\n" * ROWS + "Who?\n", "utf-8")
+    inputs = Answers("answer_story").inputs(Question(input_file=str(tmp_path / "asked.txt")))
+    assert next(inputs) == next(inputs) == (("Ann sat.",), "Who sat?") and lines_read[0] == 5
+    with pytest.raises(DataError, match=f"line {3 * ROWS + 1}: no sentence of a story"):
+        list(inputs)
 
 
 def test_a_bad_row_leaves_no_file(tmp_path):

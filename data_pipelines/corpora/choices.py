@@ -7,7 +7,8 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json, read_json_lines
+from data_pipelines.corpora.json_lists import is_list, read_list
+from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of, read_json_lines
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
@@ -61,17 +62,12 @@ def read_choices(path: str, with_answers: bool = True) -> Iterator[ChoiceQuestio
     kind = kind_of(path)
     if kind in (".csv", ".tsv"):
         yield from _read_separated(path, kind, with_answers)
-    elif kind == ".json" and _is_list(path):
+    elif kind == ".json" and is_list(path):
         yield from _read_c3(path, with_answers)
     elif kind in (".json", ".jsonl"):
         yield from _read_lines(path, with_answers)
     else:
         raise UsageError(f"{path}: unknown kind of file {kind or '(no ending)'!r}. Known: .jsonl, .json, .csv, .tsv.")
-
-
-def _is_list(path: str) -> bool:
-    with open_text(path) as file:
-        return file.read(4096).lstrip().startswith("[")
 
 
 def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
@@ -90,7 +86,7 @@ def _read_lines(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
 
 def _read_c3(path: str, with_answers: bool) -> Iterator[ChoiceQuestion]:
     """[[lines of the passage], [{question, choice, answer}], id], as C3 and DREAM are."""
-    for i, item in enumerate(read_json(path)):
+    for i, item in enumerate(read_list(path)):
         where = f"{path}, [{i}]"
         if not (isinstance(item, list) and len(item) >= 2 and all(isinstance(part, list) for part in item[:2])):
             raise DataError(f"{where}: expected [[lines], [questions], id], as C3 and DREAM have it.")

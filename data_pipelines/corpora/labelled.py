@@ -41,15 +41,6 @@ def kind_of(path: str) -> str:
     return os.path.splitext(stem(path))[1].lower()
 
 
-def read_json(path: str) -> Any:
-    """A whole JSON file. Raises a DataError with the line where it is not JSON."""
-    with open_text(path) as file:
-        try:
-            return strict_json.loads(file.read())
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {error.lineno}: not JSON ({error.msg}, column {error.colno}).") from None
-
-
 def read_json_lines(path: str) -> Iterator[tuple[int, dict]]:
     """The objects of a JSON lines file with their line numbers."""
     with open_text(path) as file:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from data_pipelines.corpora.labelled import read_json
+from data_pipelines.corpora.json_lists import is_list, read_list
 from data_pipelines.errors import DataError
 
 
@@ -27,17 +27,16 @@ class Question:
 
 
 def read_squad(path: str) -> Iterator[Question]:
-    """All questions of a file, in order.
+    """All questions of a file, in order; an article, or of CMRC 2018 a paragraph, is in memory at once.
 
     Raises:
         DataError: the file is not JSON, or not laid out like SQuAD; names the place inside it.
     """
-    value = read_json(path)
-    if isinstance(value, list):  # CMRC 2018 as it was first published
-        for index, paragraph in enumerate(value):
+    if is_list(path):  # CMRC 2018 as it was first published
+        for index, paragraph in enumerate(read_list(path)):
             yield from _paragraph(paragraph, path, f"[{index}]", "context_text", "query_text", "query_id")
         return
-    for d, article in enumerate(_get(value, "data", list, path, "")):
+    for d, article in enumerate(read_list(path, "data")):
         for p, paragraph in enumerate(_get(article, "paragraphs", list, path, f"data[{d}]")):
             yield from _paragraph(paragraph, path, f"data[{d}].paragraphs[{p}]", "context", "question", "id")
 

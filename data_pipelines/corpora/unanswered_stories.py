@@ -1,6 +1,7 @@
 """Reads stories whose questions have no answers yet: plain lines, or bAbI's numbered ones."""
 
 import re
+from collections.abc import Iterator
 
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
@@ -10,7 +11,7 @@ _NUMBERED = re.compile(r"(\d+) +(\S.*)")
 _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
 
 
-def read_stories(path: str) -> list[tuple[tuple[str, ...], str]]:
+def read_stories(path: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """(sentences, question) of each question of a file, about the sentences of its story that stand before it.
 
     A line is a sentence, or a question, which ends with a question mark. A story ends with a blank line; of numbered lines,
@@ -19,7 +20,7 @@ def read_stories(path: str) -> list[tuple[tuple[str, ...], str]]:
     Raises:
         DataError: the file holds no question, or a question has no sentence before it.
     """
-    found, sentences = [], []
+    empty, sentences = True, []
     with open_text(path) as file:
         for line_number, line in enumerate(file, 1):
             line = line.strip()
@@ -37,10 +38,10 @@ def read_stories(path: str) -> list[tuple[tuple[str, ...], str]]:
                 raise DataError(
                     f"{path}, line {line_number}: no sentence of a story stands before the question {text!r}."
                 )
-            found.append((tuple(sentences), text))
-    if not found:
+            empty = False
+            yield tuple(sentences), text
+    if empty:
         raise DataError(f"{path}: holds no question; a line that is one ends with a question mark.")
-    return found
 
 
 def split_story(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from data_pipelines.corpora.labelled import as_text, first_of, kind_of, read_jso
 from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.schema import Place, convert
-from xmodels.tasks.answer_span.read import read_questions
+from xmodels.tasks.answer_span.read import each_question, read_questions
 from xmodels.tasks.answer_span.spans import Candidates, Found, candidates, find
 from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, places, windows_of
 from xmodels.tasks.base import answer
@@ -73,7 +73,7 @@ class Predictor(answer.Predictor):
         self.refuse(question, ("text_pair",), "stands in the file, beside each text")
         if kind_of(question.input_file) == ".jsonl":
             return read_lines(question.input_file)
-        return read_questions(question.input_file)
+        return each_question(question.input_file)
 
     def shown(self, asked, prediction):
         best = prediction.answer

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -38,10 +39,17 @@ class SpanSource(ArraySource):
 
 def read_questions(path: str) -> list[Question]:
     """All questions of a file. Raises a DataError where there is none, or the file is not laid out like SQuAD."""
-    found = list(read_squad(path))
-    if not found:
+    return list(each_question(path))
+
+
+def each_question(path: str) -> Iterator[Question]:
+    """The same one by one."""
+    empty = True
+    for question in read_squad(path):
+        empty = False
+        yield question
+    if empty:
         raise DataError(f"{path}: holds no questions.")
-    return found
 
 
 class Reader(TextReader):
