@@ -7,14 +7,16 @@ import math
 
 import numpy as np
 import pytest
+from invocation import invoke
 from parity import assert_outputs, read_case
 from safetensors.numpy import load_file, save_file
 from small_models import network
 from test_bert_parity import batch_of, write_hugging_face
 
 from data_pipelines.corpora.choices import ChoiceQuestion
+from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.errors import CheckpointError, UsageError
-from xmodels.conversion import convert, formats
+from xmodels.conversion import convert, formats, rankers
 from xmodels.conversion.hugging_face_heads import IDENTITY, names_of_heads, variables_of
 from xmodels.conversion.tensors import rows
 from xmodels.interfaces.reading import Reading
@@ -373,6 +375,50 @@ def test_a_converted_cross_encoder_gives_pairs_its_logit_and_says_what_others_ma
     asked = ("--test_file=pairs.tsv", "--output_file=scores.json", *columns)
     found = call("evaluate", tmp_path, *asked)
     assert "spearman" in found and call("evaluate", tmp_path, *asked, model=f"hf:{theirs}") == found
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_a_ranker_is_written_as_a_classifier_with_one_output_and_read_as_what_is_told(model, tmp_path):
+    regression = checkpoint(model, "regress")
+    ours = rankers.as_ranker(regression, "x")
+    assert ours.heads == {"rank"} and not convert.heads_without_place(ours, "hf:x")
+    convert.save(ours, f"{tmp_path}/ours")
+    convert.save(convert.load(f"{tmp_path}/ours"), f"hf:{tmp_path}/theirs")
+    stored = json.loads((tmp_path / "theirs/config.json").read_text())
+    assert stored["architectures"] == [f"{FAMILIES[model]}ForSequenceClassification"] and len(stored["id2label"]) == 1
+    assert max(convert.verify(f"{tmp_path}/ours", f"hf:{tmp_path}/theirs").values()) < 1e-6
+    read = convert.load(f"hf:{tmp_path}/theirs")
+    assert read.heads == {"regress"}
+    back = rankers.as_ranker(read, "x")
+    assert back.heads == {"rank"} and back.values.keys() == ours.values.keys()
+    for name, value in ours.values.items():
+        np.testing.assert_array_equal(back.values[name], value, err_msg=name)
+    with pytest.raises(CheckpointError, match="no place for what a .* has learnt for --task=rank"):
+        convert.save(ours, f"keras_hub:{tmp_path}/no")
+
+
+def test_a_cross_encoder_ranks_where_it_is_told_to(tmp_path, capsys):
+    theirs, converted = model_folder(tmp_path, "regress")
+    source = converted()
+    assert invoke("convert_checkpoint", "--from=" + str(source), f"--to={tmp_path / 'ranker'}", task="rank") == 0
+    ranker, scorer = load_predictor(str(tmp_path / "ranker")), load_predictor(str(source))
+    candidates = ["york", "rome and bonn", "ann"]
+    (found,) = ranker.predict([RankedList("where ?", candidates, [], "")])
+    assert found.scores == pytest.approx(scorer.pair_scores("where ?", candidates), abs=1e-5)
+    assert runs.task_of(str(tmp_path / "ranker")) == "rank"
+    capsys.readouterr()
+    assert (
+        invoke("convert_checkpoint", "--verify", f"--from={tmp_path / 'ranker'}", f"--to=hf:{tmp_path / 'again'}") == 0
+    )
+    assert "largest difference of regress_logits: 0" in capsys.readouterr().out
+    other = load_file(tmp_path / "again/model.safetensors")
+    for name, value in load_file(theirs / "model.safetensors").items():
+        np.testing.assert_array_equal(other[name], value)
+    convert.save(checkpoint("bert", "classify"), f"{tmp_path}/classifier")
+    assert (
+        invoke("convert_checkpoint", f"--from={tmp_path / 'classifier'}", f"--to={tmp_path / 'no'}", task="rank") == 2
+    )
+    assert "has no head with one output" in capsys.readouterr().err
 
 
 def test_converted_labels_have_thresholds_of_a_half(tmp_path):

@@ -18,6 +18,7 @@ from xmodels.conversion import (
     keras_hub,
     names,
     paddle,
+    rankers,
     taggers,
     tensorflow1,
     tensors,
@@ -90,6 +91,7 @@ def save(loaded: Checkpoint, target: str) -> None:
     else:
         taggers.check_known(loaded, target)
     _check_vocabulary(loaded)
+    loaded = rankers.as_regression(loaded) if kind == "hf" else loaded
     path, prefix = tensorflow1.parted(path) if kind == "tf1" else (path, None)
     with _new_folder(path) as unfinished:
         if kind == "tf1":
@@ -131,6 +133,8 @@ def heads_without_place(loaded: Checkpoint, target: str) -> set[str]:
         {n.split(".")[1] for n in loaded.values if n.startswith("objective.")},
         formats.table_of(loaded.model),
     )
+    if names.split(target)[0] == "hf" and "regress" in {head.label for head in table.heads}:
+        labels -= {rankers.RANK}  # which is written as a regression
     forms = {"keras_hub": table.keras_hub, "tf1": table.tensorflow1, "paddle": table.paddle}
     if (kind := names.split(target)[0]) in forms:
         variables = forms[kind].variables if forms[kind] else {}
@@ -172,7 +176,7 @@ def verify(source: str, target: str, allow_pickle: bool = False) -> dict[str, fl
     Raises:
         CheckpointError: the two have different heads, or outputs of different shapes.
     """
-    both = [outputs(load(each, allow_pickle)) for each in (source, target)]
+    both = [outputs(rankers.as_regression(load(each, allow_pickle))) for each in (source, target)]
     shapes = [{name: value.shape for name, value in found.items()} for found in both]
     folder.report_misfits(*shapes, f"{target}, compared with {source},")
     return {name: float(np.max(np.abs(both[0][name] - both[1][name]))) for name in both[0]}

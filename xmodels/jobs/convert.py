@@ -3,7 +3,7 @@
 import dataclasses
 
 from xmodels import systems
-from xmodels.conversion import convert, sentence_transformers
+from xmodels.conversion import convert, rankers, sentence_transformers
 from xmodels.jobs.options.convert_checkpoint import Options
 
 
@@ -18,6 +18,7 @@ def convert_checkpoint(options: Options) -> None:
     loaded = convert.load(source, options.allow_pickle)
     system = systems.of_model(loaded.system, loaded.model, source)
     loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
+    loaded = rankers.as_ranker(loaded, source) if options.task == rankers.RANK else loaded
     convert.save(loaded, target)
     heads = ", ".join(sorted(loaded.heads)) or "none"
     parameters = sum(value.size for value in loaded.values.values())
@@ -34,6 +35,10 @@ def convert_checkpoint(options: Options) -> None:
         )
     if lost := convert.lost_ids(loaded, target):
         print(f"Note: {target} has no place for {lost} of the source; there the vocabulary tells these tokens.")
+    if ":" in target and (scale := rankers.lost_scale(loaded)):
+        print(
+            f"Note: {target} has no place for --rank_scale={scale:g}, by which scores are multiplied before a softmax."
+        )
     if loaded.labels and target.startswith("tf1:"):
         print(
             f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."

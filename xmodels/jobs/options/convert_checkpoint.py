@@ -18,6 +18,7 @@ class Options:
         "hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (a run of finetune --task=siamese), or a new model folder of ours; of sentence_transformers a run.",
         flag="to",
     )
+    task: str | None = option(None, "What a head with one output was trained for, where the source does not say it. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=("regress", "rank"))  # fmt: skip
     verify: bool = option(False, "Run both on one batch and print the largest difference of each output.")
     allow_pickle: bool = option(
         False, "Read model.pt, .pdparams, or pytorch_model.bin if there are no safetensors. Only for files you trust."

@@ -26,6 +26,7 @@ OF_MODELS = (
     "classify",
     "multi_label",
     "regress",
+    "rank",
     "choose",
     "tag",
 )  # that a model folder describes alone
@@ -116,6 +117,8 @@ def task_of_model(path: str) -> TaskDescription | None:
     labels = list(folder.read_labels(path) or [f"LABEL_{index}" for index in range(outputs)]) if names else []
     if task == "tag":
         return _tagger_of_model(path, heads, labels, length)
+    if task == "rank":
+        return TaskDescription(task, [], 2, length)
     settings = {"thresholds": [THRESHOLD] * outputs, "label_separator": SEPARATOR} if task == "multi_label" else {}
     return TaskDescription(task, labels, 0, length, settings=settings)
 
