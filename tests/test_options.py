@@ -108,6 +108,7 @@ def test_what_a_resumed_run_must_keep():
         "bilstm_dim",
         "max_query_length",
         "list_size",
+        "redraw_lists",
         "rank_loss",
         "rank_scale",
         "relevant_label",

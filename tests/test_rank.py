@@ -9,9 +9,14 @@ import tensorflow as tf
 from invocation import invoke
 from small_models import NAMES, PLACES, TOKENIZER, network
 
+from data_pipelines.batches.dataset import Batches
 from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.corpora.tables import Columns
 from data_pipelines.errors import DataError
+from data_pipelines.ops.candidates import draw_candidates
+from data_pipelines.ops.seeds import example_seeds
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import choose_settings
@@ -136,6 +141,94 @@ def test_long_lists_keep_what_is_relevant_and_something_that_is_not():
     (row,) = parts([1.0] * 9 + [0.0], 4, "seed")
     assert len(row) == 4 and 9 in row
     assert [place for part in parts(labels, 8, None) for place in part] == list(range(30))
+
+
+def drawn(lists, size, epochs):
+    """The places that `draw_candidates` takes of each list, epoch by epoch. A token is the number of a candidate."""
+    relevance = [label for each in lists for label in each]
+    arrays = {"token_ids": np.arange(len(relevance), dtype=np.int32)[:, None] + 1}
+    op, count = draw_candidates(arrays, relevance, [len(each) for each in lists], size), len(lists)
+    begins = np.cumsum([0, *map(len, lists)])
+    for epoch in range(epochs):
+        index = tf.range(count, dtype=tf.int64)
+        features = {
+            "list_ids": tf.range(count),
+            "seed": example_seeds(3, tf.fill([count], tf.constant(epoch, tf.int64)), index),
+        }
+        made = {name: value.numpy() for name, value in op(features).items()}
+        assert made["token_ids"].shape == (count, size, 1)
+        rows = []
+        for number, (ids, labels, weights) in enumerate(
+            zip(made["token_ids"][:, :, 0], made["labels"], made["choice_weights"], strict=True)
+        ):
+            there = weights > 0
+            rows.append((ids[there] - 1 - begins[number]).tolist())
+            assert (
+                labels[there].tolist() == [lists[number][place] for place in rows[-1]]
+                and not ids[~there].any()
+                and not labels[~there].any()
+            )
+        yield rows
+
+
+def test_candidates_that_are_drawn_anew_are_those_that_could_be_drawn_once():
+    lists = [[0, 1, 0, 0, 0, 0, 2], [1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 2, 0, 1, 0], [1, 0, 0]]
+    epochs = list(drawn(lists, 3, 150))
+    assert epochs == list(drawn(lists, 3, 150))
+    seen = [{tuple(rows[number]) for rows in epochs} for number in range(len(lists))]
+    possible = [{tuple(parts(each, 3, str(seed))[0]) for seed in range(400)} for each in lists]
+    assert [len(each) for each in possible] == [5, 1, 10, 4, 6, 1]
+    assert seen == possible
+    op = draw_candidates({"token_ids": np.zeros((2, 1), np.int32)}, [1, 0], [2], 2)
+    features = {"token_ids": tf.zeros([1, 2, 1], tf.int32)}
+    assert op(features) is features  # of a set that is scored
+
+
+def test_lists_are_drawn_anew_in_every_epoch_where_asked_for(data, small_bert, tmp_path, capsys):
+    given = {
+        "init_checkpoint": str(small_bert),
+        "model_dir": "x",
+        "train_file": str(data / "train.jsonl"),
+        "max_seq_length": 16,
+    }
+    found = {}
+    for redraw in (False, True):
+        options = Options(task="rank", list_size=3, redraw_lists=redraw, **given)
+        reader = reader_of(options)
+        source = reader.read(opened(options, reader)[1]).source
+        batches = Batches(source, reader.draw or (lambda features: features), 64, seed=1)
+        epochs = [next(iter(batches.training(first_epoch=epoch))) for epoch in (0, 0, 1)]
+        found[redraw] = source, [np.sort(each["token_ids"].numpy().reshape(64, -1), axis=0).tolist() for each in epochs]
+    (once, fixed), (anew, drawn_anew) = found[False], found[True]
+    assert fixed[0] == fixed[1] == fixed[2] and drawn_anew[0] == drawn_anew[1] != drawn_anew[2]
+    np.testing.assert_array_equal(once.arrays["labels"], anew.arrays["labels"])  # the same first draw
+    np.testing.assert_array_equal(
+        once.arrays["token_ids"], anew.arrays["token_ids"][:, :, : once.arrays["token_ids"].shape[2]]
+    )
+    flags = QUICK | {
+        "list_size": 3,
+        "num_train_epochs": 1,
+        "train_file": data / "train.jsonl",
+        "eval_file": data / "dev.jsonl",
+    }
+    assert (
+        invoke(
+            "finetune", "--redraw_lists", task="rank", init_checkpoint=small_bert, model_dir=tmp_path / "run", **flags
+        )
+        == 0
+    )
+    assert (
+        invoke(
+            "finetune",
+            "--redraw_lists",
+            task="classify",
+            init_checkpoint=small_bert,
+            model_dir=tmp_path / "no",
+            train_file="x",
+        )
+        == 2
+    )
+    assert "--redraw_lists: --task=classify has no such flag" in capsys.readouterr().err
 
 
 def test_a_run_ranks_and_is_scored_by_whole_lists(run, data, tmp_path, capsys):

@@ -60,6 +60,7 @@ class Options(TrainingOptions):
     n_best_size: int | None = option(None, "Likeliest beginnings, ends and answers that are looked at. Default: 20.", minimum=1)  # fmt: skip
     max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip
     list_size: int | None = option(None, "Candidates of a list that are learnt from together; of longer lists the relevant ones and others drawn at random. Default: 8.", minimum=2, section="Rankings: queries with candidates, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    redraw_lists: bool = option(False, "Draw the candidates of longer lists anew in every epoch, not once; all of them are then in memory.", structural=True)  # fmt: skip
     rank_loss: str | None = option(None, "listwise: a softmax over the candidates of a list. pairwise: each pair of which one is more relevant. Default: listwise.", choices=("listwise", "pairwise"), structural=True)  # fmt: skip
     rank_scale: float | None = option(None, "Multiplies scores before the softmax or sigmoid of the loss, MT-DNN's gamma; more makes differences of scores count more. Default: 1.", structural=True)  # fmt: skip
     relevant_label: str | None = option(None, "The label of relevant candidates, where labels are names, such as entailment; all others are not relevant. Default: labels are numbers from 0.", structural=True)  # fmt: skip

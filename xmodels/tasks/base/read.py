@@ -82,6 +82,7 @@ OWN_FLAGS = {
     "n_best_size": None,
     "max_answer_length": None,
     "list_size": None,
+    "redraw_lists": False,
     "rank_loss": None,
     "rank_scale": None,
     "relevant_label": None,

@@ -13,6 +13,8 @@ from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import shared_warning
+from data_pipelines.ops.candidates import draw_candidates
+from data_pipelines.ops.compose import Op
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_ids
 from xmodels.tasks.base.answer import each_row
@@ -134,8 +136,16 @@ def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:
 class Reader(TextReader):
     """Lists of candidates."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("list_size", "rank_loss", "rank_scale", "relevant_label", "task_dropout")
+    own_flags: ClassVar[tuple[str, ...]] = (
+        "list_size",
+        "redraw_lists",
+        "rank_loss",
+        "rank_scale",
+        "relevant_label",
+        "task_dropout",
+    )
     joins = True
+    draw: Op | None = None  # of the lists of the training, where they are drawn anew
 
     def __init__(self, name, options):
         super().__init__(name, options)
@@ -194,14 +204,21 @@ class Reader(TextReader):
     def task(self, config, data):
         loss = LOSSES[self.options.rank_loss or next(iter(LOSSES))]
         scale = 1.0 if self.options.rank_scale is None else self.options.rank_scale
-        return self.task_class(config, data.labels, reading=self.reading, loss=loss, scale=scale)
+        return self.task_class(config, data.labels, reading=self.reading, loss=loss, scale=scale, draw=self.draw)
 
     def _source(self, path: str, tokenizer, sample_by: str | None) -> RankSource:
+        redraws = sample_by and self.options.redraw_lists
+        if os.path.isdir(path) and redraws:
+            raise UsageError(
+                f"--redraw_lists: the candidates of {path} were drawn when these records were made. Name the file by --train_file."
+            )
         if os.path.isdir(path):
             return self._recorded(path, tokenizer)
         lists = self.lists(path)
         firsts, seconds, labels, there, numbers = [], [], [], [], []
         size = min(self.size, max(len(each.candidates) for each in lists)) if sample_by else self.size
+        if redraws and size < max(len(each.candidates) for each in lists):
+            return self._redrawn(path, tokenizer, lists, size, sample_by)
         for number, each in enumerate(lists):
             relevance = relevances(each)
             for places in parts(relevance, size, sample_by and f"{sample_by} {number}"):
@@ -213,6 +230,30 @@ class Reader(TextReader):
                 numbers.append(number)
         ids = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in (firsts, seconds)]
         return self._packed(path, tokenizer, *ids, labels, there, numbers)
+
+    def _redrawn(self, path: str, tokenizer, lists: list[RankedList], size: int, sample_by: str) -> RankSource:
+        """A first draw, as without --redraw_lists, from which `draw` goes on."""
+        counts = [len(each.candidates) for each in lists]
+        firsts = [each.query for each in lists for _ in each.candidates]
+        seconds = [text for each in lists for text in each.candidates]
+        ids = [[pieces.ids for pieces in tokenizer.encode_batch(column)] for column in (firsts, seconds)]
+        flat = pack_ids(*ids, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)
+        relevance = np.array([label for each in lists for label in relevances(each)], np.float32)
+        rows, there = [], np.zeros((len(lists), size), bool)
+        for number, first in enumerate(np.cumsum(counts) - counts):
+            (places,) = parts(relevances(lists[number]), size, f"{sample_by} {number}")
+            rows += [first + place for place in places]
+            there[number, : len(places)] = True
+        self.draw = draw_candidates(flat, relevance, counts, size)
+        labels = np.zeros(there.shape, np.float32)
+        labels[there] = relevance[rows]
+        arrays = {name: spread(values[rows], there) for name, values in flat.items()}
+        arrays |= {
+            "labels": labels,
+            "choice_weights": there.astype(np.float32),
+            "list_ids": np.arange(len(lists), dtype=np.int32),
+        }
+        return RankSource(arrays, path, np.arange(len(lists)))
 
     def _packed(self, path, tokenizer, firsts, seconds, labels, there, numbers) -> RankSource:
         flat = pack_ids(firsts, seconds, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)

@@ -55,6 +55,7 @@ class Rank(SummaryTask):
         labels: none; candidates have no names.
         reading: how the network reads texts; by default as BERT does.
         loss: of `LOSSES`; what is learnt, nothing that answers depend on.
+        draw: an op on batches that draws the candidates of lists anew; None leaves them as they stand.
         scale: multiplies scores in the loss, and before they become probabilities (gamma of Liu et al., 2019, equation 5).
     """
 
@@ -67,14 +68,17 @@ class Rank(SummaryTask):
     signature = {"scores": Feature((None,), "float32")}
     names_labels = False
 
-    def __init__(self, config, labels=(), reading=None, loss=listwise, scale=1.0, **kwargs):
+    def __init__(self, config, labels=(), reading=None, loss=listwise, scale=1.0, draw=None, **kwargs):
         super().__init__(**kwargs)
-        self.loss, self.scale = loss, scale
+        self.loss, self.scale, self.draw = loss, scale, draw
         self.add_head(config, 1, reading or Reading())
 
     @property
     def settings(self) -> dict:
         return {} if self.scale == 1.0 else {"scale": self.scale}
+
+    def transform(self):
+        return self.draw or super().transform()
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
