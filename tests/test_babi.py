@@ -399,6 +399,41 @@ def test_maps_of_steps_are_those_that_the_network_used():
     np.testing.assert_allclose(maps[:, 0], backbone.block.attention_map(first, visible), atol=1e-5)
 
 
+def test_records_teach_what_their_files_teach(tmp_path, capsys):
+    for task in ("qa10_rooms", "qa2_more-rooms"):
+        babi_file(tmp_path / f"{task}_train.txt", stories(12, seed=len(task)))
+        babi_file(tmp_path / f"{task}_valid.txt", stories(6, seed=9))
+    (tmp_path / "numbers.json").write_text(json.dumps(NUMBERS))
+    made = {"task": "answer_story", "max_seq_length": 8}
+    assert invoke("create_finetuning_data", input_file=tmp_path, output_dir=tmp_path / "train", **made) == 0
+    made |= {
+        "vocab_file": tmp_path / "train",
+        "labels_from": tmp_path / "train",
+        "input_file": tmp_path / "*_valid.txt",
+    }
+    assert invoke("create_finetuning_data", output_dir=tmp_path / "dev", **made) == 0
+    flags = {
+        "task": "answer_story", "init_checkpoint": "new:story_adaptive_universal_transformer", "max_seq_length": 8, "log_steps": 1,
+        "model_config_file": tmp_path / "numbers.json", "num_train_epochs": 1, "train_batch_size": 8, "jit_compile": "false",
+    }  # fmt: skip
+    losses = []
+    for name, files in (
+        ("files", {"train_file": tmp_path, "eval_file": tmp_path}),
+        ("records", {"data_dir": tmp_path / "train", "eval_file": tmp_path / "dev"}),
+    ):
+        assert invoke("finetune", model_dir=tmp_path / name, **files, **flags) == 0
+        losses.append(
+            [json.loads(line).get("loss") for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+        )
+    assert losses[0] == losses[1] and any(losses[0])
+    results = [json.loads((tmp_path / name / "results.json").read_text())["results"] for name in ("files", "records")]
+    assert results[0] == results[1] and "evaluation loss" in results[0]
+    capsys.readouterr()
+    refused = {**flags, "data_dir": tmp_path / "train", "model_dir": tmp_path / "no"}
+    assert invoke("finetune", held_out=0.1, **refused) == 2
+    assert "--held_out: chooses among files" in capsys.readouterr().err
+
+
 def test_a_story_that_is_held_out_is_not_learnt_from():
     told = ("Anna went.", "Ben went.", "Carl went.")
     questions = [StoryQuestion(told[:n], "Where?", "hall", (), "qa1", "here") for n in (1, 2, 3)]

@@ -756,6 +756,7 @@ LINES = {
 PAGE_FILES = {
     "reviews.tsv": "label\ttext\na\tcat\nb\tdog\n", "bare.csv": "a,cat\nb,dog\n", "scores.csv": "cat,dog,1\n",
     "topics.tsv": "labels\ttext\na;b\tcat\nb\tdog\n",
+    "qa1_train.txt": "1 the cat sat.\n2 who sat?\tcat\t1\n",
     "triplets.tsv": "anchor\tpositive\tnegative\ncat\tthe cat\tdog\n", "matches.tsv": "text\ttext_b\ncat\tthe cat\n",
     "pairs.tsv": "label\ttext\ttext_b\na\tcat\tdog\nb\tdog\tcat\n", "entities.txt": "cat B-A\ndog O\n",
     "words.conllu": "1\tcat\tcat\tNOUN\n2\tran\trun\tVERB\n", "exam.csv": "who,cat,dog,A\n",
@@ -783,6 +784,8 @@ def test_records_of_every_task_are_shown(make, tmp_path, capsys):
         ("siamese", "a.tsv", "text\ttext_pair\tother\nthe cat\tcat\tdogs\n", {"negative_column": "other"},
          ["    the cat\n  + cat\n  - dog ##s"]),
         ("siamese", "a.jsonl", '{"text": "the cat", "text_pair": "cat"}', {}, ["    the cat\n  + cat"]),
+        ("answer_story", "qa1_a.txt", "1 the cat sat.\n2 dog ran.\n3 where?\tmat\t1\n", {"vocab_file": None},
+         ["    the cat sat\n    dog ran\n  ? where\n  [mat]"]),
         ("translate", "a.tsv", "the cat\t中国\n", {"text_column": "0", "text_pair_column": "1"}, ["the cat\n  → 中 国"]),
     ]:  # fmt: skip
         _, folder = make(task, name, text, **flags)
@@ -835,6 +838,8 @@ def test_the_page_names_every_feature_and_every_task():
         ("siamese", "a.tsv", b"text\ttext_b\tlabel\ncat\tdog\t1\n", "has a column of labels, such as '1', but --task=siamese reads"),
         ("siamese", "a.tsv", b"text\ttext_b\ncat\t\n", "a.tsv, line 2: empty text"),
         ("siamese", "a.tsv", b"text\ncat\n", "a.tsv: has one text in a row"),
+        ("answer_story", "a.txt", b"1 cat.\n2 ...\tmat\n", "a.txt, line 2: no word: '...'"),
+        ("answer_story", "a.txt", b"1 cat.\n3 who?\tmat\n", "a.txt, line 2: has number 3, expected 2"),
         ("answer_span", "a.json", b'{"data": [\n{]}', "a.json, line 2: not JSON"),
         ("answer_span", "a.json", b'{"data": [{"title": 1}]}', "data[0]: expected 'paragraphs' (list), as SQuAD has it. Found: title"),
         ("choose", "a.txt", b"cat", "unknown kind of file '.txt'. Known: .jsonl"),
@@ -859,6 +864,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path, vocabulary, capsys, task,
         ({"task": "classify", "label_separator": ";"}, "is for --task=multi_label, not for --task=classify"),
         ({"task": "classify", "negative_column": "no"}, "is for --task=siamese, not for --task=classify"),
         ({"task": "siamese", "label_column": "no"}, "are of texts that match, without labels"),
+        ({"task": "classify", "vocab_file": None}, "missing: --vocab_file, which --task=classify needs"),
         ({"task": "multi_label", "label_separator": ""}, "is empty"),
         ({"task": "regress", "labels": "a"}, "not for --task=regress"),
         ({"task": "classify", "target_file": "x"}, "--target_file is for --task=translate"),
@@ -869,7 +875,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path, vocabulary, capsys, task,
 )
 def test_settings_that_cannot_work_are_named(tmp_path, vocabulary, settings, message):
     with pytest.raises(UsageError, match=message):
-        finetuning_data.create(Settings(input_file="x", vocab_file=vocabulary, **settings), str(tmp_path / "records"))
+        given = {"input_file": "x", "vocab_file": vocabulary} | settings
+        finetuning_data.create(Settings(**given), str(tmp_path / "records"))
     assert not (tmp_path / "records").exists()
 
 

@@ -30,7 +30,6 @@ from data_pipelines.records.encoding import encode_examples
 from data_pipelines.records.manifest import MANIFEST, Manifest
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.workers import run_jobs
-from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 
 TOGETHER = 256  # examples that are tokenized in one call
@@ -53,6 +52,8 @@ def check(settings: Settings) -> None:
         if getattr(settings, name) < least:
             raise UsageError(f"--{name}={getattr(settings, name)}: must be at least {least}.")
     task = task_class(settings.task)
+    if task.needs_vocabulary and not settings.vocab_file:
+        raise UsageError(f"missing: --vocab_file, which --task={settings.task} needs.")
     if settings.labels and settings.labels_from:
         raise UsageError("--labels and --labels_from both name the labels; give one of them.")
     if (settings.labels or settings.labels_from) and not task.names_labels:
@@ -143,9 +144,9 @@ def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     task = task_class(settings.task)(settings, known_labels(settings))
-    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    tokenizer = task.open_tokenizer()
     settings = dataclasses.replace(settings, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case)
-    inputs = _paths(settings)
+    inputs = _paths(task)
     check_not_input(inputs, output_dir, vocab_file=settings.vocab_file)
     described = {
         **dataclasses.asdict(settings),
@@ -235,9 +236,9 @@ class Job:
         return record_folder.finish(self.folder, self.paths, self.described, features, files, found.counts, learnt)
 
 
-def _paths(settings: Settings) -> list[str]:
+def _paths(task: Task) -> list[str]:
     """The input files, and behind them the one with translations."""
-    paths = expand(settings.input_file)
+    settings, paths = task.settings, task.paths()
     if settings.target_file is None:
         return paths
     if len(paths) > 1:
@@ -263,7 +264,7 @@ def write_part(
 ) -> None:
     """Makes one shard from one range of the checked examples, and says so beside it."""
     task = task_class(settings.task)(settings, found.labels)
-    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    tokenizer = task.open_tokenizer()
     features, counts = task.features(found.size), collections.Counter()
     with ShardWriter(path) as writer:
         for batch in _batches(lines, part, progress):

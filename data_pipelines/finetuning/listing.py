@@ -10,6 +10,7 @@ TASKS = {
     "answer_span": "answer_span",
     "choose": "choices",
     "rank": "lists",
+    "answer_story": "story",
     "siamese": "siamese",
     "translate": "translate",
 }

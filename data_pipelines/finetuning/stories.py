@@ -66,16 +66,23 @@ class StoryEncoder:
             token_ids int32 (N, S, W), 0 behind the last word; segment_ids int32 (N, S), 1 at the question; padding_mask
             bool (N, S), True on sentences and the question, which stands behind the last sentence.
         """
-        rows = [[*sentences[-self.max_sentences :], question] for sentences, question in stories]
+        texts = [[*sentences[-self.max_sentences :], question] for sentences, question in stories]
+        rows = [[self.words(text) for text in each] for each in texts]
+        for row, story in enumerate(rows):
+            for place, ids in enumerate(story):
+                if not ids:
+                    what = "question" if place == len(story) - 1 else f"sentence {place + 1}"
+                    raise DataError(f"Story {row + 1}: {what} holds no word. Found: {texts[row][place][:60]!r}.")
+        return self.packed(rows, width)
+
+    def packed(self, stories: Sequence[Sequence[Sequence[int]]], width: int | None = None) -> dict[str, np.ndarray]:
+        """As `arrays`, of stories whose sentences are ids; the question is the last of them."""
+        rows = [[*story[:-1][-self.max_sentences :], story[-1]] for story in stories]
         width = width or max(map(len, rows), default=1)
         token_ids = np.zeros((len(rows), width, self.max_words), np.int32)
-        for row, texts in enumerate(rows):
-            for place, text in enumerate(texts):
-                ids = self.words(text)
-                if not ids:
-                    what = "question" if place == len(texts) - 1 else f"sentence {place + 1}"
-                    raise DataError(f"Story {row + 1}: {what} holds no word. Found: {text[:60]!r}.")
-                token_ids[row, place, : len(ids)] = ids
+        for row, story in enumerate(rows):
+            for place, ids in enumerate(story):
+                token_ids[row, place, : min(len(ids), self.max_words)] = ids[: self.max_words]
         lengths = np.array([[len(row)] for row in rows], np.int32).reshape(-1, 1)
         places = np.arange(width)
         segment_ids = np.where(places == lengths - 1, QUESTION, SENTENCE).astype(np.int32)

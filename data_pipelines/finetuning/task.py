@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.errors import UsageError
@@ -14,6 +15,7 @@ from data_pipelines.features import Feature
 from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
 from data_pipelines.text.framing import shorten
+from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 
@@ -44,6 +46,7 @@ class Task:
 
     name: str
     long_text = "cut"  # what happens to it unless the flag says otherwise
+    needs_vocabulary = True  # whether --vocab_file must be given
     names_labels = False  # whether labels are names that get ids
 
     def __init__(self, settings: Settings, labels: list[str] | None = None):
@@ -52,6 +55,15 @@ class Task:
 
     def check(self) -> None:
         """Raises a UsageError where the settings cannot work for this task."""
+
+    def paths(self) -> list[str]:
+        """The files of --input_file, in the order in which they are read."""
+        return expand(self.settings.input_file)
+
+    def open_tokenizer(self) -> Tokenizer:
+        """What cuts the texts into pieces."""
+        settings = self.settings
+        return open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
 
     def examples(self, path: str) -> Iterator[RawExample]:
         """All examples of a file, also those with a problem."""

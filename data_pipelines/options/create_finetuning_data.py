@@ -15,8 +15,8 @@ class RecordOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. siamese: pairs of texts that match, or triplets. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
-    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose.")  # fmt: skip
+    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. siamese: pairs of texts that match, or triplets. answer_story: questions about stories. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
+    input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose; bAbI's files or its folder for answer_story.")  # fmt: skip
     target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without header. For tag the position of the words.")  # fmt: skip
@@ -31,7 +31,7 @@ class RecordOptions:
     label_separator: str | None = option(None, "For multi_label: what stands between the labels of a text. Default: |.")
     labels_from: str | None = option(None, "A folder of records whose labels these must share: the training records, for dev and test.")  # fmt: skip
     on_bad_row: str = option("fail", "Rows, questions and lists that cannot be used (unknown or empty labels, quotes that nothing closes, missing columns, answers that do not stand in the text, duplicate ids, empty texts): stop and name them, or leave them out, count them and name the first.", choices=("fail", "skip"))  # fmt: skip
-    vocab_file: str = option(REQUIRED, "Vocabulary: a file, or a folder with one.", section="Tokens")
+    vocab_file: str | None = option(None, "Vocabulary: a file, or a folder with one. Only stories need none: by default it is their words.", section="Tokens")  # fmt: skip
     tokenizer: str = option("auto", "Kind of the vocabulary; auto tells by the file.", choices=("auto", *TOKENIZERS))
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     max_seq_length: int = option(128, "Length of an example with its special tokens.", minimum=1)

@@ -6,16 +6,22 @@ import functools
 import importlib
 from typing import ClassVar
 
+import numpy as np
+
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.babi import StoryQuestion, read_tasks, split_off, task_numbers
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from data_pipelines.records.manifest import Manifest
+from data_pipelines.text.kinds import tokenizer_of_records
 from xmodels.conversion.formats import Checkpoint
 from xmodels.models.folder import model_class, read_json
 from xmodels.models.story_transformer import STORY
 from xmodels.tasks.base import read
 from xmodels.tasks.base.read import Data, Survey
+from xmodels.tasks.base.records import check_recorded, recorded_batches
 
+TASK = "answer_story"  # of the records
 NEW = "new:"  # leads the name of a network that begins with random weights
 SPLITS = {"evaluation": "valid", "test": "test"}  # as bAbI names its files
 
@@ -28,7 +34,7 @@ class Reader(read.Reader):
     }  # fmt: skip
     own_flags = ("tasks", "questions_per_task", "held_out", "model_config_file", "ponder_weight")
     refused: ClassVar[dict] = dict.fromkeys(
-        ("data_dir", "text_column", "text_pair_column", "label_column", "vocab_file"),
+        ("text_column", "text_pair_column", "label_column", "vocab_file"),
         "it reads bAbI's files by --train_file",
     )
 
@@ -36,16 +42,26 @@ class Reader(read.Reader):
         super().__init__(name, options)
         if not 0 <= options.held_out < 1 or (options.held_out and options.eval_file):
             raise UsageError(f"--held_out={options.held_out:g}: a share below 1, and only without --eval_file.")
-        if not options.train_file:
-            raise UsageError("--train_file: name bAbI's folder, such as tasks_1-20_v1-2/en-10k, or its training files.")
+        if bool(options.train_file) == bool(options.data_dir):
+            raise UsageError(
+                "--train_file: name bAbI's folder, such as tasks_1-20_v1-2/en-10k, or its training files; or records by --data_dir."
+            )
+        for flag in ("tasks", "questions_per_task", "held_out") if options.data_dir else ():
+            if getattr(options, flag):
+                raise UsageError(
+                    f"--{flag}: chooses among files. Make records of those that you want, and leave it out."
+                )
 
     def begin(self):
         """A new network with the words of the training stories, where one is asked for."""
         options = self.options
         if not options.init_checkpoint.startswith(NEW):
             return None
-        questions = [asked for each in self.training.values() for asked in each]
-        tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
+        if options.data_dir:
+            tokenizer = tokenizer_of_records(options.data_dir, Manifest.read(options.data_dir).settings)
+        else:
+            questions = [asked for each in self.training.values() for asked in each]
+            tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
         return Checkpoint(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
 
     def prepare(self, loaded, tokenizer):
@@ -90,13 +106,31 @@ class Reader(read.Reader):
         summary += [f"{len(questions):,} for {name}" for name, questions in evaluation_sets.items()]
         return Survey(", ".join(summary), labels, len(train))
 
+    def survey_records(self, tokenizer):
+        manifest = Manifest.read(self.options.data_dir)
+        labels = check_recorded(self.options.data_dir, manifest, TASK, tokenizer, None)
+        return Survey(
+            f"{manifest.num_examples:,} questions to train on, {len(labels)} answers", labels, manifest.num_examples
+        )
+
     def read(self, tokenizer):
+        if self.options.data_dir:
+            return self._recorded(tokenizer)
         train, evaluation_sets = self.questions()
         labels = answers_of(train)
         sources = {name: self._source(questions, labels) for name, questions in evaluation_sets.items()}
         return Data(
             self._source(train, labels), sources, labels, 2, f"{', '.join(self.training)}: {len(labels)} answers"
         )
+
+    def _recorded(self, tokenizer) -> Data:
+        """Records to learn from; what is scored are records too."""
+        folder = self.options.data_dir
+        source, labels = recorded_source(folder, tokenizer, self.encoder, None)
+        sets = {
+            name: recorded_source(path, tokenizer, self.encoder, labels)[0] for name, path in self.evaluation_files()
+        }
+        return Data(source, sets, labels, 2, f"{folder}: {len(labels)} answers")
 
     def _source(self, questions, labels) -> ArraySource:
         stories = [(asked.sentences, asked.question) for asked in questions]
@@ -106,6 +140,20 @@ class Reader(read.Reader):
 
     def task(self, config, data):
         return self.task_class(config, data.labels, self.options.ponder_weight)
+
+
+def recorded_source(
+    folder: str, tokenizer, encoder: StoryEncoder, labels: list[str] | None
+) -> tuple[ArraySource, list[str]]:
+    """Records of `create_finetuning_data --task=answer_story` as the stories that they were made of, and their labels."""
+    manifest = Manifest.read(folder)
+    names = check_recorded(folder, manifest, TASK, tokenizer, labels)
+    stories, answers = [], []
+    for parsed in recorded_batches(folder, manifest):
+        for ids, lengths in zip(parsed["token_ids"], parsed["segment_lengths"][:, :, 0], strict=True):
+            stories.append([row[:length].tolist() for row, length in zip(ids, lengths, strict=True) if length])
+        answers.append(parsed["labels"])
+    return ArraySource({**encoder.packed(stories), "labels": np.concatenate(answers).astype(np.int32)}, folder), names
 
 
 def new_network(options, vocabulary_size: int):
