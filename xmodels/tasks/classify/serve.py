@@ -8,6 +8,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.served_attention import ServedAttention
 
 INPUTS = ("text", "text_pair")
 EXAMPLES = ("The room was clean, and the staff friendly.", "房间很脏，再也不来了。")
@@ -16,7 +17,7 @@ TIMES = 3  # that they stand in a batch which is answered in parts
 
 
 class Server(serve.Server):
-    """Both signatures take INPUTS, string (B,), as many as an input has texts."""
+    """`serving_default` and `tokens` take INPUTS, string (B,), as many as an input has texts."""
 
     title = "# A text classifier exported by xmodels"
 
@@ -27,6 +28,11 @@ class Server(serve.Server):
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.probability_labels = tuple(predictor.labels)
         self.max_sequence_length = predictor.max_sequence_length
+        # Of a pair that is read in both orders there are two attentions.
+        shows = hasattr(self.backbone, "attention_maps") and self.task.orders is None
+        self.attention = (
+            ServedAttention(self.backbone, predictor.tokenizer, self.tokens, len(self.names)) if shows else None
+        )
 
     @property
     def names(self):
@@ -53,7 +59,8 @@ class Server(serve.Server):
 
     def signatures(self):
         specs = [tf.TensorSpec([None], tf.string, name=name) for name in self.names]
-        return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs)}
+        attention = self.attention.signature() if self.attention else {}
+        return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs), **attention}
 
     def compare(self, served):
         """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
@@ -74,7 +81,14 @@ class Server(serve.Server):
             raise RuntimeError("The exported model names other labels than the likeliest. Please report this.")
         if len(served["serving_default"](**{name: tf.constant([], tf.string) for name in names})["label"]):
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return difference
+        return max(difference, self.compare_attention(served))
+
+    def compare_attention(self, served) -> float:
+        """As `ServedAttention.compare`, of the first text; 0 where the network shows none."""
+        if not self.attention:
+            return 0.0
+        row = EXAMPLES[: len(self.names)]
+        return self.attention.compare(served, row, self.predictor.features([row]))
 
     def probabilities(self, rows: list[tuple[str, ...]]) -> np.ndarray:
         """float32 (B, C), as the run sees them."""
@@ -98,6 +112,7 @@ class Server(serve.Server):
             num_labels=len(known),
             labels="\n".join(f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(known)),
             length=self.max_sequence_length,
+            attention=self.attention.readme() if self.attention else "",
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )
@@ -124,7 +139,7 @@ Labels:
 An input longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
 A second signature, `tokens`, takes the same inputs and shows what the network reads: `token_ids`, `segment_ids` and
 `padding_mask`, (B, L), or (B, 2, L) where a pair is read in both orders.
-
+{attention}
 {python}
 
 {requests}

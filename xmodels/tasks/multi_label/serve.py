@@ -14,7 +14,7 @@ ROUNDING = 1e-4  # probabilities this near to their threshold are not compared
 
 
 class Server(serve.Server):
-    """Both signatures take as many strings (B,) as an input has texts."""
+    """`serving_default` and `tokens` take as many strings (B,) as an input has texts."""
 
     title = "# A classifier of texts with several labels exported by xmodels"
 
@@ -39,7 +39,8 @@ class Server(serve.Server):
             raise RuntimeError("The exported model chooses other labels than the run. Please report this.")
         if len(served["serving_default"](**{name: tf.constant([], tf.string) for name in self.names})["chosen"]):
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return check_difference(float(np.abs(found["probabilities"] - wanted).max()))
+        difference = check_difference(float(np.abs(found["probabilities"] - wanted).max()))
+        return max(difference, self.compare_attention(served))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -64,6 +65,7 @@ class Server(serve.Server):
             num_labels=len(known),
             labels="\n".join(labels),
             length=self.max_sequence_length,
+            attention=self.attention.readme() if self.attention else "",
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )
@@ -85,7 +87,7 @@ Labels:
 An input longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
 A second signature, `tokens`, takes the same inputs and shows what the network reads: `token_ids`, `segment_ids` and
 `padding_mask`, (B, L).
-
+{attention}
 {python}
 
 {requests}

@@ -11,7 +11,7 @@ from xmodels.tasks.classify.serve import CHECKED, EXAMPLES, ask
 
 
 class Server(serve.Server):
-    """Both signatures take as many strings (B,) as an input has texts."""
+    """`serving_default` and `tokens` take as many strings (B,) as an input has texts."""
 
     title = "# A regression of texts exported by xmodels"
     answers = "that gives numbers to texts"
@@ -31,7 +31,7 @@ class Server(serve.Server):
         difference = check_difference(float(np.max(np.abs(found - expected) / np.maximum(np.abs(expected), 1.0))))
         if len(served["serving_default"](**{name: tf.constant([], tf.string) for name in self.names})["score"]):
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return difference
+        return max(difference, self.compare_attention(served))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -44,6 +44,7 @@ class Server(serve.Server):
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
             length=self.max_sequence_length,
+            attention=self.attention.readme() if self.attention else "",
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )
@@ -59,7 +60,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 An input longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
 A second signature, `tokens`, takes the same inputs and shows what the network reads: `token_ids`, `segment_ids` and
 `padding_mask`, (B, L).
-
+{attention}
 {python}
 
 {requests}

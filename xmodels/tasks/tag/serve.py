@@ -11,10 +11,11 @@ from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
 from data_pipelines.ops.text_places import placed_words
 from data_pipelines.ops.token_windows import most_context, token_windows
-from data_pipelines.text.framing import max_text_tokens
+from data_pipelines.text.framing import max_text_tokens, pack_texts
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference, check_places
+from xmodels.tasks.base.served_attention import ServedAttention
 from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
 from xmodels.tasks.tag.words import stride_of, text_offset
 
@@ -24,7 +25,7 @@ NOWHERE = -1  # the place of what only fills up a row
 
 
 class Server(serve.Server):
-    """Both signatures take `text`, string (B,)."""
+    """`serving_default` and `words` take `text`, string (B,)."""
 
     title = "# A tagger of words exported by xmodels"
     answers = "that tags words"
@@ -47,9 +48,15 @@ class Server(serve.Server):
         inside = [
             NOWHERE if tag == OUTSIDE else types.index(kind) for tag, (_, _, kind) in zip(tags, parts, strict=True)
         ]
+        shows = hasattr(self.backbone, "attention_maps")
+        self.attention = ServedAttention(self.backbone, predictor.tokenizer, self.beginning) if shows else None
         self.labels, self.types = tf.constant(predictor.labels), tf.constant(types or [""])  # (C,), (T,)
         self.type_ids = tf.constant(inside)  # (C,), NOWHERE of O
         self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
+
+    def beginning(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the network reads of `text`, string (B,), up to its length: (B, L)."""
+        return self.tokenizer.features([text], self.max_sequence_length)
 
     def parted(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
         """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None)."""
@@ -147,7 +154,8 @@ class Server(serve.Server):
 
     def signatures(self):
         spec = [tf.TensorSpec([None], tf.string, name="text")]
-        return {"serving_default": (self.entities, spec), "words": (self.words, spec)}
+        attention = self.attention.signature() if self.attention else {}
+        return {"serving_default": (self.entities, spec), "words": (self.words, spec), **attention}
 
     def compare(self, served):
         """As `serve.Server.compare`; words, tags and entities must not differ at all."""
@@ -164,7 +172,10 @@ class Server(serve.Server):
                 raise RuntimeError("The exported model tags words otherwise than the run does. Please report this.")
         if ask(served["serving_default"], [])["entity"].size:
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return difference
+        if not self.attention:
+            return difference
+        read = pack_texts([EXAMPLES[:1]], self.predictor.tokenizer, self.max_sequence_length, self.frame)
+        return max(difference, self.attention.compare(served, EXAMPLES[:1], read))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -182,6 +193,7 @@ class Server(serve.Server):
             length=self.max_sequence_length,
             stride=self.stride,
             chain=", and a chain over all words of the text" if self.predictor.settings.crf else "",
+            attention=self.attention.readme() if self.attention else "",
             python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
             requests=requests,
         )
@@ -223,7 +235,7 @@ README_TEXT = """The vocabulary, the tokenizer and the tags are inside.
 Rows with fewer entities or words end in empty strings, with -1 for `start` and `end`. Tags: {labels}.
 Long texts are read in windows of {length} pieces, special tokens counted, that begin {stride} pieces apart; each word has the tag that
 the window with most of the text around it gives{chain}.
-
+{attention}
 {python}
 
 {requests}
