@@ -97,6 +97,6 @@ class BucketAttention(Mixer):
 
     def step(self, x, past, position):
         past = tuple(write_at(old, new, position) for old, new in zip(past, self.project(x), strict=True))
-        positions, keys = position + ops.arange(x.shape[1], dtype="int32"), ops.shape(past[0])[1]
+        positions, keys = position + ops.arange(ops.shape(x)[1], dtype="int32"), ops.shape(past[0])[1]
         seen = Visible(causal=True).dense(positions, keys)  # (1, 1, L, S)
         return self.merge(attend(self.query(x), *past, seen, self.bias(positions, keys), 1.0)), past

@@ -102,7 +102,7 @@ class Gpt(Backbone):
         Returns:
             Their states (B, L, D), and `past` with these tokens.
         """
-        positions = position + ops.arange(token_ids.shape[1], dtype="int32")  # (L,)
+        positions = position + ops.arange(ops.shape(token_ids)[1], dtype="int32")  # (L,)
         x = self.embedding(token_ids, ops.expand_dims(positions, 0))
         present = []
         for block, of_block in zip(self.blocks, past, strict=True):

@@ -30,6 +30,6 @@ class MultiHeadAttention(Mixer):
 
     def step(self, x, past, position):
         past = tuple(write_at(old, new, position) for old, new in zip(past, self.project(x), strict=True))
-        positions = position + ops.arange(x.shape[1], dtype="int32")  # (L,)
+        positions = position + ops.arange(ops.shape(x)[1], dtype="int32")  # (L,)
         seen = Visible(causal=True).dense(positions, ops.shape(past[0])[1])  # (1, 1, L, S)
         return self.merge(attend(self.query(x), *past, seen)), past

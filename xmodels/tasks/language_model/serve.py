@@ -48,21 +48,64 @@ class Server(serve.Server):
         start = tf.one_hot(0, self.max_length, self.end_id, 0, dtype=tf.int32)
         token_ids = tf.where(lengths[:, None] == 0, start, token_ids)
         lengths = tf.maximum(lengths, 1)
-        changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
-        changes.append(filters.end_after(lengths + self.max_new_tokens, self.end_id))
         past, read = self.backbone.start(tf.shape(token_ids)[0], self.max_length), None
         if not self.rewinds:  # then prompts are read token by token, as the past cannot go back from the longest
-            states, past = self.backbone.decode(token_ids[:, :1], past, 0)
-            read = tf.constant(1), states[:, 0]
-        texts, ends = generate(
-            self.backbone.decode, lambda states: self.task.logits(states, self.backbone), past, token_ids, lengths,
-            self.max_length, self.end_id, pick=pick, filters=changes, read=read,
-        )  # fmt: skip
-        ends = tf.minimum(ends, lengths + self.max_new_tokens)
+            read, past = self.read(token_ids[:, :1], past)
+        texts, ends = self.generated(token_ids, lengths, lengths + self.max_new_tokens, past, read, pick, more_filters)
         new = tf.RaggedTensor.from_tensor(texts, lengths=ends)
         place = tf.ragged.range(tf.cast(new.row_lengths(), tf.int32))
         continuation = tf.ragged.boolean_mask(new, place >= lengths[:, None])
         return {"continuation": spelled(continuation, self.spelling), "num_tokens": ends - lengths}
+
+    def read(self, token_ids: tf.Tensor, past):
+        """`read` of `sampling.generate` where tokens (B, R) are read, and the past that they leave."""
+        states, past = self.backbone.decode(token_ids, past, 0)
+        return (tf.shape(token_ids)[1], states[:, -1]), past
+
+    def generated(self, token_ids, lengths, stops, past, read, pick, more_filters) -> tuple[tf.Tensor, tf.Tensor]:
+        """Texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
+        changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
+        changes.append(filters.end_after(stops, self.end_id))
+        texts, ends = generate(
+            self.backbone.decode, lambda states: self.task.logits(states, self.backbone), past, token_ids, lengths,
+            self.max_length, self.end_id, pick=pick, filters=changes, read=read,
+        )  # fmt: skip
+        return texts, tf.minimum(ends, stops)
+
+    def streamed(
+        self, prompt: tf.Tensor, written: tf.Tensor, count: tf.Tensor, pick, more_filters
+    ) -> dict[str, tf.Tensor]:
+        """A few tokens more of one text, for programs that show them as they come.
+
+        Nothing is kept from call to call: the text so far is read anew, which takes less time than to write it.
+
+        Args:
+            prompt: string (1,).
+            written: int32 (1, W), what the calls before gave; (1, 0) at first.
+            count: int32 (), most tokens to write now.
+
+        Returns:
+            `continuation` string (1,), `num_tokens` int32 (1,) and `written` int32 (1, N), all that is written by now; `is_finished`
+            bool (1,), whether this is all that the other signature writes.
+        """
+        own = self.tokenizer.tokenize(prompt)[:, -(self.max_length - 1) :].to_tensor()  # (1, P)
+        own = tf.concat([own, tf.fill([1, tf.cast(tf.shape(own)[1] == 0, tf.int32)], self.end_id)], axis=1)
+        length = tf.shape(own)[1]
+        known = tf.concat([own, written], axis=1)[:, : self.max_length]
+        width = tf.shape(known)[1]
+        past = self.backbone.start(1, self.max_length)
+        read, past = self.read(known if self.rewinds else known[:, :1], past)
+        token_ids = tf.ensure_shape(tf.pad(known, [[0, 0], [0, self.max_length - width]]), (1, self.max_length))
+        last = tf.minimum(length + self.max_new_tokens, self.max_length)
+        stop = tf.minimum(width + tf.maximum(count, 1), last)
+        texts, ends = self.generated(token_ids, width[None], stop[None], past, read, pick, more_filters)
+        new = texts[:, length : ends[0]]
+        return {
+            "continuation": spelled(tf.RaggedTensor.from_tensor(new), self.spelling),
+            "num_tokens": ends - length,
+            "written": new,
+            "is_finished": (ends >= last) | tf.reduce_any(new == self.end_id, axis=1),
+        }
 
     def greedy(self, prompt: tf.Tensor) -> dict[str, tf.Tensor]:
         """The likeliest continuation of each prompt, string (B,)."""
@@ -72,11 +115,29 @@ class Server(serve.Server):
         """A continuation drawn from the network."""
         return self.continued(prompt, sample(seed), [filters.temperature(temperature), filters.top_p(top_p)])
 
+    def stream_greedy(self, prompt, written, count) -> dict[str, tf.Tensor]:
+        """`greedy`, a few tokens at a time."""
+        return self.streamed(prompt, written, count, greedy, [])
+
+    def stream_sample(self, prompt, written, count, temperature, top_p, seed) -> dict[str, tf.Tensor]:
+        """`sample`, a few tokens at a time."""
+        changes = [filters.temperature(temperature), filters.top_p(top_p)]
+        return self.streamed(prompt, written, count, sample(seed), changes)
+
     def signatures(self):
         prompt = tf.TensorSpec([None], tf.string, name="prompt")
         numbers = [tf.TensorSpec([], tf.float32, name=name) for name in ("temperature", "top_p")]
-        seed = tf.TensorSpec([2], tf.int32, name="seed")
-        return {"serving_default": (self.greedy, [prompt]), "sample": (self.sample, [prompt, *numbers, seed])}
+        settings = [*numbers, tf.TensorSpec([2], tf.int32, name="seed")]
+        step = [
+            tf.TensorSpec([1], tf.string, name="prompt"), tf.TensorSpec([1, None], tf.int32, name="written"),
+            tf.TensorSpec([], tf.int32, name="count"),
+        ]  # fmt: skip
+        return {
+            "serving_default": (self.greedy, [prompt]),
+            "sample": (self.sample, [prompt, *settings]),
+            "stream_serving_default": (self.stream_greedy, step),
+            "stream_sample": (self.stream_sample, [*step, *settings]),
+        }
 
     def compare(self, served):
         found = served["serving_default"](prompt=tf.constant(CHECKED))["continuation"].numpy()
@@ -88,7 +149,18 @@ class Server(serve.Server):
         )
         if np.any(drawn["num_tokens"].numpy() > self.max_new_tokens):
             raise RuntimeError("The exported model writes more than it may. Please report this.")
+        if self.by_parts(served, CHECKED[0]) != expected[0]:
+            raise RuntimeError("The exported model writes another text in parts than at once. Please report this.")
         return None
+
+    def by_parts(self, served, prompt: str) -> str:
+        """The continuation of a prompt, written in two parts or three."""
+        found = {"written": tf.zeros([1, 0], tf.int32), "is_finished": tf.constant([False])}
+        while not found["is_finished"].numpy()[0]:
+            found = served["stream_serving_default"](
+                prompt=tf.constant([prompt]), written=found["written"], count=tf.constant(1 + self.max_new_tokens // 2)
+            )
+        return found["continuation"].numpy()[0].decode()
 
     def readme(self):
         return README_TEXT.format(
@@ -102,9 +174,13 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 |---|---|---|
 | `serving_default` | `prompt` string (B,) | `continuation` string (B,), the likeliest, token by token; `num_tokens` int32 (B,) |
 | `sample` | also `temperature` and `top_p`, float32 scalars, and `seed`, int32 (2,) | the same, drawn at random |
+| `stream_serving_default` | `prompt` string (1,), `written` int32 (1, W), `count` int32 () | the same up to `count` tokens more; `written` int32 (1, N), for the next call; `is_finished` bool (1,) |
+| `stream_sample` | also those of `sample` | the same, drawn at random |
 
 At most {most} tokens are written behind a prompt (`xmodels export_model --max_new_tokens`). An empty prompt begins a text.
 A text with its prompt has at most {length} tokens; a longer prompt loses its beginning.
+The signatures `stream_...` write one text a few tokens at a time: `written` is empty at first, and then what the call before gave. The last
+call has the text of the signature that writes at once; where two tokens are equally likely but for rounding, another may be taken.
 
 ```python
 {imports}
