@@ -29,6 +29,8 @@ PAGE = {
     "page.js": SCRIPT,
     "words.js": SCRIPT,
     "answers.js": SCRIPT,
+    "attention.js": SCRIPT,
+    "requests.js": SCRIPT,
     "icon.svg": "image/svg+xml",
 }
 LARGE = 20_000  # numbers or texts in an answer, from which it is written in a thread of its own

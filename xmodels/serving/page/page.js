@@ -1,5 +1,7 @@
 // The form of a signature, the request, and the answer.
 import { make, show } from "./answers.js";
+import { SIGNATURE, showAttention } from "./attention.js";
+import { firstRow, predict, Refused, stream, streams } from "./requests.js";
 import { currentLanguage, decimals, say, speak } from "./words.js";
 
 const part = (id) => document.getElementById(id);
@@ -58,7 +60,7 @@ function choose(name) {
 }
 
 function signatures() {
-  const names = Object.keys(model.signatures);
+  const names = Object.keys(model.signatures).filter((name) => name !== SIGNATURE && !name.startsWith("stream_")); // these belong to others
   signature = names.includes("adaptive") ? "adaptive" : names.includes("serving_default") ? "serving_default" : names[0];
   if (names.length > 1) {
     const select = make("select", { id: "signature" }, ...names.map((name) => make("option", { value: name }, name)));
@@ -104,22 +106,39 @@ function fail(message) {
   part("raw").hidden = true;
   part("time").textContent = "";
   part("answer").replaceChildren();
+  part("attention").replaceChildren();
   part("error").textContent = message;
 }
 
-function display({ values, answer, request, response, milliseconds }) {
+function display(shown) {
+  const { values, answer, request, response, milliseconds } = shown;
   part("error").textContent = "";
   part("answer").replaceChildren(...show(answer, values, model));
   part("time").textContent = say("time", decimals(milliseconds, 0));
   part("request").textContent = `POST /v1/models/${model.name}:predict\n${JSON.stringify(request, null, 1)}`;
   part("response").textContent = response;
   part("raw").hidden = false;
+  part("attention").replaceChildren();
+  showAttention(part("attention"), model, shown);
 }
 
-function firstRow(outputs) {
-  const names = model.signatures[signature].outputs;
-  const columns = names.length === 1 ? { [names[0]]: outputs } : outputs;
-  return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[0]]));
+/** Shows what is written so far. A screen reader reads the text when it is finished. */
+function displayPart(answer, values) {
+  part("answer").replaceChildren(...show(answer, values, model));
+  part("time").textContent = say("written", answer.num_tokens);
+}
+
+async function answerTo(values, signal) {
+  if (streams(model, signature)) {
+    part("answer").setAttribute("aria-busy", "true");
+    const { outputs, response, request } = await stream(model, signature, values, signal, (row) => displayPart(row, values));
+    return { answer: firstRow(outputs, model.signatures[request.signature_name].outputs), response, request };
+  }
+  const described = model.signatures[signature].inputs;
+  const inputs = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, described[name].dtype === "string" ? [value] : value]));
+  const request = { signature_name: signature, inputs };
+  const { outputs, response } = await predict(model, request, signal);
+  return { answer: firstRow(outputs, model.signatures[signature].outputs), response, request };
 }
 
 async function ask() {
@@ -127,25 +146,22 @@ async function ask() {
   if (!values) return;
   running?.abort();
   const mine = running = new AbortController();
-  const described = model.signatures[signature].inputs;
-  const inputs = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, described[name].dtype === "string" ? [value] : value]));
-  const request = { signature_name: signature, inputs };
   part("result").hidden = false;
   part("result").classList.add("busy");
   part("time").textContent = say("waiting");
   part("error").textContent = "";
   const began = performance.now();
   try {
-    const sent = await fetch(`v1/models/${model.name}:predict`, { method: "POST", body: JSON.stringify(request), signal: mine.signal });
-    const response = await sent.text();
-    const found = JSON.parse(response);
-    if (!sent.ok) return void fail(found.error);
-    last = { values, answer: firstRow(found.outputs), request, response, milliseconds: performance.now() - began };
+    const found = await answerTo(values, mine.signal);
+    last = { values, ...found, milliseconds: performance.now() - began, maps: {}, signal: mine.signal };
     display(last);
   } catch (error) {
-    if (error.name !== "AbortError") fail(say("unreachable", error.message));
+    if (error.name !== "AbortError") fail(error instanceof Refused ? error.message : say("unreachable", error.message));
   } finally {
-    if (running === mine) part("result").classList.remove("busy");
+    if (running === mine) {
+      part("result").classList.remove("busy");
+      part("answer").removeAttribute("aria-busy");
+    }
   }
 }
 

@@ -99,6 +99,7 @@ def shown(tokenizer: Tokenizer) -> list[bytes]:
 
 
 README_TEXT = """
-The signature `attention` takes {texts}, string (), and `layer`, int32 () from 1. It gives `token`, string (L,), `weight`, float32 (L, L),
-how much each token takes of each in the mean of the heads of the layer, and `num_layers`. It is there for pictures, and takes no batch.
+The signature `attention` takes {texts}, string (), and `layer`, int32 () from 1. It gives `token`, string (L,), `weight`,
+float32 (L, L), how much each token takes of each in the mean of the heads of the layer, and `num_layers`. It is there for
+pictures, and takes no batch.
 """

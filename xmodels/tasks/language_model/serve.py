@@ -174,13 +174,15 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 |---|---|---|
 | `serving_default` | `prompt` string (B,) | `continuation` string (B,), the likeliest, token by token; `num_tokens` int32 (B,) |
 | `sample` | also `temperature` and `top_p`, float32 scalars, and `seed`, int32 (2,) | the same, drawn at random |
-| `stream_serving_default` | `prompt` string (1,), `written` int32 (1, W), `count` int32 () | the same up to `count` tokens more; `written` int32 (1, N), for the next call; `is_finished` bool (1,) |
-| `stream_sample` | also those of `sample` | the same, drawn at random |
 
 At most {most} tokens are written behind a prompt (`xmodels export_model --max_new_tokens`). An empty prompt begins a text.
 A text with its prompt has at most {length} tokens; a longer prompt loses its beginning.
-The signatures `stream_...` write one text a few tokens at a time: `written` is empty at first, and then what the call before gave. The last
-call has the text of the signature that writes at once; where two tokens are equally likely but for rounding, another may be taken.
+
+`stream_serving_default` and `stream_sample` write one text a few tokens at a time, for programs that show it as it comes.
+They take also `written`, int32 (1, W), what the call before gave and (1, 0) at first, and `count`, an int32 scalar, the most
+tokens to write now; their `prompt` is string (1,). They give also `written` and `is_finished`, bool (1,). The last call has
+the text of the signature that writes all at once; where two tokens are equally likely but for rounding, it may be the other
+one.
 
 ```python
 {imports}
