@@ -22,6 +22,7 @@ pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "pla
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LABEL = "<img src=x onerror=alert(1)>"
 TEXT = "👩‍🚀 Ann lives in 北京."
+WRITTEN = [" once", " upon", " a", " time", "，从前", "。"]
 
 
 class Answers(tf.Module):
@@ -44,6 +45,28 @@ class Answers(tf.Module):
         columns = {"entity": ["Ann", "北京"], "type": ["PER", LABEL], "start": [4, 17], "end": [7, 19]}
         return {name: tf.tile(tf.constant([value]), [rows, 1]) for name, value in columns.items()}
 
+    def attention(self, text, layer):
+        """Each word of a text takes most of the first one in layer 1, and of the last one in layer 2."""
+        words = tf.concat([["[CLS]"], tf.strings.split(text)], axis=0)
+        count = tf.size(words)
+        place = tf.where(layer == 1, 0, count - 1)
+        weight = tf.repeat(tf.one_hot([place], count, 0.6, 0.1), count, axis=0)
+        return {"token": tf.strings.join([" ", words]), "weight": weight, "num_layers": tf.constant(2)}
+
+    def write(self, prompt):
+        rows = tf.shape(prompt)[0]
+        return {"continuation": tf.repeat("".join(WRITTEN), rows), "num_tokens": tf.fill([rows], len(WRITTEN))}
+
+    def write_on(self, prompt, written, count):
+        stop = tf.minimum(tf.shape(written)[1] + count, len(WRITTEN))
+        text = tf.strings.reduce_join(tf.constant(WRITTEN)[:stop])
+        return {
+            "continuation": text[None],
+            "num_tokens": stop[None],
+            "written": tf.range(stop)[None],
+            "is_finished": (stop == len(WRITTEN))[None],
+        }
+
     def rank(self, query, candidates):
         lengths = tf.cast(tf.strings.length(candidates), tf.float32)
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
@@ -60,6 +83,16 @@ def address(tmp_path_factory):
         "serving_default": (made.classify, [text]),
         "early": (made.early, [text, tf.TensorSpec([], tf.float32, "speed")]),
         "tag": (made.tag, [text]),
+        "attention": (made.attention, [tf.TensorSpec([], tf.string, "text"), tf.TensorSpec([], tf.int32, "layer")]),
+        "write": (made.write, [tf.TensorSpec([None], tf.string, "prompt")]),
+        "stream_write": (
+            made.write_on,
+            [
+                tf.TensorSpec([1], tf.string, "prompt"),
+                tf.TensorSpec([1, None], tf.int32, "written"),
+                tf.TensorSpec([], tf.int32, "count"),
+            ],
+        ),
         "rank": (made.rank, [query, tf.TensorSpec([None, None], tf.string, "candidates")]),
     }
     signatures = {name: tf.function(method).get_concrete_function(*specs) for name, (method, specs) in methods.items()}
@@ -166,6 +199,65 @@ def test_the_slider_asks_anew_and_candidates_stand_in_order(page):
     page.fill("#field-candidates", "a\n\nccc\nbb\n")
     answer(page)
     assert texts(page, ".bars .label") == ["1. ccc", "2. bb", "3. a"]
+
+
+def shares(page):
+    """Of the tokens: how dark they are, from 0 to 1."""
+    return page.eval_on_selector_all(
+        ".token", "all => all.map((each) => Number(each.style.getPropertyValue('--share')))"
+    )
+
+
+def test_a_token_under_the_pointer_or_the_focus_shows_what_it_takes_of(page):
+    page.fill("#field-text", "very good <b>film</b>")
+    answer(page)
+    page.wait_for_selector(".token")
+    assert texts(page, ".token") == ["[CLS]", "very", "good", "<b>film</b>"] and not any(shares(page))
+    page.hover(".token >> nth=2")
+    assert shares(page) == pytest.approx([1, 1 / 6, 1 / 6, 1 / 6], abs=1e-6)
+    assert page.inner_text("#attention-told").startswith("“good” takes most of: [CLS] 60.0%, very 10.0%")
+    page.select_option("#attention-layer", "2")
+    page.locator(".token >> nth=0").focus()
+    page.wait_for_function("document.querySelector('.token:last-child').style.getPropertyValue('--share') === '1'")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent").strip() == "very"
+    assert "“very” takes most of: <b>film</b> 60.0%" in page.inner_text("#attention-told")
+    assert (
+        page.get_attribute(".token[aria-pressed=true]", "tabindex") == "0"
+        and len(page.query_selector_all(".token[tabindex='0']")) == 1
+    )
+    page.keyboard.press("End")
+    assert "“<b>film</b>”" in page.inner_text("#attention-told")
+    page.click("[data-language=zh]")
+    assert page.inner_text("#attention-title") == "注意力" and page.input_value("#attention-layer") == "2"
+
+
+def test_no_attention_is_shown_of_what_the_signature_does_not_take(page):
+    assert texts(page, "#signature option") == ["early", "rank", "serving_default", "tag", "write"]
+    choose(page, "rank")
+    page.fill("#field-query", "which")
+    page.fill("#field-candidates", "a\nbb")
+    answer(page)
+    assert not page.inner_text("#attention") and not page.inner_text("#error")
+
+
+def test_a_text_is_shown_while_it_is_written(page):
+    choose(page, "write")
+    page.evaluate(
+        """() => { window.seen = []; new MutationObserver(() => {
+        window.seen.push([document.querySelector('#answer').textContent, document.querySelector('#answer').getAttribute('aria-busy')]);
+        }).observe(document.querySelector('#answer'), { childList: true, attributes: true }); }"""
+    )
+    page.fill("#field-prompt", "It was")
+    answer(page)
+    seen = page.evaluate("window.seen")
+    whole = "It was once upon a time，从前。"
+    assert [text for text, busy in seen if text and busy][:2] == [
+        "It was once uponTokens: 2",
+        "It was once upon a timeTokens: 4",
+    ]
+    assert seen[-1] == [f"{whole}Tokens: 6", None] and page.inner_text("#answer p").strip() == whole
+    assert json.loads(page.text_content("#response"))["outputs"]["is_finished"] == [True]
 
 
 def test_the_keyboard_is_enough_and_everything_has_a_name(page):
