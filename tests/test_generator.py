@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
@@ -23,6 +24,7 @@ from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.runs.loaded import in_memory
 from xmodels.tasks.language_model.answer import TextGenerator, load
+from xmodels.tasks.language_model.serve import Server
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/tokenizers"
 PROMPTS = ["The house", "", "A dog and a cat were here, and here", "天气"]
@@ -68,6 +70,30 @@ def test_continuations_are_those_of_whole_passes(run):
     assert found == [by_hand(generator, prompt, 12) for prompt in PROMPTS]
     assert found == [generator.generate([prompt], Decoding(temperature=0.0), 12)[0] for prompt in PROMPTS]
     assert found == generator.generate(PROMPTS, Decoding(num_beams=1, temperature=0.0), 12, batch_size=3)
+
+
+@pytest.mark.long
+def test_a_text_in_parts_is_the_text_at_once(run):
+    """Greedily and by draws, of any number of tokens at a time."""
+    server = Server(load(run), "core", max_new_tokens=5)
+    methods = {
+        name: tf.function(method, autograph=False, input_signature=specs)
+        for name, (method, specs) in server.signatures().items()
+    }
+    drawn = tf.constant(1.5), tf.constant(0.9), tf.constant([3, 4])
+    for name, settings in (("serving_default", ()), ("sample", drawn)):
+        for prompt in (PROMPTS[0], "", "x" * 100):
+            expected = methods[name](tf.constant([prompt]), *settings)
+            for count in (1, 3, 9):
+                found = {"written": tf.zeros([1, 0], tf.int32), "is_finished": [False]}
+                while not found["is_finished"][0]:
+                    before = found["written"].shape[1]
+                    found = methods[f"stream_{name}"](
+                        tf.constant([prompt]), found["written"], tf.constant(count), *settings
+                    )
+                    assert before < found["written"].shape[1] <= before + count
+                assert found["continuation"].numpy() == expected["continuation"].numpy()
+                assert found["num_tokens"].numpy() == expected["num_tokens"].numpy()
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from small_served import echo, small_export
 
@@ -23,7 +24,7 @@ from xmodels.serving.folder import find_model, labels_of
 from xmodels.serving.limits import Limits, RequestError
 from xmodels.serving.model import Model
 from xmodels.serving.questions import read_question
-from xmodels.tasks.base.answer import load
+from xmodels.tasks.base.answer import load, without_padding
 
 for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
     pytest.importorskip(package)
@@ -76,18 +77,25 @@ def test_addresses_are_those_of_tensorflow_serving(client):
 @pytest.mark.parametrize(
     ("method", "address", "code", "message"),
     [
-        ("GET", "/v1/models/other", 404, "There is no model other. Served is echo"),
-        ("POST", "/v1/models/echo/versions/2:predict", 404, "version 2"),
+        ("GET", "/v1/models/other", 404, "Could not find any versions of model other. Served is echo"),
+        ("GET", "/v1/models/echo/versions/2", 404, "Could not find version 2 of model echo"),
+        ("GET", "/v1/models/other/metadata", 404, "Servable not found for request: Latest(other)"),
+        ("POST", "/v1/models/other:predict", 404, "Servable not found for request: Latest(other)"),
+        ("POST", "/v1/models/echo/versions/2:predict", 404, "Servable not found for request: Specific(echo, 2)"),
         ("POST", "/v1/models/echo:classify", 400, ":classify is not answered"),
-        ("POST", "/v1/models/echo", 405, "Use GET"),
-        ("GET", PREDICT, 405, "Use POST"),
-        ("PUT", PREDICT, 405, "Method Not Allowed"),
-        ("GET", "/v1/models/echo/a/b", 404, "Malformed address"),
+        ("POST", "/v1/models/echo:explain", 400, "Malformed request: POST /v1/models/echo:explain"),
+        ("POST", "/v1/models/echo", 400, "Malformed request: POST /v1/models/echo."),
+        ("POST", "/v1/models/echo/metadata", 400, "Malformed request"),
+        ("GET", PREDICT, 400, "Malformed request: GET /v1/models/echo:predict"),
+        ("PUT", PREDICT, 400, "Malformed request: PUT"),
+        ("GET", "/v1/models/echo/labels/new", 400, "Malformed request"),
+        ("GET", "/v1/models/echo/a/b", 400, "Malformed request"),
+        ("GET", "/v1/models", 400, "Missing model name in request"),
         ("GET", "/nothing", 404, "Expected /v1/models/NAME"),
-        ("GET", "/v1/models", 404, "Expected /v1/models/NAME"),
+        ("POST", "/health", 405, "Method Not Allowed"),
         ("GET", "/page/../app.py", 404, "Not found"),
         ("GET", "/page/%2e%2e%2fapp.py", 404, "Not found"),
-        ("POST", PREDICT, 400, "not JSON"),
+        ("POST", PREDICT, 400, "JSON Parse error: The document is empty"),
     ],
 )
 def test_errors_are_json_with_a_code(client, method, address, code, message):
@@ -363,6 +371,28 @@ def test_a_classifier_answers_as_predict_and_its_readme_do(exports):
             assert row["label"] == wanted["label"] and row["probabilities"] == pytest.approx(
                 wanted["probabilities"], abs=1e-3
             )
+
+
+def attention_of(client, address, layer, **texts):
+    return client.post(address, json={"signature_name": "attention", "inputs": {**texts, "layer": layer}})
+
+
+def test_attention_is_that_of_the_run_and_a_layer_beyond_is_refused(exports):
+    run, export = exports("classify")
+    predictor = load(str(run))
+    features = without_padding(predictor.features([(TEXTS[0],)]))
+    with served(export) as (client, address):
+        for layer, heads in enumerate(predictor.backbone.attention_maps(features), 1):
+            found = attention_of(client, address, layer, text=TEXTS[0]).json()["outputs"]
+            assert (
+                found["token"] == ["[CLS]", " ann", " live", "s", " in", " york", ".", "[SEP]"]
+                and found["num_layers"] == 2
+            )
+            np.testing.assert_allclose(found["weight"], np.array(heads)[0].mean(axis=0), atol=1e-5)
+        for layer in (0, 3):
+            refused = attention_of(client, address, layer, text=TEXTS[0])
+            assert refused.status_code == 400 and "`layer` must be from 1 to 2" in error_of(refused)
+        assert attention_of(client, address, 1, text=[TEXTS[0]]).status_code == 400  # it takes no batch
 
 
 @pytest.mark.long

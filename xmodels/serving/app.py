@@ -21,7 +21,8 @@ from xmodels.serving.model import Model
 from xmodels.serving.questions import read_question
 from xmodels.serving.watch import HANDLERS, Watch
 
-PATH = re.compile(r"(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>/metadata|:[a-z]+)?")
+PATH = re.compile(r"(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>/metadata|:predict|:classify|:regress)?")
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 SCRIPT = "text/javascript"
 PAGE = {
     "index.html": "text/html",
@@ -62,24 +63,19 @@ class Service:
 
     async def get_model(self, request: Request) -> Response:
         """GET /v1/models/NAME, /versions/N and /metadata."""
-        folder, found = self.model.folder, self._found(request)
-        if found["verb"] == "/metadata":
+        folder, verb = self.model.folder, self._verb(request)
+        if verb == "/metadata":
             spec = {"name": folder.name, "signature_name": "", "version": folder.version}
             return JSONResponse(
                 {"model_spec": spec, "metadata": {"signature_def": {"signature_def": self.model.metadata}}}
             )
-        if found["verb"]:
-            raise RequestError(f"GET does not go with {found['verb']}. Use POST.", 405, {"Allow": "POST"})
         status = {"version": folder.version, "state": "AVAILABLE", "status": OK}
         return JSONResponse({"model_version_status": [status]})
 
     async def predict(self, request: Request) -> Response:
         """POST /v1/models/NAME:predict."""
-        verb = self._found(request)["verb"] or ""
-        if verb != ":predict" and verb.startswith(":"):
+        if (verb := self._verb(request)) != ":predict":
             raise RequestError(f"{verb} is not answered: the signatures of the model are for :predict.")
-        if verb != ":predict":
-            raise RequestError("POST goes with :predict only. Use GET.", 405, {"Allow": "GET"})
         with self.batches.coming():
             body = await read_body(request, self.limits)
             question = read_question(body, self.model.signatures, self.limits)
@@ -91,16 +87,31 @@ class Service:
             answer = as_json(*arguments)
         return Response(answer, media_type="application/json")
 
-    def _found(self, request: Request) -> re.Match:
-        folder = self.model.folder
+    async def malformed(self, request: Request) -> Response:
+        """Any other method or address below /v1, which is no fault of finding, as with TensorFlow Serving."""
+        if request.method == "GET" and request.url.path == "/v1/models":
+            raise RequestError("Missing model name in request.")
+        raise _malformed(request)
+
+    def _verb(self, request: Request) -> str | None:
+        """What is asked of the model: a verb, "/metadata", or None for its state.
+
+        Raises:
+            RequestError: in the words of TensorFlow Serving, the address does not go with the method (400), or another model or
+                version is asked (404).
+        """
         found = PATH.fullmatch(request.path_params["path"])
-        if not found:
-            raise RequestError("Malformed address. Expected /v1/models/NAME[/versions/N][:predict|/metadata].", 404)
-        name, version = found["name"], found["version"]
-        if name != folder.name or version not in (None, folder.version):
-            which = f"{name:.100}, version {version:.20}" if version else f"{name:.100}"
-            raise RequestError(f"There is no model {which}. Served is {folder.name}, version {folder.version}.", 404)
-        return found
+        if not found or (found["verb"] in (None, "/metadata")) != (request.method != "POST"):
+            raise _malformed(request)
+        folder, name, version, verb = self.model.folder, found["name"], found["version"], found["verb"]
+        if name == folder.name and version in (None, folder.version):
+            return verb
+        if verb is None:
+            missing = f"Could not find {f'version {version:.20}' if version else 'any versions'} of model {name:.100}"
+        else:
+            which = f"Specific({name:.100}, {version:.20})" if version else f"Latest({name:.100})"
+            missing = f"Servable not found for request: {which}"
+        raise RequestError(f"{missing}. Served is {folder.name}, version {folder.version}.", 404)
 
     async def live(self, request: Request) -> Response:
         """GET /health/live: the process answers."""
@@ -138,6 +149,13 @@ class Service:
         return JSONResponse({"name": folder.name, "version": folder.version, "signatures": signatures, **known})
 
 
+def _malformed(request: Request) -> RequestError:
+    return RequestError(
+        f"Malformed request: {request.method} {request.url.path:.200}. Expected POST /v1/models/NAME[/versions/N]:predict or "
+        "GET /v1/models/NAME[/versions/N][/metadata]."
+    )
+
+
 def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_requests: bool = False) -> Starlette:
     """The ASGI application of a model; `app.state.service` is its Service."""
     service = Service(model, limits, labels)
@@ -147,6 +165,7 @@ def make_app(model: Model, limits: Limits, labels: list[str] | None = None, log_
         Route("/page/{file}", service.page),
         Route("/v1/models/{path:path}", service.get_model, methods=["GET"]),
         Route("/v1/models/{path:path}", service.predict, methods=["POST"]),
+        Route("/v1/{path:path}", service.malformed, methods=METHODS),
         Route("/health", service.ready),
         Route("/health/ready", service.ready),
         Route("/health/live", service.live),

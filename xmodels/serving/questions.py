@@ -1,4 +1,7 @@
-"""The body of a request, read strictly: JSON as TensorFlow Serving takes it, by rows ("instances") or by columns ("inputs")."""
+"""The body of a request, read strictly: JSON as TensorFlow Serving takes it, by rows ("instances") or by columns ("inputs").
+
+Errors have the codes of TensorFlow Serving. Where programs may look for its words, they begin with these; what follows says more.
+"""
 
 import base64
 import binascii
@@ -56,15 +59,24 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
     request = _parsed(body)
     if not isinstance(request, dict):
         raise RequestError(
-            f'The body is {_kind(request)}. Expected an object: {{"instances": [...]}} or {{"inputs": ...}}.'
+            f'Is not object: the body is {_kind(request)}. Expected {{"instances": [...]}} or {{"inputs": ...}}.'
         )
     if unknown := sorted(set(request) - set(KEYS)):
         raise RequestError(f"Unknown key {unknown[0]!r:.60}. Expected: {', '.join(KEYS)}.")
     name = request.get("signature_name", DEFAULT) or DEFAULT
-    if not isinstance(name, str) or name not in signatures:
-        raise RequestError(f"signature_name is {name!r:.60}. Expected one of: {', '.join(signatures)}.")
-    if ("instances" in request) == ("inputs" in request):
-        raise RequestError('Expected one of "instances" (rows) and "inputs" (columns).')
+    if not isinstance(name, str):
+        raise RequestError(f"'signature_name' key must be a string value: it is {_kind(name)}.")
+    if name not in signatures:
+        known = ", ".join(signatures)
+        raise RequestError(
+            f'Serving signature name: "{name:.60}" not found in signature def. Expected one of: {known}.'
+        )
+    if "instances" not in request and "inputs" not in request:
+        raise RequestError(
+            "Missing 'inputs' or 'instances' key. Expected \"instances\" (rows) or \"inputs\" (columns)."
+        )
+    if "instances" in request and "inputs" in request:
+        raise RequestError("Expecting only one of 'inputs' or 'instances' keys to exist.")
     signature = signatures[name]
     if "instances" in request:
         return Question(*_from_rows(request["instances"], signature, limits), by_rows=True)
@@ -72,14 +84,18 @@ def read_question(body: bytes, signatures: Mapping[str, Signature], limits: Limi
 
 
 def _parsed(body: bytes) -> Any:
+    if not body:
+        raise RequestError("JSON Parse error: The document is empty.")
     try:
         return strict_json.loads(body.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise RequestError(f"The body is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}.") from None
+        raise RequestError(
+            f"JSON Parse error: not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}."
+        ) from None
     except json.JSONDecodeError as error:
         message = error.msg[0].lower() + error.msg[1:]
         raise RequestError(
-            f"The body is not JSON: {message} at line {error.lineno}, column {error.colno} (offset {error.pos})."
+            f"JSON Parse error: {message} at line {error.lineno}, column {error.colno} (offset {error.pos})."
         ) from None
 
 
@@ -87,7 +103,7 @@ def _from_rows(rows: Any, signature: Signature, limits: Limits) -> tuple[Signatu
     if not isinstance(rows, list):
         raise RequestError(f'"instances" is {_kind(rows)}. Expected a list with a row for each answer.')
     if not rows:
-        raise RequestError('"instances" is empty. Expected a list with a row for each answer.')
+        raise RequestError("No values in 'instances' array. Expected a row for each answer.")
     names = list(signature.inputs)
     if shared := [name for name, each in signature.inputs.items() if not each.is_column]:
         raise RequestError(
@@ -129,9 +145,9 @@ def _check_names(found: Any, names: list[str], place: str) -> None:
     if not isinstance(found, dict):
         raise RequestError(f"{place} is {_kind(found)}. {expected}")
     if missing := [name for name in names if name not in found]:
-        raise RequestError(f"{place} lacks `{missing[0]}`. {expected}")
+        raise RequestError(f"Missing named input: {missing[0]} in {place}. {expected}")
     if unknown := [name for name in found if name not in names]:
-        raise RequestError(f"{place} holds {unknown[0]!r:.60}, which the signature does not take. {expected}")
+        raise RequestError(f"{place} does not have named input: {unknown[0]!r:.60}. {expected}")
 
 
 def _value(found: Any, wanted: Tensor, axis: int, place: str, limits: Limits) -> Any:
