@@ -251,6 +251,8 @@ def test_without_sharing_and_with_wide_tables_it_is_bert():
     batch = random_batch()
     for output, value in bert(batch).items():
         np.testing.assert_allclose(albert(batch)[output], value, atol=1e-6)
+    for found, expected in zip(albert.attention_maps(batch), bert.attention_maps(batch), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def size_of(layer):

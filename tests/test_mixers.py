@@ -265,6 +265,14 @@ def test_the_summary_of_bert_is_that_of_the_whole_network(name):
     np.testing.assert_allclose(np.sum(maps[0], axis=-1), 1.0, atol=1e-4)
 
 
+@pytest.mark.parametrize("network_class", [Gpt, Gpt2])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_causal_network_attends_to_what_stands_before(name, network_class):
+    maps = np.array(network(network_class, name).attention_maps(batch_of(30)))
+    assert maps.shape == (2, 2, 2, 30, 30) and not np.triu(maps, 1).any()
+    np.testing.assert_allclose(maps.sum(axis=-1), 1.0, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_computed_again_has_the_same_gradients(name):
     backbone, batch, found = network(Gpt2, name, dropout=0.2, attention_dropout=0.2), batch_of(30), []

@@ -1,5 +1,7 @@
 """Residual blocks around a built mixer and a built feed-forward layer."""
 
+from collections.abc import Sequence
+
 import keras
 
 from xmodels.layers.dropout import Dropout
@@ -120,3 +122,13 @@ class PreNormBlock(Block):
         mixed, past = self.mixer.step(self.mixer_norm(x), past, position)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), past
+
+
+def attention_maps(blocks: Sequence[Block], states: Sequence, visible) -> list:
+    """How much each token takes of each, for pictures: of each block float32 (B, H, L, L).
+
+    Args:
+        states: what enters each block, (B, L, D); further ones are left.
+        visible: as of a call of a block.
+    """
+    return [block.attention_map(x, visible) for block, x in zip(blocks, states, strict=False)]

@@ -9,6 +9,7 @@ from keras import ops
 from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature
 from xmodels.layers.attention.visible import Visible
+from xmodels.layers.blocks import attention_maps
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
@@ -121,6 +122,11 @@ class Albert(Backbone):
         count, passes = len(self.groups), self.config.num_layers
         return [self.groups[index * count // passes] for index in range(passes)]
 
+    @property
+    def applied_blocks(self) -> list:
+        """The blocks of all passes in the order in which they are applied."""
+        return [block for group in self.passes for block in group.blocks]
+
     def embed(self, features, training=None):
         """(B, L, D)"""
         ids = (features[name] for name in ("token_ids", "segment_ids"))
@@ -143,7 +149,7 @@ class Albert(Backbone):
         if "pack_ids" in features:
             return self(features, training=training)
         visible = Visible(features["padding_mask"])
-        *before, last = [block for group in self.passes for block in group.blocks]
+        *before, last = self.applied_blocks
         x = self.embed(features, training)
         for block in before:
             x = block(x, visible=visible, training=training)
@@ -154,10 +160,13 @@ class Albert(Backbone):
         """What enters the first block, and the output of every block: tensors (B, L, D)."""
         visible = default_visible(features)
         states = [self.embed(features)]
-        for group in self.passes:
-            for block in group.blocks:
-                states.append(block(states[-1], visible=visible))
+        for block in self.applied_blocks:
+            states.append(block(states[-1], visible=visible))
         return states
+
+    def attention_maps(self, features):
+        """How much each token takes of each in every block: tensors (B, H, L, L)."""
+        return attention_maps(self.applied_blocks, self.hidden_states(features), default_visible(features))
 
 
 class Group(Layer):

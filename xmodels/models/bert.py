@@ -8,7 +8,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.blocks import PostNormBlock, attention_maps
 from xmodels.layers.embeddings import SumEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.initialization import truncated_normal
@@ -45,8 +45,7 @@ class Encoder(Backbone):
 
     def attention_maps(self, features):
         """How much each token takes of each: num_layers tensors (B, H, L, L)."""
-        visible, states = default_visible(features), self.hidden_states(features)
-        return [block.attention_map(x, visible) for block, x in zip(self.blocks, states, strict=False)]
+        return attention_maps(self.blocks, self.hidden_states(features), default_visible(features))
 
 
 @keras.saving.register_keras_serializable("xmodels")

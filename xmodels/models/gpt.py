@@ -8,7 +8,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.blocks import PostNormBlock, attention_maps
 from xmodels.layers.embeddings import TokenPositionEmbedding
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.mixers import mixer_for
@@ -83,6 +83,10 @@ class Gpt(Backbone):
         for block in self.blocks:
             states.append(block(states[-1], visible=visible))
         return [*states[:-1], self.finish(states[-1])]
+
+    def attention_maps(self, features):
+        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        return attention_maps(self.blocks, self.hidden_states(features), self.visible(features))
 
     @property
     def rewinds(self) -> bool:
