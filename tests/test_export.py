@@ -149,7 +149,7 @@ def test_the_tokens_of_an_export_are_those_of_the_run(predictors, models, num_te
 
 def test_an_export_holds_a_network_and_no_training_state(exports):
     for path in exports.values():
-        assert (path / "1" / "saved_model.pb").stat().st_size < 1_500_000
+        assert (path / "1" / "saved_model.pb").stat().st_size < 1_800_000
         names = [name for name, _ in tf.train.list_variables(str(path / "1" / "variables" / "variables"))]
         assert not [name for name in names if "optimizer" in name.lower() or "seed" in name.lower()]
 
