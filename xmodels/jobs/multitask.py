@@ -67,11 +67,16 @@ def announce(job: Job) -> None:
     for name, each in job.members.items():
         print_status(
             f"{name}: {each.options.task}, {each.data.summary}, {each.data.source.num_examples:,} training rows, "
-            f"{each.batches_per_epoch:,} batches of {each.batches.batch_size} an epoch."
+            f"{_steps(job, name):,} batches of {each.batches.batch_size} an epoch."
         )
     epochs = f"{job.num_steps} steps ({job.options.num_train_epochs:g} epochs of {job.per_epoch})"
     print_status(f"{len(job.members)} tasks, {epochs}, from {job.origin}.")
     print_rates(job.optimization, job.learner.backbone)
+
+
+def _steps(job: Job, name: str) -> int:
+    """The batches of a task in an epoch; with a ratio those that are drawn from."""
+    return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
 
 
 def watched(job: Job) -> Watch:

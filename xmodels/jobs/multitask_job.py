@@ -21,6 +21,7 @@ from xmodels.jobs.few_examples import drawn
 from xmodels.jobs.finetuning_job import check_options, num_steps_of
 from xmodels.jobs.finetuning_rates import optimization_of
 from xmodels.jobs.finetuning_start import begun, opened, reader_of
+from xmodels.jobs.multitask_mixture import steps_of
 from xmodels.jobs.multitask_plan import Plan, read_plan, task_options
 from xmodels.jobs.multitask_steps import batches_of, epochs_of
 from xmodels.jobs.options import finetune, multitask
@@ -150,9 +151,7 @@ def plan(given: multitask.Options, strategy) -> Job:
             f"{given.tasks_file} an eval_file."
         )
     sizes = {name: reader.options.train_batch_size for name, reader in readers.items()}
-    schedule = scheduled(
-        given, wanted, {name: batches_of(data[name].source.num_examples, sizes[name]) for name in data}
-    )
+    schedule = scheduled(given, wanted, {name: data[name].source.num_examples for name in data}, sizes)
     per_epoch = sum(schedule.stages[0].values())
     num_steps = num_steps_of(given, per_epoch)
     optimization = optimization_of(given, num_steps, per_epoch)
@@ -195,8 +194,13 @@ def opened_for_all(given: multitask.Options, readers: Mapping[str, Reader]) -> t
     return found
 
 
-def scheduled(given: multitask.Options, wanted: Plan, counts: Mapping[str, int]) -> TaskSchedule:
-    """The order of the steps, of tasks with so many batches in an epoch."""
+def scheduled(
+    given: multitask.Options, wanted: Plan, examples: Mapping[str, int], sizes: Mapping[str, int]
+) -> TaskSchedule:
+    """The order of the steps, of tasks with so many examples, in batches of such sizes."""
+    counts = {name: batches_of(count, sizes[name]) for name, count in examples.items()}
+    if wanted.mixture is not None:
+        return epochs_of(steps_of(wanted.mixture, examples, counts), given.num_train_epochs, given.seed)
     return epochs_of(counts, given.num_train_epochs, given.seed, **wanted.epochs)
 
 

@@ -12,6 +12,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import Option, options_of
 from data_pipelines.schema import Narrower, convert, fields, one_of
 from xmodels.comparison.checks import Lined
+from xmodels.jobs.multitask_mixture import EQUAL, Mixture
 from xmodels.jobs.multitask_steps import AUXILIARY_FIRST, ORDERS, SHUFFLED
 from xmodels.jobs.options import finetune, multitask
 
@@ -19,11 +20,11 @@ FILES = ("train_file", "data_dir", "eval_file", "test_file")
 OF_A_TASK = (
     "task", *FILES, "text_column", "text_pair_column", "label_column", "on_bad_row", "max_seq_length", "train_batch_size",
     "task_dropout", "pooling", "class_weights", "best_metric", "label_separator", "list_size", "redraw_lists", "rank_loss",
-    "rank_scale", "relevant_label", "train_fraction", "num_train_examples",
+    "rank_scale", "relevant_label", "train_fraction", "num_train_examples", "prefix", "max_target_length",
 )  # fmt: skip
 NAME = r"[A-Za-z][A-Za-z0-9_]*"  # a folder, and a part of the names of weights
 OF_THE_RUN = ("backbone", "checkpoints", "nonfinite", "pictures", "teacher", "tensorboard")  # folders there
-ADVICE = "docs/mt_dnn.md shows such a file."
+ADVICE = "docs/mt_dnn.md shows such a file, docs/t5.md one with a mixture."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Plan:
             or as many as there are.
         ratio: None where every epoch takes all batches of all tasks.
         order: of the batches of an epoch; `auxiliary_first`: those of `main_task` come last.
+        mixture: how often each task comes, where that is not as often as it has batches.
     """
 
     tasks: dict[str, dict[str, Any]]
@@ -44,10 +46,13 @@ class Plan:
     main_task: str | None = None
     ratio: Annotated[float, Narrower(lambda value: 0 < value < math.inf, "a number above 0")] | None = None
     order: one_of(*ORDERS) = SHUFFLED
+    mixture: Mixture | None = None
 
     @property
     def epochs(self) -> dict[str, Any]:
         """What an epoch is, where it is not all batches of all tasks, shuffled."""
+        if self.mixture is not None:
+            return {"mixture": self.mixture.describe()}
         return {} if self.main_task is None else {name: getattr(self, name) for name in ("main_task", "ratio", "order")}
 
 
@@ -79,6 +84,8 @@ def read_plan(path: str, variables: Mapping[str, str]) -> Plan:
             f"{', '.join(plan.tasks) or 'none'}."
         )
     _check_ratio(plan, place)
+    if plan.mixture is not None:
+        _check_mixture(plan, place.at("mixture"))
     return plan
 
 
@@ -115,6 +122,26 @@ def _check_ratio(plan: Plan, place: Lined) -> None:
         raise place.at("main_task").fault(
             f"`main_task`: {plan.main_task!r} is none of `tasks`: {', '.join(plan.tasks)}."
         )
+
+
+def _check_mixture(plan: Plan, place: Lined) -> None:
+    mixture = plan.mixture
+    if plan.main_task is not None:
+        raise place.fault("`mixture`: says how often each task comes, and so does `main_task`. Give one of them.")
+    proportional = mixture.rates is None and mixture.kind != EQUAL
+    for name in ("limit", "temperature"):
+        if getattr(mixture, name) != getattr(Mixture, name) and not proportional:
+            here = place.at(name)
+            raise here.fault(f"`{here.key}`: belongs to `kind: proportional`, without `rates`. Leave it out.")
+    if mixture.rates is None:
+        return
+    here = place.at("rates")
+    if mixture.kind == EQUAL:
+        raise place.at("kind").fault("`mixture.kind`: `rates` say how often each task comes. Leave one of them out.")
+    if unknown := [name for name in mixture.rates if name not in plan.tasks]:
+        raise here.at(unknown[0]).fault(f"`{here.key}`: {unknown[0]!r} is none of `tasks`: {', '.join(plan.tasks)}.")
+    if missing := [name for name in plan.tasks if name not in mixture.rates]:
+        raise here.fault(f"`{here.key}`: has no number for {', '.join(missing)}. Give each of `tasks` one.")
 
 
 def _known() -> dict[str, Option]:

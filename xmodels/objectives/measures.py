@@ -58,6 +58,21 @@ def weighted_accuracy(labels, logits, weights):
     return ops.sum(right * weights), ops.sum(weights)
 
 
+def whole_row_accuracy(labels, logits, weights, row_weights):
+    """How often the largest logits of a row are its labels, at all places that count.
+
+    Args:
+        labels, logits, weights: as in `weighted_cross_entropy`, of shape S = (B, T).
+        row_weights: float (B,).
+
+    Returns:
+        (sum of the weights of such rows, sum of weights), scalars.
+    """
+    right = ops.logical_or(ops.equal(_likeliest(logits), ops.cast(labels, "int32")), ops.equal(weights, 0))
+    row_weights = ops.cast(row_weights, "float32")
+    return ops.sum(ops.cast(ops.all(right, axis=-1), "float32") * row_weights), ops.sum(row_weights)
+
+
 def _likeliest(logits):
     """The first of the largest, float32 S + (C,) -> int32 S.
 

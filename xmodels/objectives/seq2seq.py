@@ -30,7 +30,11 @@ class Seq2Seq(Objective):
         return self.corrupt or super().transform()
 
     def score(self, outputs, batch, backbone):
-        answer = batch["labels"], self.logits(outputs["sequence_output"], backbone), batch["label_weights"]
+        return self.measured(batch, self.logits(outputs["sequence_output"], backbone))
+
+    def measured(self, batch, logits):
+        """Losses and metrics, as of `score`, of logits float32 (B, T, V)."""
+        answer = batch["labels"], logits, batch["label_weights"]
         return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing)}, {
             "negative_log_likelihood": weighted_cross_entropy(*answer),
             "seq2seq_accuracy": weighted_accuracy(*answer),

@@ -11,7 +11,7 @@ from xmodels.layers.poolings import JOINT, POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
-BEST_METRICS = ("accuracy", "macro_f1", "mcc")
+BEST_METRICS = ("accuracy", "macro_f1", "mcc", "seq2seq_accuracy", "exact_match")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Options(TrainingOptions):
         128, "Longer texts are cut; those of answer_span and tag are read in windows.", minimum=1, structural=True
     )
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
-    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch. Default: accuracy.", choices=BEST_METRICS)  # fmt: skip
+    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch: of labels accuracy, macro_f1 or mcc; of text from text seq2seq_accuracy, the share of right tokens, or exact_match, of right texts. Default: the first.", choices=BEST_METRICS)  # fmt: skip
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     crf: bool = option(False, "Choose the tags of a text together, by a linear-chain CRF over its words.", section="Words with tags (docs/tag.md)", structural=True)  # fmt: skip
     bad_tags: str | None = option(None, "Tags that cannot be, such as I-X behind O in BIO. repair: read them as conlleval does, and say how many. refuse: name the first, with its line. Default: repair.", choices=("repair", "refuse"))  # fmt: skip

@@ -16,7 +16,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     JOB: ClassVar = "xmodels.jobs.multitask:multitask"
     EARLY: ClassVar = "xmodels.jobs.early:multitask"
 
-    tasks_file: str = option(REQUIRED, "YAML that names the tasks, with files, columns and batches of each; docs/mt_dnn.md explains its keys.", section="Model and tasks")  # fmt: skip
+    tasks_file: str = option(REQUIRED, "YAML that names the tasks, with files, columns and batches of each; docs/mt_dnn.md explains its keys, docs/t5.md those of text-to-text tasks with a rate each.", section="Model and tasks")  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: what ${NAME} stands for in the file, such as DATA=glue; several parted by commas, or the flag again. What is not given is taken from the environment.", repeatable=True)  # fmt: skip
     init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX.", structural=True)
     random_init: bool = option(False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.", structural=True)  # fmt: skip

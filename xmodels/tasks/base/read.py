@@ -120,6 +120,7 @@ class Reader:
         refused: flags that this task does not take, with the reason.
         numbers: the defaults of flags that are not given.
         reading: how the network reads texts; None where it reads none.
+        best_metrics: the scores that --best_metric may name, where the task has this flag.
         joins: whether `multitask` may train it beside other tasks.
         reads_windows: whether a text that is too long is read in windows; else it is cut.
     """
@@ -129,6 +130,7 @@ class Reader:
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
+    best_metrics: ClassVar[tuple[str, ...]] = ()
     joins: ClassVar[bool] = False
     reads_windows: ClassVar[bool] = False
 
@@ -138,6 +140,11 @@ class Reader:
             known = (*self.own_flags, *(self.pooled_flags if self.pools else ()))
             if flag not in known and getattr(options, flag) != usual:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
+        if options.best_metric not in (None, *self.best_metrics):
+            raise UsageError(
+                f"--best_metric={options.best_metric}: --task={name} has no such score. Expected one of "
+                f"{', '.join(self.best_metrics)}."
+            )
         for flag, reason in self.refused.items():
             if getattr(options, flag) is not None:
                 raise UsageError(f"--{flag}: --task={name} has no such flag; {reason}.")
@@ -159,7 +166,7 @@ class Reader:
     @property
     def decisive(self) -> str:
         """The score that chooses the best epoch; higher is better."""
-        return part(self.name, "score").DECISIVE
+        return self.options.best_metric or part(self.name, "score").DECISIVE
 
     def first_phase(self):
         """The options of a fine-tuning that must be finished before this one; None where there is none."""

@@ -18,11 +18,8 @@ class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
     own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "best_metric", "task_dropout")
+    best_metrics = ("accuracy", "macro_f1", "mcc")
     joins = True
-
-    @property
-    def decisive(self):
-        return self.options.best_metric or super().decisive
 
     def task(self, config, data):
         given = self.options.class_weights

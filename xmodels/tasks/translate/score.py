@@ -11,6 +11,7 @@ from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
 DECISIVE = "seq2seq_accuracy"  # chooses the epoch of a fine-tuning: writing all texts each time would take longer than training
+REPORTED = ("exact_match",)
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 WORDS = re.compile(rf"[a-z0-9]+|{CHINESE.pattern}")
 ROUGE = ("rouge1", "rouge2", "rougeL")
@@ -38,6 +39,7 @@ def evaluate(
     print(f"{test_file}: {len(predictions):,} translations, {how}")
     print(f"  BLEU  {found['bleu']:.2f}  {found['bleu_signature']}")
     print(f"  chrF2 {found['chrf']:.2f}  {found['chrf_signature']}")
+    print(f"  exact {found['exact_match']:.2f} % of the references, letter by letter")
     if scorer:
         found |= rouge_scores(scorer, predictions, references)
         print("  " + " ".join(f"{name} {found[name]:.2f}" for name in ROUGE))
@@ -75,7 +77,7 @@ class Words:
 
 
 def scores(translations: list[str], *references: list[str], tokenize: str = "auto", lowercase: bool = False) -> dict:
-    """BLEU and chrF of a whole test set, as sacreBLEU counts them.
+    """BLEU and chrF of a whole test set, as sacreBLEU counts them, and the share that equals the first reference.
 
     Args:
         references: one or several lists, each with a reference of every translation.
@@ -88,6 +90,7 @@ def scores(translations: list[str], *references: list[str], tokenize: str = "aut
     bleu = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase)
     chrf = sacrebleu.CHRF(lowercase=lowercase)
     result, characters = (metric.corpus_score(translations, list(references)) for metric in (bleu, chrf))
+    exact = sum(a.strip() == b.strip() for a, b in zip(translations, references[0], strict=True))
     return {
         "bleu": result.score,
         "bleu_signature": str(bleu.get_signature()),
@@ -96,5 +99,6 @@ def scores(translations: list[str], *references: list[str], tokenize: str = "aut
         "length_ratio": result.ratio,
         "chrf": characters.score,
         "chrf_signature": str(chrf.get_signature()),
+        "exact_match": 100.0 * exact / len(translations),
         "num_translations": len(translations),
     }

@@ -1,6 +1,7 @@
 """Write a text that answers a text, such as its translation or its summary (Raffel et al., 2019, section 2.4)."""
 
 from data_pipelines.features import Feature
+from xmodels.objectives.measures import whole_row_accuracy
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.tasks.base.task import Task
 
@@ -22,3 +23,10 @@ class Translate(Seq2Seq, Task):
     def __init__(self, config, labels, label_smoothing: float = 0.1, prefix: str = "", **kwargs):
         super().__init__(label_smoothing, **kwargs)
         self.prefix_of_texts = prefix
+
+    def measured(self, batch, logits):
+        """Those of `Seq2Seq`, and `exact_match`: how many targets are named without a fault. These are the ones that the network
+        writes whole when it takes the likeliest token each time, so it is the accuracy of a classifier whose labels are texts."""
+        losses, metrics = super().measured(batch, logits)
+        whole = whole_row_accuracy(batch["labels"], logits, batch["label_weights"], batch["example_weights"])
+        return losses, metrics | {"exact_match": whole}
