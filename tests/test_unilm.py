@@ -283,6 +283,47 @@ def test_beams_are_those_of_whole_passes(writer):
     assert found == [writer.spell(np.array(ids)[0, 0, 1:].tolist())]
 
 
+def with_rules(logits, targets, end, size, least):
+    """The logits of the next tokens, where none may complete a run of `size` tokens twice, or end before `least` tokens."""
+    for row, target in zip(logits, targets, strict=True):
+        runs = {tuple(target[first : first + size]) for first in range(len(target) - size + 1)}
+        last = tuple(target[len(target) - size + 1 :])
+        for token in range(len(row)):
+            if (*last, token) in runs or (token == end and len(target) < least):
+                row[token] = -1e9
+    return logits
+
+
+@pytest.mark.parametrize(("beams", "size", "least"), [(5, 3, 6), (5, 2, 0), (3, 1, 9), (1, 2, 8)])
+def test_a_least_length_and_runs_that_come_once_are_those_of_whole_passes(writer, beams, size, least):
+    """The paper's decoding of summaries has 5 beams, no trigram twice, and a least length."""
+    text = TEXTS[3]
+    source, most = writer.source_ids(text), 10
+
+    def step(token_ids, position, state):
+        targets = np.array(token_ids)[:, 1 : int(position) + 1].tolist()
+        return with_rules(masked_logits(writer, source, targets), targets, writer.end_id, size, least), state
+
+    rules = {"no_repeat_ngram_size": size, "min_new_tokens": least}
+    found = writer.generate([TEXTS[0], text], Decoding(temperature=0.0, num_beams=beams, **rules), most)[1]
+    start = np.array([writer.start_id], np.int32)
+    if beams > 1:
+        ids, _ = beam_search(step, (), start, beams, most, writer.end_id, gnmt_penalty(0.6))
+        expected = np.array(ids)[0, 0, 1:].tolist()
+    else:
+        expected = []
+        for position in range(most):
+            expected.append(int(step(np.array([[start[0], *expected]]), position, ())[0][0].argmax()))
+            if expected[-1] == writer.end_id:
+                break
+    assert found == writer.spell(expected)
+    written = expected[: expected.index(writer.end_id)] if writer.end_id in expected else expected
+    runs = [tuple(written[first : first + size]) for first in range(len(written) - size + 1)]
+    assert len(written) >= least and len(set(runs)) == len(runs)
+    free = writer.generate([text], Decoding(temperature=0.0, num_beams=beams), most)[0]
+    assert found != free, "the rules change nothing here"
+
+
 def test_source_and_target_share_the_positions(writer):
     """24 of them: a long source leaves a quarter of them to its target."""
     cut = writer.source_ids(" ".join(["dog"] * 60))
@@ -418,8 +459,16 @@ def test_from_text_to_a_writer_and_to_a_classifier(records, parallel_records, tm
     assert not np.array_equal(before["objective.masked_lm.head.bias"], after["objective.masked_lm.head.bias"])
     assert invoke("translate", model_dir=tmp_path / "writer", text="今天天气很好。", max_new_tokens=5, num_beams=2) == 0
     assert (
-        invoke("export_model", model_dir=tmp_path / "writer", export_dir=tmp_path / "served", serving_ops="text") == 0
+        invoke(
+            "export_model",
+            model_dir=tmp_path / "writer",
+            export_dir=tmp_path / "served",
+            serving_ops="text",
+            min_new_tokens=3,
+        )
+        == 0
     )
+    assert "A translation has at least 3 tokens" in (tmp_path / "served/README.md").read_text("utf-8")
     flags = {"task": "classify", "init_checkpoint": tmp_path / "first", "train_file": SAMPLES / "train.tsv"}
     numbers = {"max_seq_length": 16, "train_batch_size": 8, "num_train_epochs": 0.02, "jit_compile": "false"}
     assert invoke("finetune", model_dir=tmp_path / "classifier", **flags, **numbers) == 0

@@ -6,16 +6,12 @@ from xmodels.jobs.options.export_model import Options
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.run import task_of
 
+OF_TASKS = "num_beams", "length_penalty", "no_repeat_ngram_size", "min_new_tokens", "max_new_tokens", "speed"
+
 
 def export_model(options: Options) -> str:
     """Exports a run; returns the folder."""
-    given = {
-        "num_beams": options.num_beams,
-        "length_penalty": options.length_penalty,
-        "max_new_tokens": options.max_new_tokens,
-        "speed": options.speed,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name in OF_TASKS if (value := getattr(options, name)) is not None}
     task = task_of(options.model_dir)
     if unknown := set(given) - set(part(task, "serve").Server.flags):
         raise UsageError(

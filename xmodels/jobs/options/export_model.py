@@ -22,5 +22,7 @@ class Options:
         None, "Of the signature that searches. Default: 4.", section="Translators", minimum=2
     )
     length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha. Default: 0.6.")
+    no_repeat_ngram_size: int | None = option(None, "No run of so many tokens comes twice in what is written; 3 is usual for summaries. Default: no such rule.", minimum=1)  # fmt: skip
+    min_new_tokens: int | None = option(None, "What is written does not end before it has so many tokens. Default: no such rule.", minimum=1)  # fmt: skip
     max_new_tokens: int | None = option(None, "Most tokens that are written behind a prompt. Default: 64.", section="Text generators", minimum=1)  # fmt: skip
     speed: float | None = option(None, "Of early exit, where a request names none. Default: 0.1.", section="Early exit (docs/fast_classify.md)", minimum=0, maximum=1.0)  # fmt: skip

@@ -1,5 +1,6 @@
 """An encoder-decoder inside a graph: texts in, their targets out, such as translations."""
 
+import dataclasses
 from typing import ClassVar
 
 import tensorflow as tf
@@ -20,11 +21,12 @@ class Server(serve.Server):
 
     Args:
         num_beams, length_penalty: of the signature `beam`; by default those of the system.
+        no_repeat_ngram_size, min_new_tokens: of both signatures, as of `Decoding`; by default no such rules.
     """
 
     title = "# A translator exported by xmodels"
     answers = "that translates"
-    flags: ClassVar[tuple[str, ...]] = ("num_beams", "length_penalty")
+    flags: ClassVar[tuple[str, ...]] = ("num_beams", "length_penalty", "no_repeat_ngram_size", "min_new_tokens")
 
     def __init__(
         self,
@@ -32,10 +34,15 @@ class Server(serve.Server):
         serving_ops: str,
         num_beams: int | None = None,
         length_penalty: float | None = None,
+        no_repeat_ngram_size: int = 0,
+        min_new_tokens: int = 0,
     ):
         super().__init__(generator, serving_ops)
         num_beams, penalty = num_beams or generator.writing.num_beams, generator.penalty(length_penalty)
-        self._beam = Decoding(temperature=0.0, num_beams=num_beams, length_penalty=penalty)
+        self._greedy = dataclasses.replace(
+            GREEDY, no_repeat_ngram_size=no_repeat_ngram_size, min_new_tokens=min_new_tokens
+        )
+        self._beam = dataclasses.replace(self._greedy, num_beams=num_beams, length_penalty=penalty)
         self.tokenizer = GraphTokenizer(generator.tokenizer, serving_ops)
         with tf.device("CPU:0"):
             self.spelling = tf.constant(generator.spelling)  # (V,)
@@ -59,7 +66,7 @@ class Server(serve.Server):
 
     def greedy(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The translation of each text, string (B,), by the likeliest token each time."""
-        return self.translated(text, GREEDY)
+        return self.translated(text, self._greedy)
 
     def beam(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The best translation that a beam search finds."""
@@ -70,7 +77,7 @@ class Server(serve.Server):
         return {"serving_default": (self.greedy, [text]), "beam": (self.beam, [text])}
 
     def compare(self, served):
-        for name, decoding in (("serving_default", GREEDY), ("beam", self._beam)):
+        for name, decoding in (("serving_default", self._greedy), ("beam", self._beam)):
             found = served[name](text=tf.constant(CHECKED))["translation"].numpy()
             if [text.decode() for text in found] != self.predictor.generate(CHECKED, decoding):
                 raise RuntimeError("The exported model does not translate as the run does. Please report this.")
@@ -81,8 +88,13 @@ class Server(serve.Server):
             imports=imports(self.serving_ops), version=VERSION,
             length=self.predictor.longest - 1 - len(self.predictor.opening),
             prefix=f"Each text gets the prefix {self.predictor.prefix!r} here. " if self.predictor.prefix else "",
-            beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
+            rules=self._rules(), beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
         )  # fmt: skip
+
+    def _rules(self) -> str:
+        least, size = self._greedy.min_new_tokens, self._greedy.no_repeat_ngram_size
+        found = f"A translation has at least {least} tokens, where its bound lets it. " if least else ""
+        return found + (f"No run of {size} tokens comes twice in it. " if size else "")
 
 
 README_TEXT = """The vocabulary and the tokenizer are inside.
@@ -93,7 +105,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | `beam` | `text` string (B,) | the same, the best that a search with {beams} beams and a length penalty of {alpha:g} finds |
 
 {prefix}A text has at most {length} tokens; a longer one loses its end. A translation has at most {extra} tokens more than its text.
-An empty text has an empty translation. Texts of like length are best sent together.
+{rules}An empty text has an empty translation. Texts of like length are best sent together.
 
 ```python
 {imports}
