@@ -76,7 +76,7 @@ def test_what_cannot_be_meant_is_refused(values, message):
 def test_what_a_resumed_run_must_keep():
     common = {
         "seed", "optimizer", "init_checkpoint", "max_seq_length", "length_buckets", "tokens_per_batch", "layerwise_lr_decay",
-        "mixed_precision", "ema_decay",
+        "mixed_precision", "ema_decay", "extend_positions",
     }  # fmt: skip
     of_records = {
         "system",

@@ -22,6 +22,7 @@ from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests import translation_run
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.positions import extended
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
@@ -29,6 +30,7 @@ from xmodels.jobs.pretraining_network import adopted, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.ernie import Ernie, ErnieConfig
+from xmodels.models.roberta import Roberta, RobertaConfig
 from xmodels.models.unilm import SIZES, Unilm, UnilmConfig
 from xmodels.objectives import unilm
 from xmodels.objectives.masked_lm import MaskedLM
@@ -378,6 +380,51 @@ def test_it_begins_as_a_bert():
         check_start(adopted(checkpoint, Ernie), "a BERT", Ernie, ErnieConfig(**values), None)
 
 
+def test_more_positions_begin_as_the_first_ones_again():
+    """The released code copies the table as often as it needs."""
+    checkpoint = Checkpoint("unilm", SMALL, folder.values_of("backbone", Unilm(SMALL).initialize()))
+    before, longer = SMALL.max_sequence_length, 2 * SMALL.max_sequence_length + 3
+    wanted = dataclasses.replace(SMALL, max_sequence_length=longer)
+    with pytest.raises(CheckpointError, match="is of another size.* --extend_positions makes the positions"):
+        check_start(adopted(checkpoint, Unilm), "one", Unilm, wanted, None)
+    found = adopted(checkpoint, Unilm, longer)
+    check_start(found, "one", Unilm, wanted, None)
+    table, rows = (each.values["backbone.embedding.position.embeddings"] for each in (found, checkpoint))
+    assert np.array_equal(table, np.concatenate([rows, rows, rows[:3]]))
+    network, original = (Unilm(each.config).initialize() for each in (found, checkpoint))
+    folder.assign("backbone", network, found.values, "longer")
+    folder.assign("backbone", original, checkpoint.values, "shorter")
+    batch = batch_of(3)
+    assert_close(network(batch)["sequence_output"], original(batch)["sequence_output"], atol=0)
+    wide = {name: np.concatenate([value, value], axis=1) if value.ndim > 1 else value for name, value in batch.items()}
+    assert network(wide)["sequence_output"].shape[1] == 2 * LENGTH
+    assert extended(checkpoint, before) is checkpoint and extended(checkpoint, 3) is checkpoint
+
+
+def test_rows_that_are_no_position_are_not_copied():
+    config = RobertaConfig(20, 8, 1, 2, 16, max_sequence_length=6)
+    checkpoint = Checkpoint("roberta", config, folder.values_of("backbone", Roberta(config).initialize()))
+    name = "backbone.embedding.position.embeddings"
+    rows, found = checkpoint.values[name], extended(checkpoint, 9)
+    first = config.first_position
+    assert np.array_equal(found.values[name], np.concatenate([rows, rows[first : first + 3]]))
+    folder.assign("backbone", Roberta(found.config).initialize(), found.values, "longer")
+
+
+def test_a_fine_tuning_reads_longer_texts_where_it_is_told_to(small_bert, tmp_path, capsys):
+    most = convert.load(str(small_bert)).config.max_sequence_length
+    flags = {
+        "task": "classify", "init_checkpoint": small_bert, "train_file": SAMPLES / "train.tsv", "model_dir": tmp_path / "run",
+        "max_seq_length": most + 8, "num_train_epochs": 0.1, "train_batch_size": 8, "jit_compile": "false",
+    }  # fmt: skip
+    assert invoke("finetune", **flags) == UsageError.exit_code
+    assert f"the network has {most} positions" in (said := capsys.readouterr().err) and "--extend_positions" in said
+    assert invoke("finetune", **flags, extend_positions=True) == 0
+    assert f"its {most} positions are extended to {most + 8}" in capsys.readouterr().out
+    assert convert.load(str(tmp_path / "run")).config.max_sequence_length == most + 8
+    assert invoke("predict", model_dir=tmp_path / "run", text="好" * (most + 4)) == 0
+
+
 def random_checkpoint(zh_vocabulary):
     tokenizer = TokenizerFiles(
         {"vocab.txt": pathlib.Path(zh_vocabulary).read_bytes()}, {"tokenizer": "wordpiece", "do_lower_case": True}
@@ -447,13 +494,15 @@ RUN = {
 def test_from_text_to_a_writer_and_to_a_classifier(records, parallel_records, tmp_path, capsys):
     assert invoke("pretrain", data_dir=records, model_dir=tmp_path / "first", **RUN) == 0
     assert "language model" in (tmp_path / "first/report.html").read_text("utf-8")
-    more = RUN | {"init_checkpoint": tmp_path / "first", "model_dir": tmp_path / "writer"}
+    more = RUN | {"init_checkpoint": tmp_path / "first", "model_dir": tmp_path / "writer", "extend_positions": True}
+    more["set"] = more["set"].replace("=80", "=100")
     assert invoke("pretrain", data_dir=parallel_records, **more) == 0
     assert (
         invoke("pretrain", data_dir=parallel_records, length_buckets="auto", **more | {"model_dir": tmp_path / "no"})
         == 2
     )
     said = capsys.readouterr().out
+    assert "its 80 positions are extended to 100" in said
     assert "with heads masked_lm" in said and "not needed here: next_sentence" in said
     before, after = (load_file(tmp_path / name / "backbone/weights.safetensors") for name in ("first", "writer"))
     assert not np.array_equal(before["objective.masked_lm.head.bias"], after["objective.masked_lm.head.bias"])

@@ -88,7 +88,9 @@ def checkpoint(case: Case) -> str | None:
     case.loaded = loaded = convert.load(flags.init_checkpoint)
     if case.config is not None:
         tokens = case.tokenizer.vocabulary.tokens
-        loaded = pretraining_network.adopted(loaded, model_of(case))
+        loaded = pretraining_network.adopted(
+            loaded, model_of(case), case.config.max_sequence_length * flags.extend_positions
+        )
         pretraining_network.check_start(loaded, flags.init_checkpoint, model_of(case), case.config, tokens)
     return f"{loaded.model}, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}{_heads(loaded)}"
 

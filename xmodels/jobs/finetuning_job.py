@@ -139,7 +139,7 @@ def check_options(options, num_replicas: int, loaded) -> None:
     if options.max_seq_length > longest:
         raise UsageError(
             f"--max_seq_length={options.max_seq_length}: the network has {longest} positions. Use --max_seq_length={longest} "
-            "or less; longer texts are cut."
+            "or less; longer texts are cut. --extend_positions makes more of them."
         )
 
 

@@ -8,12 +8,14 @@ from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
+from xmodels.conversion.positions import extended
 from xmodels.models.backbone import Backbone
 from xmodels.models.folder import assign, model_class
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
+from xmodels.training.watching.progress import print_status
 
 
 def reader_of(options) -> Reader:
@@ -29,7 +31,11 @@ def opened(options, reader: Reader):
         system = systems.of_model(loaded.system, loaded.model, reader.checkpoint)
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
-    return reader.prepare(*begun)
+    loaded, tokenizer = reader.prepare(*begun)
+    if options.extend_positions and (longer := extended(loaded, options.max_seq_length)) is not loaded:
+        print_status(f"Note: {longer.warnings[-1]}")
+        loaded = longer
+    return loaded, tokenizer
 
 
 def begun(options, loaded: Checkpoint) -> Backbone:

@@ -289,8 +289,8 @@ def _initial(options: Options, backbone, tokenizer):
     """The checkpoint to start from, which fits network and vocabulary; None without one."""
     if not options.init_checkpoint:
         return None
-    initial = pretraining_network.adopted(convert.load(options.init_checkpoint), type(backbone))
-    tokens = tokenizer.vocabulary.tokens
+    most, tokens = backbone.config.max_sequence_length * options.extend_positions, tokenizer.vocabulary.tokens
+    initial = pretraining_network.adopted(convert.load(options.init_checkpoint), type(backbone), most)
     pretraining_network.check_start(initial, options.init_checkpoint, type(backbone), backbone.config, tokens)
     return initial
 

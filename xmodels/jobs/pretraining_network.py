@@ -15,6 +15,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint, config_from, has_table, table_of
+from xmodels.conversion.positions import extended
 from xmodels.jobs import length_schedule, system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
@@ -182,10 +183,14 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
         )
 
 
-def adopted(loaded: Checkpoint, model: type) -> Checkpoint:
-    """The checkpoint as one of the network `model`, where that may begin as the other network."""
+def adopted(loaded: Checkpoint, model: type, num_positions: int = 0) -> Checkpoint:
+    """The checkpoint as one of the network `model`, where that may begin as the other network.
+
+    Args:
+        num_positions: that it gets, where it has fewer.
+    """
     name, config, values = model.adopt(loaded.model, loaded.config, loaded.values)
-    return dataclasses.replace(loaded, model=name, config=config, values=dict(values))
+    return extended(dataclasses.replace(loaded, model=name, config=config, values=dict(values)), num_positions)
 
 
 def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfig, tokens: list[str] | None) -> None:
@@ -210,12 +215,14 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
     there, here = dataclasses.asdict(loaded.config), dataclasses.asdict(config)
     differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith("dropout")}
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
+    longer = here["max_sequence_length"] > there["max_sequence_length"]
+    hint = " --extend_positions makes the positions that it lacks." if longer else ""
     if any(
         type(value) is int for n, (_, value) in differ.items() if n != "attention_window"
     ):  # which changes no weight
         raise CheckpointError(
             f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "
-            "--model_config_file with the config.json that lies in its folder."
+            f"--model_config_file with the config.json that lies in its folder.{hint}"
         )
     if differ:
         print_status(

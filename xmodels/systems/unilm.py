@@ -92,7 +92,8 @@ def _writing(vocabulary: Vocabulary, records: Records, config: UnilmConfig, opti
     if length > config.max_sequence_length:
         raise UsageError(
             f"--system=unilm: pairs of up to {length} tokens, but the network has {config.max_sequence_length} positions. Make "
-            f"records with --max_seq_length={(config.max_sequence_length - 1) // 2} or less."
+            f"records with --max_seq_length={(config.max_sequence_length - 1) // 2} or less, or give the network more: "
+            f"--set=max_sequence_length={length}, and with --init_checkpoint also --extend_positions."
         )
     rate, smoothing, padding = options.target_masking_rate, options.label_smoothing, vocabulary[PAD]
     corrupt = mask_targets(vocabulary, rate, max(1, round(rate * records.sequence_length)))

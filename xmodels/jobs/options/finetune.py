@@ -38,6 +38,7 @@ class Options(TrainingOptions):
     max_seq_length: int = option(
         128, "Longer texts are cut; those of answer_span and tag are read in windows.", minimum=1, structural=True
     )
+    extend_positions: bool = option(False, "Where max_seq_length is more than the network has positions, make those that are missing: copies of the first ones, which then learn.", structural=True)  # fmt: skip
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
     best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch: of labels accuracy, macro_f1 or mcc; of text from text seq2seq_accuracy, the share of right tokens, or exact_match, of right texts. Default: the first.", choices=BEST_METRICS)  # fmt: skip
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip

@@ -23,6 +23,7 @@ class Options(TrainingOptions):
     model_config_file: str | None = option(None, "JSON with other sizes: Google's bert_config.json, or a config.json of ours.", alias="bert_config_file")  # fmt: skip
     mixer: str | None = option(None, "Attention of all blocks, of bert, gpt and their kin: multi_head (all tokens), local_window or linear; docs/mixers.md. Default: as in the configuration, multi_head.", structural=True)  # fmt: skip
     init_checkpoint: str | None = option(None, "Start from these weights: a run or model folder, hf:FOLDER, or tf1:PREFIX. The optimizer starts anew.", structural=True)  # fmt: skip
+    extend_positions: bool = option(False, "Where the network is to have more positions than init_checkpoint, as of set=max_sequence_length=768, begin with those there are and copies of them.", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Records of create_pretraining_data.", section="Data")
     input_file: str | None = option(None, "Instead of data_dir: TFRecord files of Google's create_pretraining_data.py.")
     vocab_file: str | None = option(None, "Vocabulary of the records; needed with input_file.")
