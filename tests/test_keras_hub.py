@@ -1,5 +1,6 @@
 """Presets of KerasHub compute what our networks compute, in both directions, and cut texts alike."""
 
+import io
 import json
 import os
 
@@ -7,6 +8,8 @@ import h5py
 import keras_hub
 import numpy as np
 import pytest
+import sentencepiece
+from keras_hub.src.utils.keras_utils import gelu_approximate
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.kinds import open_tokenizer
@@ -22,6 +25,7 @@ NUMBERS = {
     "max_sequence_length": 12,
 }
 HALF = {"embedding_dim": 6, "num_groups": 3, "num_inner_repetitions": 2, "num_layers": 6}
+T5 = {name: value for name, value in NUMBERS.items() if name != "max_sequence_length"} | {"key_value_dim": 5}
 MODELS = keras_hub.models
 MAKE = {
     "bert": lambda: MODELS.BertBackbone(**NUMBERS),
@@ -29,7 +33,10 @@ MAKE = {
     "roberta": lambda: MODELS.RobertaBackbone(**NUMBERS),
     "gpt2": lambda: MODELS.GPT2Backbone(**NUMBERS),
     "bart": lambda: MODELS.BartBackbone(**NUMBERS),
+    "t5": lambda: MODELS.T5Backbone(**T5, use_gated_activation=False),
+    "t5_v1_1": lambda: MODELS.T5Backbone(**T5, activation=gelu_approximate, tie_embedding_weights=False),
 }
+PAIRS = ("bart", "t5", "t5_v1_1")  # an encoder and a decoder
 CLASSIFIERS = {
     "bert": MODELS.BertTextClassifier,
     "albert": MODELS.AlbertTextClassifier,
@@ -59,7 +66,7 @@ def theirs(model, name):
     """What a network of KerasHub makes of the batch."""
     b, mask = batch(), batch()["padding_mask"].astype("int32")
     features = {"token_ids": b["token_ids"], "padding_mask": mask, "segment_ids": b["segment_ids"]}
-    if name == "bart":
+    if name in PAIRS:
         features = {
             "encoder_token_ids": b["token_ids"], "encoder_padding_mask": mask, "decoder_token_ids": b["target_ids"],
             "decoder_padding_mask": np.ones_like(mask),
@@ -73,7 +80,7 @@ def states(outputs, name):
     """The last states of real tokens."""
     if isinstance(outputs, dict):
         outputs = outputs.get("decoder_sequence_output", outputs.get("sequence_output"))
-    return np.array(outputs)[batch()["padding_mask"] if name != "bart" else slice(None)]
+    return np.array(outputs)[batch()["padding_mask"] if name not in PAIRS else slice(None)]
 
 
 def ours(path, name):
@@ -95,7 +102,8 @@ def preset(request, tmp_path_factory):
 def test_a_preset_computes_here_what_it_computes_there(preset):
     name, path, network = preset
     found, loaded = ours(f"keras_hub:{path}", name)
-    assert loaded.model == name and convert.model_of(f"keras_hub:{path}") == name
+    model = name.partition("_v")[0]
+    assert loaded.model == model and convert.model_of(f"keras_hub:{path}") == model
     np.testing.assert_allclose(states(found, name), states(theirs(network, name), name), rtol=2e-3, atol=2e-4)
 
 
@@ -129,6 +137,43 @@ def test_a_classifier_keeps_its_head_in_both_directions(name, tmp_path):
     convert.save(loaded, f"keras_hub:{tmp_path}/back")
     again = keras_hub.models.TextClassifier.from_preset(str(tmp_path / "back"), preprocessor=None)
     np.testing.assert_allclose(np.array(theirs(again, name)), logits, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["t5", "t5_v1_1"], indirect=True)
+def test_t5_has_the_logits_that_it_has_there(preset, tmp_path):
+    """Version 1.0 scales states before the table of tokens, 1.1 has an output matrix of its own."""
+    name, path, network = preset
+    found, loaded = ours(f"keras_hub:{path}", name)
+    backbone = folder.model_class(loaded.model)(loaded.config).initialize()
+    folder.assign("backbone", backbone, loaded.values, loaded.model)
+    expected = np.array(theirs(MODELS.T5Seq2SeqLM(backbone=network), name))
+    np.testing.assert_allclose(np.array(backbone.logits(found["sequence_output"])), expected, rtol=2e-3, atol=1e-3)
+    convert.save(loaded, f"keras_hub:{tmp_path}/back")
+    again = MODELS.T5Seq2SeqLM.from_preset(str(tmp_path / "back"), preprocessor=None)
+    np.testing.assert_allclose(np.array(theirs(again, name)), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_masked_language_model_of_roberta_keeps_its_head_in_both_directions(tmp_path):
+    model = shaken(MODELS.RobertaMaskedLM(backbone=MAKE["roberta"]()))
+    model.save_to_preset(str(tmp_path / "there"))
+    positions = np.array([[0, 3, 8], [1, 2, 5]], "int32")
+    asked = batch() | {"mask_positions": positions}
+
+    def answer(network):
+        features = {name: asked[name] for name in ("token_ids", "mask_positions")}
+        return np.array(network(features | {"padding_mask": asked["padding_mask"].astype("int32")}))
+
+    loaded = convert.load(f"keras_hub:{tmp_path}/there")
+    assert loaded.heads == {"masked_lm"}
+    head = next(head for head in convert.formats.table_of("roberta").heads if head.label == "masked_lm")
+    network = folder.model_class(loaded.model)(loaded.config).initialize()
+    folder.assign("backbone", network, loaded.values, loaded.model)
+    reads = {k: v for k, v in asked.items() if k in network.reads}
+    found = convert._logits(head, network(reads), asked, network, loaded)
+    np.testing.assert_allclose(np.array(found), answer(model), rtol=2e-3, atol=5e-4)
+    convert.save(loaded, f"keras_hub:{tmp_path}/back")
+    again = MODELS.MaskedLM.from_preset(str(tmp_path / "back"), preprocessor=None)
+    np.testing.assert_allclose(answer(again), answer(model), rtol=1e-5, atol=1e-5)
 
 
 TEXTS = ["the cat's hat", "unheard of", "a 你好 b"]
@@ -191,6 +236,32 @@ def test_byte_bpe_goes_both_ways(name, tmp_path):
     convert.save(loaded, f"keras_hub:{tmp_path}/back")
     again = made.from_preset(str(tmp_path / "back"))
     assert [again(text).tolist() for text in TEXTS] == [their(text).tolist() for text in TEXTS]
+
+
+def test_sentence_pieces_of_t5_go_both_ways(tmp_path):
+    """KerasHub's tokenizer has no sentinels; where the table has rows for them, they are tokens here."""
+    model, text = io.BytesIO(), ["the cat sat on the hat", "unheard of hats and cats", "a hat a cat"] * 20
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text), model_writer=model, vocab_size=40, hard_vocab_limit=False, minloglevel=2,
+        bos_id=-1, pad_id=0, eos_id=1, unk_id=2, pad_piece="<pad>", eos_piece="</s>", unk_piece="<unk>",
+    )  # fmt: skip
+    their = MODELS.T5Tokenizer(proto=model.getvalue())
+    count = their.vocabulary_size()
+    for rows, sentinels in ((count + 128, 100), (count, 0)):
+        there, back = (str(tmp_path / f"{name}_{rows}") for name in ("there", "back"))
+        MODELS.T5Backbone(**T5 | {"vocabulary_size": rows}).save_to_preset(there)
+        their.save_to_preset(there)
+        loaded = convert.load(f"keras_hub:{there}")
+        tokenizer = loaded.tokenizer.open()
+        assert [tokenizer.encode(each).ids for each in text] == [their(each).tolist() for each in text]
+        assert len(tokenizer.vocabulary) == count + sentinels
+        assert ("<extra_id_0>" in tokenizer.vocabulary) == bool(sentinels)
+        convert.save(loaded, f"keras_hub:{back}")
+        again = MODELS.T5Tokenizer.from_preset(back)
+        assert [again(each).tolist() for each in text[:3]] == [their(each).tolist() for each in text[:3]]
+    deeper = convert.dataclasses.replace(loaded.config, num_decoder_layers=5)
+    with pytest.raises(CheckpointError, match="cannot say `num_decoder_layers` = 5"):
+        convert.save(convert.dataclasses.replace(loaded, config=deeper), f"keras_hub:{tmp_path}/deeper")
 
 
 def change(path, edit):

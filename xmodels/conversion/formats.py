@@ -129,6 +129,8 @@ class KerasHub(Format):
         class_name: of the network.
         tokenizer_class: of its tokenizer; `word_pieces`, `byte_bpe` and `sentence_pieces` say of which kind.
         classifier: the class of a classifier, whose head has the names below `task/`; None where ours is another.
+        masked_lm: likewise of a masked language model.
+        num_sentinels: tokens behind those of a SentencePiece model, which its tokenizer does not know, where there are rows for them.
         positions: names of tables that lack the rows before the first position.
         folded: our name of a table of one row that is added everywhere -> that of the table that holds it as well there.
     """
@@ -139,6 +141,8 @@ class KerasHub(Format):
     byte_bpe: bool = False
     sentence_pieces: bool = False
     classifier: str | None = None
+    masked_lm: str | None = None
+    num_sentinels: int = 0
     positions: tuple[str, ...] = ()
     folded: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

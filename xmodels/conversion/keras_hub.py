@@ -23,7 +23,9 @@ WEIGHTS, TASK_WEIGHTS, TASK, TOKENIZER = "model.weights.h5", "task.weights.h5", 
 ASSETS = os.path.join("assets", "tokenizer")
 WORD_PIECES, PIECES, MERGES, SENTENCE_PIECES = "vocabulary.txt", "vocabulary.json", "merges.txt", "vocabulary.spm"
 BLOCK = re.compile(r"(layers/transformer_(?:en|de)coder)(?:_(\d+))?/")
-CLASSIFIER = "layers/dense"  # of a task; ours, with the network before it, is below `task/`
+T5_BLOCK = re.compile(
+    r"layers/t5_transformer_layer(?:_(\d+))?/"
+)  # those of the decoder are counted behind those of the encoder
 
 
 def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
@@ -46,7 +48,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     for name in form.positions:
         if name in found and found[name].ndim == 2:
             found[name] = np.concatenate([np.zeros((config.first_position, found[name].shape[1]), "f4"), found[name]])
-    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=_tokenizer(path))
+    loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=_tokenizer(path, form, config))
     alone = {ours: np.zeros((1, config.hidden_dim), "float32") for ours in form.folded}
     return dataclasses.replace(loaded, values={**loaded.values, **alone})
 
@@ -79,38 +81,47 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
             f"keras_hub: presets of a {loaded.model} are not written. Known: {', '.join(formats.keras_hub_forms())}."
         )
     numbers = formats.config_to(form, loaded.config, f"keras_hub: {CONFIG}", loaded.form)
-    named = {
-        ours: row for ours, row in form.variables.items() if ours.startswith("backbone.") or "classify" in loaded.heads
-    }
+    task, task_class = _task_of(form, loaded)
+    parts = ("backbone.", f"objective.{task}.") if task else ("backbone.",)
+    named = {ours: row for ours, row in form.variables.items() if ours.startswith(parts)}
     both = {whole: loaded.values[whole] + loaded.values[ours] for ours, whole in form.folded.items()}
     held = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
     for name in form.positions:
         held[name] = held[name][loaded.config.first_position :]
-    _write_empty(path, form, numbers, loaded, tensors.num_classes(loaded.values, table))
+    classes = {"num_classes": tensors.num_classes(loaded.values, table)} if task == "classify" else {}
+    _write_empty(path, form, numbers, loaded, task_class, classes)
     head = {name.removeprefix("task/"): value for name, value in held.items() if name.startswith("task/")}
     _fill(os.path.join(path, WEIGHTS), {n: v for n, v in held.items() if not n.startswith("task/")}, loaded.config)
     if head:
         _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
 
 
+def _task_of(form: formats.KerasHub, loaded: formats.Checkpoint) -> tuple[str, str] | tuple[None, None]:
+    """The head that is written, and KerasHub's class of it; a classifier before a masked language model."""
+    for task, name in (("classify", form.classifier), ("masked_lm", form.masked_lm)):
+        if name and task in loaded.heads:
+            return task, name
+    return None, None
+
+
 def _write_empty(
-    path: str, form: formats.KerasHub, numbers: dict, loaded: formats.Checkpoint, num_classes: int
+    path: str, form: formats.KerasHub, numbers: dict, loaded: formats.Checkpoint, task_class: str | None, classes: dict
 ) -> None:
-    """Has KerasHub write a preset of this shape, with weights of its own; a classifier where there are classes."""
+    """Has KerasHub write a preset of this shape, with weights of its own, and a head where it has a class for that."""
     import keras_hub  # ten seconds, and all of its models
 
     backbone = getattr(keras_hub.models, form.class_name)(**numbers)
     tokenizer = _their_tokenizer(form, loaded.tokenizer)
-    if not (num_classes and form.classifier):
+    if not task_class:
         for part in (backbone, tokenizer):
             if part:
                 part.save_to_preset(path)
         return
-    preprocessor = tokenizer and getattr(keras_hub.models, f"{form.classifier}Preprocessor")(
+    preprocessor = tokenizer and getattr(keras_hub.models, f"{task_class}Preprocessor")(
         tokenizer, sequence_length=loaded.config.max_sequence_length
     )
-    classifier = getattr(keras_hub.models, form.classifier)
-    classifier(backbone=backbone, num_classes=num_classes, preprocessor=preprocessor).save_to_preset(path)
+    made = getattr(keras_hub.models, task_class)(backbone=backbone, preprocessor=preprocessor, **classes)
+    made.save_to_preset(path)
 
 
 def _weights(path: str) -> dict[str, np.ndarray]:
@@ -144,6 +155,10 @@ def _datasets(group: h5py.Group, lead: str = "") -> list[str]:
 def _numbered(name: str, config) -> str:
     """Their name with the numbers of a layer as the tables have them: of groups that repeat layers two."""
     inner = getattr(config, "num_inner_layers", None)
+    if match := T5_BLOCK.match(name):
+        index = int(match[1] or 0)
+        stack, place = ("encoder", index) if index < config.num_layers else ("decoder", index - config.num_layers)
+        return f"layers/{stack}_{place}/{name[match.end() :]}"
 
     def number(match):
         index = int(match[2] or 0)
@@ -164,16 +179,16 @@ def _fill(path: str, values: Mapping[str, np.ndarray], config) -> None:
 
 
 def _head(path: str, form: formats.KerasHub) -> dict[str, np.ndarray]:
-    """The weights of a classifier, if the preset is one; other tasks are not read."""
+    """The weights of a classifier or of a masked language model whose head is ours; other tasks are not read."""
     if not os.path.isfile(os.path.join(path, TASK)):
         return {}
     kind = read_json(os.path.join(path, TASK)).get("class_name")
-    if kind != form.classifier or not os.path.isfile(os.path.join(path, TASK_WEIGHTS)):
+    if kind not in (form.classifier, form.masked_lm) or not os.path.isfile(os.path.join(path, TASK_WEIGHTS)):
         return {}
     return {f"task/{name}": value for name, value in _weights(os.path.join(path, TASK_WEIGHTS)).items()}
 
 
-def _tokenizer(folder: str) -> TokenizerFiles | None:
+def _tokenizer(folder: str, form: formats.KerasHub, config) -> TokenizerFiles | None:
     """The vocabulary of a preset, with what its tokenizer.json says."""
     assets, path = os.path.join(folder, ASSETS), os.path.join(folder, TOKENIZER)
     stored = read_json(path).get("config") if os.path.isfile(path) else {}
@@ -194,7 +209,11 @@ def _tokenizer(folder: str) -> TokenizerFiles | None:
         settings["add_prefix_space"] = stored.get("add_prefix_space") is True
         return TokenizerFiles({"vocab.json": held(PIECES), "merges.txt": held(MERGES)}, settings, folder)
     if SENTENCE_PIECES in there:
-        return TokenizerFiles({"spiece.model": held(SENTENCE_PIECES)}, {"tokenizer": "sentencepiece"}, folder)
+        found = TokenizerFiles({"spiece.model": held(SENTENCE_PIECES)}, {"tokenizer": "sentencepiece"}, folder)
+        if form.num_sentinels and len(found.open().vocabulary) + form.num_sentinels <= config.vocabulary_size:
+            settings = {**found.settings, "num_sentinels": form.num_sentinels}
+            return TokenizerFiles(found.files, settings, folder)
+        return found
     return None
 
 

@@ -90,6 +90,7 @@ HUGGING_FACE = HuggingFace(
 )
 
 POSITIONS = "layers/token_and_position_embedding/position_embedding/vars/0"  # from that of the first token on
+MASKED_LM = "task/layers/masked_lm_head"
 KERAS_HUB = KerasHub(
     variables={
         "backbone.embedding.token.embeddings": ("layers/token_and_position_embedding/token_embedding/vars/0", "V D"),
@@ -98,6 +99,9 @@ KERAS_HUB = KerasHub(
         **names.blocks("backbone.blocks.{block}", names.ENCODER + "{block}", names.block()),
         **names.dense("objective.classify.dense", "task/layers/dense", "D O", "O"),
         **names.dense("objective.classify.head", "task/layers/dense_1", "D C", "C"),
+        **names.dense("objective.masked_lm.head.dense", f"{MASKED_LM}/_intermediate_dense", "D O", "O"),
+        **names.norm("objective.masked_lm.head.norm", f"{MASKED_LM}/_intermediate_layer_norm"),
+        "objective.masked_lm.head.bias": (f"{MASKED_LM}/vars/0", "V"),
     },
     settings={name: name for name in bert.NUMBERS if name != "num_segments"},
     implied=lambda stored: {
@@ -109,6 +113,7 @@ KERAS_HUB = KerasHub(
     tokenizer_class="RobertaTokenizer",
     byte_bpe=True,
     classifier="RobertaTextClassifier",
+    masked_lm="RobertaMaskedLM",
     positions=(POSITIONS,),
     folded={"backbone.embedding.segment.embeddings": "backbone.embedding.position.embeddings"},
 )  # fmt: skip

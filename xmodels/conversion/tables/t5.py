@@ -1,4 +1,4 @@
-"""T5, versions 1.0 and 1.1, by the names of Hugging Face's `T5ForConditionalGeneration`.
+"""T5, versions 1.0 and 1.1, by the names of Hugging Face's `T5ForConditionalGeneration` and of KerasHub's `T5Backbone`.
 
 Axes as in `tables/bert.py`; R counts the buckets of relative positions. The first layer of each stack holds their table.
 """
@@ -9,7 +9,7 @@ import numpy as np
 
 from data_pipelines.text.frames import T5 as FRAME
 from data_pipelines.text.vocabulary import PAD
-from xmodels.conversion.formats import HuggingFace, Table, numbered
+from xmodels.conversion.formats import HuggingFace, KerasHub, Table, Variables, numbered
 from xmodels.conversion.tables.bart import HEADS, theirs_of
 from xmodels.models.t5 import T5Config
 
@@ -135,6 +135,85 @@ HUGGING_FACE = HuggingFace(
     refined=refined,
 )
 
+GELU_TANH = {
+    "module": "builtins", "class_name": "function", "config": "keras_hub>gelu_approximate", "registered_name": "function",
+}  # fmt: skip
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish", "tanh": "tanh"}  # KerasHub's -> ours
+SIZES = (
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "dropout",
+    "layer_norm_epsilon",
+)
+
+
+def hub_fields_from(stored) -> dict:
+    """The form of GELU with tanh is a function of KerasHub's, which stands there with its module."""
+    activation, tied = stored.get("activation", "relu"), stored.get("tie_embedding_weights") is not False
+    if isinstance(activation, dict):
+        activation = "gelu_tanh" if activation.get("config") == GELU_TANH["config"] else str(activation.get("config"))
+    head_dim, heads, width = (stored.get(name) for name in ("key_value_dim", "num_heads", "hidden_dim"))
+    if head_dim is None and type(heads) is int and heads > 0 and type(width) is int:
+        head_dim = width // heads
+    return {
+        "gated": stored.get("use_gated_activation") is not False, "tied_output": tied, "scaled_output": tied,
+        "activation": ACTIVATIONS.get(activation, activation), "head_dim": head_dim,
+    }  # fmt: skip
+
+
+def hub_fields_to(config: T5Config) -> dict:
+    name = next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation), config.activation)
+    return {
+        "use_gated_activation": config.gated, "tie_embedding_weights": config.tied_output, "key_value_dim": config.head_dim,
+        "activation": GELU_TANH if config.activation == "gelu_tanh" else name,
+    }  # fmt: skip
+
+
+def hub_layer(crossed: bool) -> Variables:
+    """One layer by KerasHub's names; `input_projector` is the only one, or the one with the activation."""
+
+    def attention(ours: str, theirs: str) -> Variables:
+        parts = ("query", "key", "value")
+        rows = {f"{ours}.{part}.kernel": (f"{theirs}/{part}_projector/vars/0", "D HK") for part in parts}
+        return rows | {f"{ours}.merge.kernel": (f"{theirs}/output_projector/vars/0", "HK D")}
+
+    return {
+        **attention("mixer", "self_attention"),
+        "mixer_norm.scale": ("self_attention_layer_norm/vars/0", "D"),
+        **(attention("cross", "cross_attention") if crossed else {}),
+        **({"cross_norm.scale": ("cross_attention_layer_norm/vars/0", "D")} if crossed else {}),
+        "feedforward.expand.kernel": ("input_projector/vars/0", "D F"),
+        "feedforward.gate.kernel": ("input_projector/vars/0", "D F"),
+        "feedforward.linear.kernel": ("gate_projector/vars/0", "D F"),
+        "feedforward.contract.kernel": ("output_projector/vars/0", "F D"),
+        "feedforward_norm.scale": ("layer_norm/vars/0", "D"),
+    }
+
+
+KERAS_HUB = KerasHub(
+    variables={
+        "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
+        "backbone.embedding.output_matrix.embeddings": ("layers/reversible_embedding/vars/1", "D V"),
+        "backbone.encoder_buckets.table": ("layers/encoder_0/self_attention/vars/0", "R H"),
+        "backbone.decoder_buckets.table": ("layers/decoder_0/self_attention/vars/0", "R H"),
+        "backbone.encoder_norm.scale": ("layers/t5_layer_norm/vars/0", "D"),
+        "backbone.decoder_norm.scale": ("layers/t5_layer_norm_1/vars/0", "D"),
+        **numbered(BLOCKS["encoder"], "layers/encoder_{encoder_block}/", hub_layer(crossed=False)),
+        **numbered(BLOCKS["decoder"], "layers/decoder_{decoder_block}/", hub_layer(crossed=True)),
+    },
+    settings={name: name for name in SIZES},
+    implied=hub_fields_from,
+    derived=hub_fields_to,
+    unsaid=("max_sequence_length", "initializer_factor"),
+    class_name="T5Backbone",
+    tokenizer_class="T5Tokenizer",
+    sentence_pieces=True,
+    num_sentinels=100,
+)  # fmt: skip
+
 TABLE = Table(
     config=T5Config,
     axes={ours: axes for ours, (axes, _, _) in SHARED.items()}
@@ -153,5 +232,6 @@ TABLE = Table(
     },
     heads=HEADS,
     hugging_face=HUGGING_FACE,
+    keras_hub=KERAS_HUB,
     lacks=lacks,
 )
