@@ -91,7 +91,8 @@ def test_the_verbs_take_the_run(tuned, tmp_path, capsys):
 
 def test_an_export_writes_what_the_run_writes(tuned, tmp_path):
     """The verb compares the SavedModel with the run itself, greedily and with beams."""
-    assert invoke("export_model", model_dir=tuned, export_dir=tmp_path / "served", serving_ops="core", num_beams=2) == 0
+    rules = {"num_beams": 2, "no_repeat_ngram_size": 1, "min_new_tokens": 4}
+    assert invoke("export_model", model_dir=tuned, export_dir=tmp_path / "served", serving_ops="core", **rules) == 0
     assert f"Each text gets the prefix {PREFIX!r} here." in (tmp_path / "served/README.md").read_text(encoding="utf-8")
 
 

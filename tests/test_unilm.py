@@ -17,6 +17,7 @@ from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.ops.unilm import frame_language_models, frame_source_and_target, mask_targets
+from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import MASK, SEP, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from tests import translation_run
@@ -26,6 +27,8 @@ from xmodels.conversion.positions import extended
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
+from xmodels.jobs.finetuning_start import opened
+from xmodels.jobs.options import finetune
 from xmodels.jobs.pretraining_network import adopted, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
@@ -38,6 +41,8 @@ from xmodels.objectives.measures import smoothed_cross_entropy
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.runs.loaded import in_memory
 from xmodels.systems import unilm as system
+from xmodels.tasks.base import find
+from xmodels.tasks.translate import answer
 from xmodels.tasks.translate.answer import Seq2SeqGenerator
 from xmodels.training.recipe import Records
 
@@ -484,6 +489,75 @@ def test_transformers_computes_the_same_from_what_we_write(zh_vocabulary, tmp_pa
 
 
 SAMPLES = pathlib.Path(__file__).parent.parent / "samples/zh"
+
+
+@pytest.fixture(scope="module")
+def pretrained(zh_vocabulary, tmp_path_factory):
+    """A model folder with random weights and 24 positions, and a table beside it."""
+    base, tokenizer = tmp_path_factory.mktemp("pretrained"), open_tokenizer(zh_vocabulary)
+    config = dataclasses.replace(SMALL, vocabulary_size=len(tokenizer.vocabulary))
+    (base / "unilm").mkdir()
+    parts = Unilm(config).initialize(), unilm.NextToken(config)
+    folder.write_model(str(base / "unilm"), *parts, tokenizer.files(), tokenizer.describe(), "unilm")
+    (base / "table.tsv").write_text("text\ttext_pair\n" + "今天天气很好\t天气\n我们去公园\t公园\n" * 4, "utf-8")
+    return base / "unilm"
+
+
+def tune(pretrained, run, **flags):
+    given = {
+        "task": "translate", "init_checkpoint": pretrained, "train_file": pretrained.parent / "table.tsv", "model_dir": run,
+        "max_seq_length": 16, "max_target_length": 8, "train_batch_size": 4, "num_train_epochs": 0.5, "jit_compile": "false",
+        "learning_rate": 0.0, "prefix": "学",
+    }  # fmt: skip
+    return invoke("finetune", **given | flags)
+
+
+def test_a_table_of_pairs_is_learnt_from_the_head_of_the_pretraining(pretrained, tmp_path, capsys):
+    table = pretrained.parent / "table.tsv"
+    assert tune(pretrained, tmp_path / "run", eval_file=table) == 0
+    assert "best masked_lm_accuracy" in capsys.readouterr().out
+    before, after = (load_file(path / "weights.safetensors") for path in (pretrained, tmp_path / "run/backbone"))
+    assert before.keys() == after.keys() and "objective.masked_lm.head.dense.kernel" in after
+    assert all(np.array_equal(before[name], after[name]) for name in before)  # a rate of 0
+    written, plain = (answer.load(str(path)) for path in (tmp_path / "run", pretrained))
+    assert written.prefix == "学" and written.generate(["今天"]) == plain.generate(["学今天"])
+
+
+def test_rows_of_a_table_are_those_of_records(pretrained):
+    options = finetune.Options(
+        task="translate", init_checkpoint=str(pretrained), train_file=str(pretrained.parent / "table.tsv"), model_dir="run",
+        max_seq_length=7, max_target_length=4,
+    )  # fmt: skip
+    reader = find.part("translate", "read").Reader("translate", options)
+    loaded, tokenizer = opened(options, reader)
+    data = reader.read(tokenizer)
+    task, vocabulary = reader.task(loaded.config, data), tokenizer.vocabulary
+    arrays = {name: tf.constant(value) for name, value in data.source.arrays.items()}
+    batch = task.transform()({**arrays, "seed": tf.cast(tf.range(8), tf.uint64)})
+    cls, end = vocabulary["[CLS]"], vocabulary["[SEP]"]
+    first = [cls, *tokenizer.encode("今天天气很").ids, end, *tokenizer.encode("天气").ids, end]  # the source is cut
+    shown, real = batch["token_ids"].numpy(), batch["padding_mask"].numpy()
+    np.testing.assert_array_equal(real, data.source.arrays["padding_mask"])
+    assert real[0].sum() == len(first) == 10 and real.shape == (8, 11)
+    for row in range(8):
+        positions, weights = batch["mask_positions"][row].numpy(), batch["label_weights"][row].numpy() > 0
+        shown[row, positions[weights]] = batch["labels"][row].numpy()[weights]
+        assert (positions[weights] >= batch["source_lengths"][row].numpy()).all() and weights.any()
+    assert shown[0, real[0]].tolist() == first and batch["source_lengths"][0] == 7
+    assert batch["segment_ids"][0].numpy()[real[0]].tolist() == [4] * 7 + [5] * 3
+
+
+def test_what_does_not_suit_one_row_is_said(pretrained, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert tune(pretrained, run, max_target_length=9) == UsageError.exit_code
+    assert "together 25, but source and target share the 24 positions of a unilm" in capsys.readouterr().err
+    assert tune(pretrained, run, length_buckets="auto") == UsageError.exit_code
+    assert "--length_buckets=auto: not for a unilm" in capsys.readouterr().err
+    assert tune(pretrained, run, max_seq_length=24, extend_positions=True) == 0
+    assert "its 24 positions are extended to 32" in capsys.readouterr().out
+    assert convert.load(str(run)).config.max_sequence_length == 32
+
+
 RUN = {
     "system": "unilm", "size": "tiny", "train_batch_size": 8, "num_train_steps": 4, "eval_steps": 1, "jit_compile": "false",
     "set": "hidden_dim=16,num_layers=1,intermediate_dim=32,max_sequence_length=80", "learning_rate": 1e-3,

@@ -56,10 +56,11 @@ def no_repeated_ngrams(n: int):
     """Forbids a token that would complete a run of n tokens which stands in the text already (Paulus et al., 2017)."""
 
     def change(logits, token_ids, position):
-        length = token_ids.shape[1]
-        if length < n:
+        starts = ops.shape(token_ids)[1] - n + 1
+        if not isinstance(starts, int):  # an exported graph takes texts of any length
+            starts = ops.maximum(starts, 0)
+        elif starts < 1:
             return logits
-        starts = length - n + 1
         repeated = ops.broadcast_to(ops.arange(starts) + n <= position, (ops.shape(token_ids)[0], starts))
         for offset in range(n - 1):  # the run before its last token equals the last n - 1 tokens of the text
             last = ops.take(token_ids, ops.maximum(position - (n - 1) + offset, 0), axis=1)  # (B,)

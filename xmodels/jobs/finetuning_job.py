@@ -115,7 +115,7 @@ def plan(given, strategy) -> Job:
     learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, rows, grouping)
     mask = data.source.arrays["padding_mask"]
     sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
-    check_resources(options, learner, rows * sequences, options.max_seq_length)
+    check_resources(options, learner, rows * sequences, reader.num_positions)
     return Job(
         options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
         reader.decisive,

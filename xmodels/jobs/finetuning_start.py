@@ -32,7 +32,7 @@ def opened(options, reader: Reader):
         loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
         begun = loaded, open_tokenizer_of(options, loaded)
     loaded, tokenizer = reader.prepare(*begun)
-    if options.extend_positions and (longer := extended(loaded, options.max_seq_length)) is not loaded:
+    if options.extend_positions and (longer := extended(loaded, reader.num_positions)) is not loaded:
         print_status(f"Note: {longer.warnings[-1]}")
         loaded = longer
     return loaded, tokenizer

@@ -213,6 +213,8 @@ def _learner(
     with strategy.scope():
         backbone = begun(given, loaded)
         tasks = {name: reader.made_task(loaded.config, data[name]) for name, reader in readers.items()}
+        for name, reader in readers.items():
+            reader.prepare_weights(tasks[name], backbone, loaded)
         batches = {
             name: _batches(tasks[name], data[name], reader.options, backbone, seed_of(given.seed, index))
             for index, (name, reader) in enumerate(readers.items())

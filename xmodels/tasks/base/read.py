@@ -168,6 +168,11 @@ class Reader:
         """The score that chooses the best epoch; higher is better."""
         return self.options.best_metric or part(self.name, "score").DECISIVE
 
+    @property
+    def num_positions(self) -> int:
+        """The tokens of the longest example, for which the network needs positions; known after `prepare`."""
+        return self.options.max_seq_length
+
     def first_phase(self):
         """The options of a fine-tuning that must be finished before this one; None where there is none."""
         return None

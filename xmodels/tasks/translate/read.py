@@ -15,8 +15,15 @@ from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
+from data_pipelines.ops.compose import compose
+from data_pipelines.ops.unilm import frame_source_and_target, mask_targets
+from data_pipelines.text.vocabulary import PAD
 from xmodels import systems
+from xmodels.models.folder import assign
+from xmodels.systems import unilm
 from xmodels.tasks.base import read as base
+from xmodels.tasks.translate.one_row import TranslateInRow
+from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # pairs of a survey whose texts are kept
 
@@ -67,7 +74,7 @@ class Reader(base.Reader):
 
     own_flags: ClassVar[tuple[str, ...]] = ("prefix", "max_target_length", "best_metric")
     best_metrics = ("seq2seq_accuracy", "exact_match")
-    joins = True
+    joins, writing = True, None
     refused: ClassVar[dict[str, str]] = {
         "label_column": "name the column of targets with --text_pair_column",
         "data_dir": "it learns from a table of two columns of text, --train_file",
@@ -79,15 +86,50 @@ class Reader(base.Reader):
         if self.writing is None or self.writing.task != self.name:
             raise UsageError(
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
-                f"kind {loaded.model} is none. Take one of T5, BART, MASS or the Transformer."
+                f"kind {loaded.model} is none. Take one of T5, BART, MASS, UniLM or the Transformer."
             )
         if self.writing.one_row:
-            raise UsageError(
-                f"--init_checkpoint={self.options.init_checkpoint}: a {loaded.model} learns to write from records. Make some with "
-                "`create_pretraining_data --packing=parallel`, then run `pretrain --data_dir=... --init_checkpoint=...`."
-            )
+            self._check_row(loaded.model, loaded.config.max_sequence_length)
         self.numbers = self.writing.numbers
         return loaded, tokenizer
+
+    def _check_row(self, model: str, longest: int) -> None:
+        """Raises a UsageError where flags do not suit a network that reads source and target in one row of so many tokens."""
+        options, length = self.options, self.num_positions
+        if length > longest and not options.extend_positions:
+            raise UsageError(
+                f"--max_seq_length={options.max_seq_length}, --max_target_length={length - options.max_seq_length}: together {length}"
+                f", but source and target share the {longest} positions of a {model}. Give less, or --extend_positions."
+            )
+        for flag in ("best_metric", "length_buckets", "tokens_per_batch"):
+            if value := getattr(options, flag):
+                raise UsageError(
+                    f"--{flag}={value}: not for a {model}, whose rows hold source and target. Leave it out."
+                )
+
+    @property
+    def in_rows(self) -> bool:
+        """Whether source and target stand in one row; known after `prepare`."""
+        return self.writing is not None and self.writing.one_row
+
+    @property
+    def num_positions(self):
+        """Of a row: those of the source, and where both stand in it those of the target."""
+        longest = self.options.max_seq_length
+        return longest + (self.options.max_target_length or longest) if self.in_rows else longest
+
+    @property
+    def decisive(self):
+        return "masked_lm_accuracy" if self.in_rows else super().decisive
+
+    def prepare_weights(self, task, backbone, loaded):
+        super().prepare_weights(task, backbone, loaded)
+        if not self.in_rows or self.options.random_init:
+            return
+        if "masked_lm" in loaded.heads:
+            assign(task.prefix, task, loaded.values, self.options.init_checkpoint)
+        else:
+            print_status(f"{self.options.init_checkpoint} has no head of a masked language model; a new one is learnt.")
 
     def pairs(self, path: str) -> list[tuple[str, str]]:
         """Sources and targets of a table. Raises a DataError where one is empty, unless such rows are left out."""
@@ -120,11 +162,18 @@ class Reader(base.Reader):
         return base.Survey(", ".join(summary), num_rows=len(train), texts=[source for source, _ in train[:SAMPLE]])
 
     def read(self, tokenizer):
+        self.vocabulary = tokenizer.vocabulary
         source = self._source(self.training_file(), tokenizer)
         sets = {name: self._source(path, tokenizer) for name, path in self.evaluation_files()}
         return base.Data(source, sets, [], 1, f"{source.num_examples:,} pairs of texts")
 
     def task(self, config, data):
+        if self.in_rows:
+            own, length = unilm.Options(), self.num_positions
+            hidden = max(1, round(own.target_masking_rate * (length - self.options.max_seq_length)))
+            frame = frame_source_and_target(self.vocabulary, length)
+            corrupt = compose(frame, mask_targets(self.vocabulary, own.target_masking_rate, hidden))
+            return TranslateInRow(config, corrupt, own.label_smoothing, self.vocabulary[PAD], self.options.prefix)
         smoothing = self.writing.objective(config).label_smoothing
         return self.task_class(config, data.labels, smoothing, self.options.prefix)
 
@@ -137,6 +186,8 @@ class Reader(base.Reader):
             [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in tokenizer.encode_batch(texts)]
             for texts, limit, of_target in zip(sides, limits, (False, True), strict=True)
         )
+        if self.in_rows:
+            return ArraySource(self._rows([ids[1:-1] for ids in sources], [ids[:-1] for ids in targets]), path)
         token_ids, padding_mask = padded(sources, vocabulary.padding_id)
         labels, used = padded(targets, vocabulary.padding_id)
         starts = np.full((len(labels), 1), self.writing.start_id(vocabulary), np.int32)
@@ -147,6 +198,17 @@ class Reader(base.Reader):
             },
             path,
         )  # fmt: skip
+
+    def _rows(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
+        """What `frame_source_and_target` reads of pairs without special tokens, and where their rows are real."""
+        both = [[*source, *target] for source, target in zip(sources, targets, strict=True)]
+        lengths = np.array(
+            [[len(source), len(target)] for source, target in zip(sources, targets, strict=True)], np.int32
+        )
+        real = (
+            np.arange(self.num_positions) < lengths.sum(axis=1, keepdims=True) + 3
+        )  # `[CLS] source [SEP] target [SEP]`
+        return {"token_ids": padded(both, self.vocabulary[PAD])[0], "segment_lengths": lengths, "padding_mask": real}
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
