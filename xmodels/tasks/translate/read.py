@@ -201,13 +201,11 @@ class Reader(base.Reader):
 
     def _rows(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """What `frame_source_and_target` reads of pairs without special tokens, and where their rows are real."""
-        both = [[*source, *target] for source, target in zip(sources, targets, strict=True)]
-        lengths = np.array(
-            [[len(source), len(target)] for source, target in zip(sources, targets, strict=True)], np.int32
-        )
-        real = (
-            np.arange(self.num_positions) < lengths.sum(axis=1, keepdims=True) + 3
-        )  # `[CLS] source [SEP] target [SEP]`
+        pairs = list(zip(sources, targets, strict=True))
+        both = [[*source, *target] for source, target in pairs]
+        lengths = np.array([[len(source), len(target)] for source, target in pairs], np.int32)  # (N, 2)
+        # `[CLS] source [SEP] target [SEP]`
+        real = np.arange(self.num_positions) < lengths.sum(axis=1, keepdims=True) + 3  # (N, L)
         return {"token_ids": padded(both, self.vocabulary[PAD])[0], "segment_lengths": lengths, "padding_mask": real}
 
 
