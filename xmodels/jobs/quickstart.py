@@ -48,7 +48,7 @@ class Plan:
 # 76,000 characters do not tell enough of words.
 PLANS = {
     "en": Plan(
-        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 800,
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 700,
         ("--pooling=mean", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
@@ -57,7 +57,7 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 1600, 800,
+        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 1600, 700,
         ("--pooling=mean", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
     ),
