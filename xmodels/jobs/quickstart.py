@@ -44,8 +44,8 @@ class Plan:
 
 
 # The size `tiny` with the numbers of small networks (docs/small_networks.md), and without next sentence prediction: on so little
-# text that is soon learnt by heart. In Chinese single characters are hidden: where whole words are, most gaps have a gap beside them, and
-# 76,000 characters do not tell enough of words.
+# text that is soon learnt by heart. In Chinese single characters are hidden: where whole words are, most gaps have a gap beside
+# them, and 76,000 characters do not tell enough of words.
 PLANS = {
     "en": Plan(
         "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 700,
