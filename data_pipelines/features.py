@@ -108,6 +108,8 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
         Feature(L, "float32", "0 where a slot or a place of `labels` does not count"),
         Feature(L, "int32", "the same in records: 1 on the first token of a word, or where there is a candidate"),
     ),
+    "part_lengths": (Feature(NL, "int32", "the tokens of passage, question and choice, of each choice in records"),),
+    "list_ids": (Feature((), "int32", "the list of candidates from which those of a step are drawn"),),
     "choice_weights": (
         Feature(L, "float32", "0 where an example has fewer choices"),
         Feature(L, "int32", "the same in records"),

@@ -59,7 +59,7 @@ def readme_of(task, labels):
             "stride": 4,
             "entities": lambda text: {n: tf.constant(v) for n, v in found.items()},
         }
-        return tag.Server.readme(types.SimpleNamespace(predictor=predictor, python=str, **numbers))
+        return tag.Server.readme(types.SimpleNamespace(predictor=predictor, python=str, attention=None, **numbers))
     found = {"answer": labels[:1] * 2, "probabilities": [[0.5, 0.5]] * 2}
     numbers = {
         "max_sentences": 9,
