@@ -7,13 +7,16 @@ the round with the fewest processor seconds counts.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import tempfile
 
 from benchmarks import measure, train_step
+from benchmarks.step_peers import PEERS
 from xmodels.training.devices import allocator
 
+SYSTEM = "bert"
 METHODS = {"as it is": [], "keeps memory": ["--keep_memory"]}
 
 
@@ -32,10 +35,15 @@ def main() -> None:
     if not given.size:
         compare(given)
     else:
-        train_step.VOCABULARY = given.vocabulary
+        take_vocabulary(given.vocabulary)
         if given.keep_memory and not allocator.keep_memory():
             raise SystemExit("The allocator of this process cannot be set.")
-        print(json.dumps(train_step.ours(given.size, given.folder, False, False)))
+        print(json.dumps(train_step.ours(SYSTEM, given.size, given.folder, False, False)))
+
+
+def take_vocabulary(size: int) -> None:
+    """Gives the networks of this process a vocabulary of another size."""
+    PEERS[SYSTEM] = dataclasses.replace(PEERS[SYSTEM], vocabulary_size=size)
 
 
 def compare(given) -> None:
@@ -45,10 +53,11 @@ def compare(given) -> None:
     )
     rows = []
     for size, vocabulary in itertools.product(given.sizes.split(","), map(int, given.vocabularies.split(","))):
-        train_step.VOCABULARY = vocabulary
+        take_vocabulary(vocabulary)
         with tempfile.TemporaryDirectory() as folder:
-            train_step.make_weights(size, folder)
-            same = [f"--folder={folder}", f"--vocabulary={vocabulary}"]
+            weights = f"{folder}/weights"
+            train_step.make_weights(SYSTEM, weights, size)
+            same = [f"--folder={weights}", f"--vocabulary={vocabulary}"]
             methods = {name: [size, *flags, *same] for name, flags in METHODS.items()}
             found = measure.rounds("benchmarks.allocator", methods, given.rounds, given.cores)
         for name, result in found.items():
@@ -62,10 +71,7 @@ def compare(given) -> None:
             ])  # fmt: skip
     columns = ["BERT", "vocabulary", "allocator", "processor s / step", "times as fast", "peak MB", "first loss"]
     text += "\n" + measure.table(columns, rows)
-    print(text)
-    if given.output:
-        with open(given.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    measure.publish(text, given.output)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ byte read to the last step, without imports, on the same cores; real tokens are 
 packages transformers, torch, accelerate and datasets. Take it on a calm machine.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -156,15 +155,13 @@ def report(size: str, jobs: dict, given) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", nargs="?", help="one method, in this process")
-    for name in ("--corpus", "--train_file", "--output", "--folder"):
+    parser = measure.parser_of(__doc__)
+    for name in ("--corpus", "--train_file"):
         parser.add_argument(name)
-    parser.add_argument("--size", default="mini")
+    parser.set_defaults(size="mini")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--vocab_size", type=int, default=30_522)
     parser.add_argument("--rows", type=int, default=1600)
-    parser.add_argument("--cores", type=int, default=1)
     given = parser.parse_args()
     if not given.method:
         compare(given)
@@ -184,9 +181,7 @@ def compare(given) -> None:
         corpus, train_file = os.path.abspath(given.corpus), os.path.abspath(given.train_file)
         more = [f"--folder={folder}", f"--size={given.size}", f"--corpus={corpus}", f"--train_file={train_file}"]
         more += [f"--steps={given.steps}", f"--rows={given.rows}", f"--vocab_size={given.vocab_size}"]
-        made = measure.alone("benchmarks.end_to_end", ["prepare", *more])
-        if "error" in made:
-            raise SystemExit(f"preparation: {made['error']}")
+        measure.prepare("benchmarks.end_to_end", ["prepare", *more])
         jobs = {
             job: measure.rounds(
                 "benchmarks.end_to_end",
@@ -199,10 +194,7 @@ def compare(given) -> None:
         f"--vocab_size={given.vocab_size}`; its head says "
         f"what is measured.\n\n{measure.machine(given.cores)}\n{report(given.size, jobs, given)}"
     )
-    print(text)
-    if given.output:
-        with open(given.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    measure.publish(text, given.output)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ where 64 tokens are full. Methods are processes of their own on the same cores a
 seconds counts. `same texts` says how many of the eight equal Hugging Face's. Take it on a calm machine.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -84,7 +83,8 @@ def hugging_face(system: str, folder: str, texts: list[str], beams: int) -> dict
         f"{folder}-hf", padding_side="left" if system == "gpt2" else "right"
     )
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    special = [i for i in tokenizer.all_special_ids if i != model.config.eos_token_id]  # which ours never writes
+    written = {model.config.eos_token_id, model.generation_config.forced_bos_token_id}
+    special = [i for i in tokenizer.all_special_ids if i not in written]  # which ours never writes
     how = {
         "max_new_tokens": NEW, "do_sample": False, "num_beams": beams, "length_penalty": 0.0, "pad_token_id": tokenizer.pad_token_id,
         "suppress_tokens": special or None,
@@ -115,16 +115,12 @@ def report(found: dict[str, dict], title: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", nargs="?", help="one method, in this process")
-    for name in ("--folder", "--system", "--size", "--output"):
-        parser.add_argument(name)
+    parser = measure.parser_of(__doc__)
+    parser.add_argument("--system", help="of one method")
     parser.add_argument("--texts", required=True, help="sentences, one a line")
     parser.add_argument("--systems", default="gpt2,bart")
     parser.add_argument("--sizes", default="mini")
     parser.add_argument("--beams", default="1,4")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1)
     given = parser.parse_args()
     if not given.method:
         compare(given)
@@ -147,21 +143,16 @@ def compare(given) -> None:
             for size in given.sizes.split(","):
                 more = [
                     f"--system={system}",
-                    f"--size={size}",
                     f"--folder={folder}/{system}-{size}",
+                    f"--size={size}",
                     f"--texts={given.texts}",
                 ]
-                made = measure.alone(NAME, ["make_run", *more])
-                if "error" in made:
-                    raise SystemExit(f"run: {made['error']}")
+                measure.prepare(NAME, ["make_run", *more])
                 for beams in given.beams.split(","):
                     methods = {name: [method, *more, f"--beams={beams}"] for name, method in METHODS.items()}
                     found = measure.rounds(NAME, methods, given.rounds, given.cores)
                     text += report(found, f"{system}, {size}, {'greedy' if beams == '1' else f'{beams} beams'}")
-    print(text)
-    if given.output:
-        with open(given.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    measure.publish(text, given.output)
 
 
 if __name__ == "__main__":

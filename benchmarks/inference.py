@@ -7,7 +7,6 @@ their own on the same cores and take turns. Strings: tokenizer and network, in b
 alone on 32 x 128 ids; ONNX Runtime gets the graph of ours. Take it on a calm machine.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -186,17 +185,11 @@ def report(strings: dict, shapes: dict, size: str, count: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", nargs="?", help="one method, in this process")
+    parser = measure.parser_of(__doc__)
     for name in ("--ids", "--padded"):
         parser.add_argument(name, action="store_true")
-    parser.add_argument("--folder")
-    parser.add_argument("--size")
     parser.add_argument("--texts", required=True)
     parser.add_argument("--sizes", default="mini,base")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--output")
     given = parser.parse_args()
     run = f"{given.folder}/{given.size}"
     if not given.method:
@@ -220,9 +213,7 @@ def compare(given) -> None:
         texts = given.texts
         for size in given.sizes.split(","):
             more = [f"--size={size}", f"--folder={folder}", f"--texts={texts}"]
-            made = measure.alone("benchmarks.inference", ["make_run", *more])
-            if "error" in made:
-                raise SystemExit(f"run: {made['error']}")
+            measure.prepare("benchmarks.inference", ["make_run", *more])
             strings, shapes = (
                 measure.rounds(
                     "benchmarks.inference", {n: [*a, *more] for n, a in methods.items()}, given.rounds, given.cores
@@ -230,10 +221,7 @@ def compare(given) -> None:
                 for methods in (METHODS, SHAPES)
             )
             text += report(strings, shapes, size, len(read_texts(texts)))
-    print(text)
-    if given.output:
-        with open(given.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    measure.publish(text, given.output)
 
 
 if __name__ == "__main__":

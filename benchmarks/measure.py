@@ -1,5 +1,6 @@
 """What the benchmarks share: one process a measurement, pinned and counted in processor seconds; tables."""
 
+import argparse
 import json
 import os
 import platform
@@ -87,6 +88,33 @@ def machine(cores: int) -> str:
         except importlib.metadata.PackageNotFoundError:
             found.append(f"without {package}")
     return f"Python {platform.python_version()}, {', '.join(found)}; {cores} of {os.cpu_count()} cores."
+
+
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """The flags of a benchmark whose methods are processes of their own: without a method it starts them all."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("method", nargs="?", help="one method, in this process")
+    for name in ("--folder", "--size"):
+        parser.add_argument(name, help="of one method")
+    parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
+    parser.add_argument("--cores", type=int, default=1, help="that each method may use")
+    parser.add_argument("--output", help="file of the page")
+    return parser
+
+
+def prepare(module: str, arguments: list[str]) -> None:
+    """Runs what the methods of a benchmark need; ends the program where that fails."""
+    made = alone(module, arguments)
+    if "error" in made:
+        raise SystemExit(f"{arguments[0]}: {made['error']}")
+
+
+def publish(text: str, output: str | None) -> None:
+    """Prints a page, and writes it where a file is named."""
+    print(text)
+    if output:
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def table(columns: list[str], rows: list[list]) -> str:

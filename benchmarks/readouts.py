@@ -13,7 +13,7 @@ import os
 import shutil
 import statistics
 
-from benchmarks.measure import table
+from benchmarks.measure import publish, table
 from benchmarks.reproductions.common import environment, is_finished, mean_and_deviation, results_of, run
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.finetuning import linear
@@ -123,10 +123,7 @@ def main() -> None:
             found[name, pooling] = row_of(options, checkpoint, name, pooling)
             print(name, pooling, found[name, pooling], flush=True)
     text = page(options, found)
-    print(text)
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    publish(text, options.output)
 
 
 if __name__ == "__main__":

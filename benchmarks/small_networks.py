@@ -16,7 +16,7 @@ import sys
 
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
-from xmodels.training.small import MASKED, Small
+from xmodels.training.small import PERMUTED, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
@@ -65,7 +65,7 @@ class Study:
     system: str
     records: dict
     arms: dict[str, dict]
-    numbers: Small = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+    numbers: Small = PERMUTED
     vocabulary: dict[str, dict] = dataclasses.field(default_factory=dict)
 
 

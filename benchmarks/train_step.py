@@ -8,7 +8,6 @@ XLNet 21, of T5 a text of 32 tokens): ours and Hugging Face's begin with the sam
 KerasHub has no next-sentence head. Ours is the step of the real engine, fed by its own pipeline. Take it on a calm machine.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -197,17 +196,12 @@ def report(results: dict, system: str, size: str, peak: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("method", nargs="?", help="one method, in this process")
+    parser = measure.parser_of(__doc__)
     for name in ("--gathered", "--bfloat16", "--jit_compile"):
         parser.add_argument(name, action="store_true")
-    for name in ("--folder", "--system", "--size"):
-        parser.add_argument(name)
+    parser.add_argument("--system", help="of one method")
     parser.add_argument("--systems", default="bert", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--sizes", default="mini,base")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1)
-    parser.add_argument("--output")
     given = parser.parse_args()
     of = given.system, given.size
     if given.method == "peak":
@@ -236,15 +230,10 @@ def compare(given) -> None:
         for system in given.systems.split(","):
             for size in given.sizes.split(","):
                 more = [f"--system={system}", f"--size={size}", f"--folder={folder}/{system}-{size}"]
-                made = measure.alone(NAME, ["make_weights", *more])
-                if "error" in made:
-                    raise SystemExit(f"weights: {made['error']}")
+                measure.prepare(NAME, ["make_weights", *more])
                 methods = {name: [*arguments, *more] for name, arguments in methods_of(system).items()}
                 text += report(measure.rounds(NAME, methods, given.rounds, given.cores), system, size, peak)
-    print(text)
-    if given.output:
-        with open(given.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    measure.publish(text, given.output)
 
 
 if __name__ == "__main__":

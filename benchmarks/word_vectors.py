@@ -140,10 +140,7 @@ def main() -> None:
         f"processor.\n\n{measure.machine(1)}\n\n"
         + measure.table(["vocabulary", "", "words", "processor seconds", "words a second"], rows)
     )
-    print(text)
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+    measure.publish(text, options.output)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+from tokenizers import Tokenizer
 
 from data_pipelines.errors import CheckpointError, ReportedError
 from data_pipelines.text.byte_pairs import HEADER
@@ -65,6 +66,18 @@ def test_a_network_that_continues_texts_names_where_they_begin_and_end(gpt2):
     for file in ("config.json", "generation_config.json"):
         assert read(gpt2 / file, *IDS) == [0, 0, None]  # no token pads
     assert read(gpt2 / "tokenizer_config.json", "bos_token", "eos_token") == ["<|endoftext|>"] * 2
+
+
+def test_texts_that_are_continued_are_not_framed(tmp_path):
+    """A vocabulary of byte_bpe that was learnt here has the tokens of RoBERTa's frame."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "c", "ab"]
+    ids = {piece: index for index, piece in enumerate(pieces)}
+    files = {"vocab.json": json.dumps(ids).encode(), "merges.txt": f"{HEADER}a b\n".encode()}
+    (tmp_path / "ours").mkdir()
+    network = Gpt2(Gpt2Config(len(pieces), **NUMBERS)).initialize()
+    folder.write_model(str(tmp_path / "ours"), network, None, files, BYTE_BPE)
+    convert.save(convert.load(str(tmp_path / "ours")), f"hf:{tmp_path / 'hf'}")
+    assert Tokenizer.from_file(str(tmp_path / "hf/tokenizer.json")).encode("abc").ids == [8, 7]
 
 
 def test_special_tokens_stay_those_of_the_source(gpt2, tmp_path, capsys):

@@ -108,7 +108,7 @@ def test_logits_are_theirs(both):
         ({"num_beams": 3, "length_penalty": 1.0, "first_id": 7}, {"forced_bos_token_id": 7}),
     ],
 )  # fmt: skip
-def test_beam_search_finds_their_texts(both, settings, their_settings):
+def test_beam_search_finds_their_texts(both, settings, their_settings, monkeypatch):
     import torch
 
     backbone, network, _, _, tokenizer = both
@@ -121,7 +121,9 @@ def test_beam_search_finds_their_texts(both, settings, their_settings):
     )
     theirs = {name: settings[name] for name in settings if name not in ("forces_end", "first_id")} | their_settings
     theirs = {name: end if value is True and name.startswith("forced") else value for name, value in theirs.items()}
-    defaults = {"forced_eos_token_id": None, "early_stopping": False}
+    for name in ("forced_bos_token_id", "forced_eos_token_id"):  # of the folder of a BART
+        monkeypatch.setattr(network.generation_config, name, None)
+    defaults = {"early_stopping": False}
     with torch.no_grad():
         expected = network.generate(
             input_ids=torch.from_numpy(batch["token_ids"]).long(),
@@ -184,3 +186,10 @@ def test_a_classifier_answers_as_theirs(tmp_path):
         ).logits
     assert_close(task.answer(backbone(features), features), expected.numpy(), "logits")
     assert convert.load(f"hf:{tmp_path / 'theirs'}").labels == ("a", "b", "c")
+
+
+@pytest.mark.extra("torch", "transformers")
+def test_bart_writes_the_tokens_between_which_its_texts_stand(both):
+    _, network, path, _, _ = both
+    forced = (network.generation_config.forced_bos_token_id, network.generation_config.forced_eos_token_id)
+    assert forced == ((0, 2) if "bart" in path else (None, None))

@@ -49,6 +49,7 @@ def readme_of(task, labels):
     import tensorflow as tf
 
     from xmodels.tasks.answer_story import serve as story
+    from xmodels.tasks.base.served_attention import NoAttention
     from xmodels.tasks.tag import serve as tag
 
     predictor = types.SimpleNamespace(labels=labels, settings=types.SimpleNamespace(crf=True))
@@ -59,7 +60,9 @@ def readme_of(task, labels):
             "stride": 4,
             "entities": lambda text: {n: tf.constant(v) for n, v in found.items()},
         }
-        return tag.Server.readme(types.SimpleNamespace(predictor=predictor, python=str, attention=None, **numbers))
+        return tag.Server.readme(
+            types.SimpleNamespace(predictor=predictor, python=str, attention=NoAttention(), **numbers)
+        )
     found = {"answer": labels[:1] * 2, "probabilities": [[0.5, 0.5]] * 2}
     numbers = {
         "max_sentences": 9,

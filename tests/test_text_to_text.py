@@ -16,8 +16,8 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.translate import answer
-from xmodels.tasks.translate.read import padded
 from xmodels.tasks.translate.score import rouge_scorer, rouge_scores
+from xmodels.tasks.translate.two_sides import padded
 
 SMALL = {
     "hidden_dim": 32,

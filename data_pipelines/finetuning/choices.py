@@ -11,8 +11,6 @@ from data_pipelines.corpora.choices import BLANK, ChoiceQuestion, read_choices
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.features import Feature
 from data_pipelines.finetuning.lists import Lists
-from data_pipelines.finetuning.task import count_tokens
-from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import gap
 
 Parts = tuple[list[int], list[int], list[int]]  # the ids of context, question and choice
@@ -72,30 +70,23 @@ class Choose(Lists):
         return {**super().features(size), **own}
 
     def encode(self, indices, values, tokenizer, size, counts):
-        length = self.settings.max_seq_length
-        capacity = max_text_tokens(2, length)
         for index, value in zip(indices, values, strict=True):
-            token_ids = np.zeros((size, length), np.int64)
-            lengths, parts = np.zeros((size, 2), np.int64), np.zeros((size, 3), np.int64)
             columns = [[p.ids for p in tokenizer.encode_batch(texts)] for texts in zip(*value["parts"], strict=True)]
-            any_cut = False
-            for row, whole in enumerate(zip(*columns, strict=True)):
-                kept = fitted(*whole, capacity)
-                ids, lost = sum(kept, []), sum(map(len, whole)) - sum(map(len, kept))
-                any_cut |= lost > 0
-                token_ids[row, : len(ids)], parts[row] = ids, [len(part) for part in kept]
-                second = kept[2] if not whole[0] else kept[1] + kept[2]
-                lengths[row] = len(ids) - len(second), len(second)
-                counts.update(texts=1, cut=lost > 0, cut_tokens=lost, example_tokens=len(ids) + 3)
-                count_tokens(ids, tokenizer, counts)
-            counts["cut_examples"] += any_cut
-            if any_cut and self.leaves_out_long:
-                counts["left_out_long"] += 1
+            whole = list(zip(*columns, strict=True))
+            kept = [fitted(*parts, self.capacity(2)) for parts in whole]
+            texts = [
+                (c, q + o) if whole[0][0] else (q, o) for c, q, o in kept
+            ]  # without a context the question is the first text
+            row = self.rows(texts, size, tokenizer, counts)
+            lost = [sum(map(len, a)) - sum(map(len, b)) for a, b in zip(whole, kept, strict=True)]
+            counts.update(cut=sum(map(bool, lost)), cut_tokens=sum(lost))
+            if self.is_left_out(any(lost), counts):
                 continue
+            part_lengths = np.zeros((size, 3), np.int64)
+            part_lengths[: len(kept)] = [[len(part) for part in parts] for parts in kept]
             yield {
-                "token_ids": token_ids,
-                "segment_lengths": lengths,
-                "part_lengths": parts,
+                **row,
+                "part_lengths": part_lengths,
                 "labels": [value["answer"]],
                 "choice_weights": np.arange(size) < len(value["parts"]),
                 "example_ids": [index],

@@ -33,6 +33,9 @@ from data_pipelines.records.workers import run_jobs
 from data_pipelines.text.tokenizer import Tokenizer
 
 TOGETHER = 256  # examples that are tokenized in one call
+OF_ONE_TASK = {  # flag -> the task that has it
+    "target_file": "translate", "relevant_label": "rank", "negative_column": "siamese", "label_separator": "multi_label",
+}  # fmt: skip
 INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
 
@@ -58,14 +61,9 @@ def check(settings: Settings) -> None:
         raise UsageError("--labels and --labels_from both name the labels; give one of them.")
     if (settings.labels or settings.labels_from) and not task.names_labels:
         raise UsageError(f"--labels and --labels_from are for tasks with named labels, not for --task={settings.task}.")
-    if settings.target_file and settings.task != "translate":
-        raise UsageError(f"--target_file is for --task=translate, not for --task={settings.task}.")
-    if settings.relevant_label is not None and settings.task != "rank":
-        raise UsageError(f"--relevant_label is for --task=rank, not for --task={settings.task}.")
-    if settings.negative_column is not None and settings.task != "siamese":
-        raise UsageError(f"--negative_column is for --task=siamese, not for --task={settings.task}.")
-    if settings.label_separator is not None and settings.task != "multi_label":
-        raise UsageError(f"--label_separator is for --task=multi_label, not for --task={settings.task}.")
+    for name, only in OF_ONE_TASK.items():
+        if getattr(settings, name) is not None and settings.task != only:
+            raise UsageError(f"--{name} is for --task={only}, not for --task={settings.task}.")
     if settings.label_separator == "":
         raise UsageError("--label_separator=: is empty. Give what stands between two labels, such as |.")
     if settings.on_long_text == "windows" and settings.task not in ("tag", "answer_span"):

@@ -1,6 +1,9 @@
-"""Texts to rank, each framed with what it answers; a record holds all of them, (N, L)."""
+"""Records of several sequences, (N, L); and texts to rank, each framed with what it answers."""
 
+import itertools
 import random
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,9 +13,11 @@ from data_pipelines.features import Feature
 from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
 from data_pipelines.text.framing import max_text_tokens
 
+Texts = Sequence[Sequence[int]]  # the ids of one text or of two
+
 
 class Lists(Task):
-    """Many second texts for one first text."""
+    """Examples of several sequences, each of one text or of two."""
 
     def features(self, size):
         return {
@@ -21,21 +26,28 @@ class Lists(Task):
             "example_ids": Feature(()),
         }
 
-    def rows(self, pairs: list[tuple[str, str]], size: int, tokenizer, counts) -> tuple[Row, bool]:
-        """Pairs of texts as the rows of a record, padded with empty rows up to `size`; and whether any was cut."""
-        length = self.settings.max_seq_length
-        token_ids, lengths = np.zeros((size, length), np.int64), np.zeros((size, 2), np.int64)
-        firsts, seconds = (tokenizer.encode_batch(column) for column in zip(*pairs, strict=True))
-        any_cut = False
-        for row, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
-            a, b, is_cut = cut(first, second, max_text_tokens(2, length), counts)
-            any_cut |= is_cut
-            token_ids[row, : len(a) + len(b)] = a + b
-            lengths[row] = len(a), len(b)
-            counts["texts"] += 1
-            count_tokens(a + b, tokenizer, counts)
-            counts["example_tokens"] += len(a) + len(b) + 3
-        return {"token_ids": token_ids, "segment_lengths": lengths}, any_cut
+    def capacity(self, num_texts: int) -> int:
+        """The ids for which a sequence of so many texts has room."""
+        return max_text_tokens(num_texts, self.settings.max_seq_length)
+
+    def rows(self, sequences: Sequence[Texts], size: int, tokenizer, counts: Counter) -> Row:
+        """The ids of sequences as the rows of a record, padded with empty rows up to `size`."""
+        token_ids, lengths = np.zeros((size, self.settings.max_seq_length), np.int64), np.zeros((size, 2), np.int64)
+        for row, texts in enumerate(sequences):
+            ids = list(itertools.chain(*texts))
+            token_ids[row, : len(ids)] = ids
+            lengths[row, : len(texts)] = [len(text) for text in texts]
+            counts.update(texts=1, example_tokens=len(ids) + 1 + len(texts))
+            count_tokens(ids, tokenizer, counts)
+        return {"token_ids": token_ids, "segment_lengths": lengths}
+
+    def is_left_out(self, any_cut: bool, counts: Counter) -> bool:
+        """Counts an example, and says whether it is left out, since a text of it was cut."""
+        counts["cut_examples"] += any_cut
+        if any_cut and self.leaves_out_long:
+            counts["left_out_long"] += 1
+            return True
+        return False
 
 
 class Rank(Lists):
@@ -84,11 +96,13 @@ class Rank(Lists):
             counts["lists_of_one_candidate"] += len(value["labels"]) == 1
             counts["lists_without_relevant"] += not any(float(label) for label in value["labels"])
             for places in self._records(index, value["labels"], size):
-                pairs = [(value["query"], value["candidates"][place]) for place in places]
-                row, is_cut = self.rows(pairs, size, tokenizer, counts)
-                counts["cut_examples"] += is_cut
-                if is_cut and self.leaves_out_long:
-                    counts["left_out_long"] += 1
+                queries = tokenizer.encode_batch([value["query"]] * len(places))
+                candidates = tokenizer.encode_batch([value["candidates"][place] for place in places])
+                kept = [
+                    cut(*pair, self.capacity(2), counts) for pair in zip(queries, candidates, strict=True)
+                ]  # (first, second, whether one was cut)
+                row = self.rows([texts for *texts, _ in kept], size, tokenizer, counts)
+                if self.is_left_out(any(is_cut for *_, is_cut in kept), counts):
                     continue
                 nothing = [0] * (size - len(places))
                 labels = [float(value["labels"][place]) for place in places]

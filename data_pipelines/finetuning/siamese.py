@@ -2,14 +2,10 @@
 
 import dataclasses
 
-import numpy as np
-
 from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.tables import read_table
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.lists import Lists
-from data_pipelines.finetuning.task import count_tokens
-from data_pipelines.text.framing import max_text_tokens
 
 
 class Siamese(Lists):
@@ -51,22 +47,13 @@ class Siamese(Lists):
         return "\t".join(value["texts"])
 
     def encode(self, indices, values, tokenizer, size, counts):
-        length = self.settings.max_seq_length
-        capacity = max_text_tokens(1, length)
+        capacity = self.capacity(1)
         columns = [
             [p.ids for p in tokenizer.encode_batch(texts)] for texts in zip(*(v["texts"] for v in values), strict=True)
         ]
         for index, *whole in zip(indices, *columns, strict=True):
-            token_ids, lengths = np.zeros((size, length), np.int64), np.zeros((size, 2), np.int64)
-            for row, ids in enumerate(whole):
-                kept = ids[:capacity]
-                token_ids[row, : len(kept)], lengths[row, 0] = kept, len(kept)
-                lost = len(ids) - len(kept)
-                counts.update(texts=1, cut=lost > 0, cut_tokens=lost, example_tokens=len(kept) + 2)
-                count_tokens(kept, tokenizer, counts)
-            any_cut = any(len(ids) > capacity for ids in whole)
-            counts["cut_examples"] += any_cut
-            if any_cut and self.leaves_out_long:
-                counts["left_out_long"] += 1
-                continue
-            yield {"token_ids": token_ids, "segment_lengths": lengths, "example_ids": [index]}
+            row = self.rows([[ids[:capacity]] for ids in whole], size, tokenizer, counts)
+            lost = [max(0, len(ids) - capacity) for ids in whole]
+            counts.update(cut=sum(map(bool, lost)), cut_tokens=sum(lost))
+            if not self.is_left_out(any(lost), counts):
+                yield {**row, "example_ids": [index]}

@@ -37,16 +37,9 @@ class AnswerStory(Task):
             problem = self.refuses(asked.answer) if empty is None else f"no word: {empty[:60]!r}"
             yield RawExample(asked.place, value, problem=problem)
 
-    @functools.cached_property
-    def _counts(self) -> dict[str, int]:
-        return {}  # bAbI says the same few sentences again and again
-
     def num_words(self, text: str) -> int:
         """The words of a sentence, without the signs between them."""
-        if text not in self._counts:
-            split = WordSplitter(self.settings.do_lower_case is not False)
-            self._counts[text] = sum(not is_sign(word) for word, _ in split(text))
-        return self._counts[text]
+        return num_words(text, self.settings.do_lower_case is not False)
 
     def labels_of(self, value):
         return (value["answer"],)
@@ -84,3 +77,9 @@ class AnswerStory(Task):
                 "labels": [self.labels.index(value["answer"])],
                 "example_ids": [index],
             }
+
+
+@functools.lru_cache(maxsize=1 << 16)  # bAbI says the same few sentences again and again
+def num_words(text: str, do_lower_case: bool) -> int:
+    """The words of a sentence, without the signs between them."""
+    return sum(not is_sign(word) for word, _ in WordSplitter(do_lower_case)(text))

@@ -44,9 +44,8 @@ def draw_candidates(
         known = tf.where(there, tf.gather(labels, tf.minimum(first + place, last)), -np.inf)
         shuffled = tf.argsort(tf.where(there, uniform(seed, width), 2.0), axis=1)
         by_relevance = tf.argsort(-tf.gather(known, shuffled, batch_dims=1), axis=1, stable=True)
-        order = tf.gather(
-            shuffled, by_relevance, batch_dims=1
-        )  # places, the most relevant first, those that are not there last
+        # Places, the most relevant first, those that are not there last.
+        order = tf.gather(shuffled, by_relevance, batch_dims=1)
         relevant = tf.reduce_sum(tf.cast(known > 0, tf.int32), axis=1, keepdims=True)
         kept = tf.minimum(relevant, tf.where(relevant < count, size - 1, size))
         others = (place >= relevant) & (place < relevant + size - kept)

@@ -81,6 +81,8 @@ XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3
 XLNET_STREAM = Frame.of(f"A B {SEP} C:1 {SEP}:1 {CLS}:2")
 # `A </s> B </s>` (Raffel et al., 2019).
 T5 = Frame.of(f"A {EOS} (B {EOS})")
+# Texts that are continued: nothing stands around them.
+PLAIN = Frame.of("A (B)")
 # Radford et al., 2018, figure 1. These tokens are none of the vocabulary's roles: fine-tuning adds them to it.
 GPT_TOKENS = START, DELIMITER, EXTRACT = "_start_", "_delimiter_", "_classify_"
 GPT = Frame.of(f"{START} A ({DELIMITER} B) {EXTRACT}", once=EXTRACT)

@@ -68,6 +68,7 @@ class HuggingFace(Format):
         frame: where special tokens stand around its texts.
         byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes, or SentencePiece.
         decoder_start: the role of the token that a decoder reads first; None where there is no encoder beside it.
+        forced: ids of its config.json that say how each text that it writes begins and ends -> roles of these tokens.
         refined: (configuration, tensors) -> the configuration, with what only the tensors tell.
     """
 
@@ -84,6 +85,7 @@ class HuggingFace(Format):
     byte_bpe_class: str = "PreTrainedTokenizerFast"
     sentence_piece_class: str = "AlbertTokenizer"
     decoder_start: str | None = None
+    forced: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config
 
     def is_buffer(self, name: str) -> bool:

@@ -92,6 +92,8 @@ def _written_ids(loaded: formats.Checkpoint, form: formats.HuggingFace) -> dict[
     found = {key: roles[role] for key, role in wanted.items() if role in roles}
     if form.decoder_start in roles:
         found["decoder_start_token_id"] = roles[form.decoder_start]
+    if loaded.form is None:  # what others have written says itself what it forces
+        found |= {key: roles[role] for key, role in form.forced.items() if role in roles}
     return ({} if form.continues else {"pad_token_id": 0}) | found | dict(loaded.special_ids)
 
 

@@ -23,9 +23,8 @@ WEIGHTS, TASK_WEIGHTS, TASK, TOKENIZER = "model.weights.h5", "task.weights.h5", 
 ASSETS = os.path.join("assets", "tokenizer")
 WORD_PIECES, PIECES, MERGES, SENTENCE_PIECES = "vocabulary.txt", "vocabulary.json", "merges.txt", "vocabulary.spm"
 BLOCK = re.compile(r"(layers/transformer_(?:en|de)coder)(?:_(\d+))?/")
-T5_BLOCK = re.compile(
-    r"layers/t5_transformer_layer(?:_(\d+))?/"
-)  # those of the decoder are counted behind those of the encoder
+# Those of the decoder are counted behind those of the encoder.
+T5_BLOCK = re.compile(r"layers/t5_transformer_layer(?:_(\d+))?/")
 
 
 def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:

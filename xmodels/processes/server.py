@@ -23,13 +23,8 @@ from xmodels.processes.child import end_with
 
 PAUSE = 0.05  # seconds between two looks at the processes
 IMPORTED = tuple(f"xmodels.jobs.{name}" for name in ("pretrain", "finetune", "evaluate", "predict", "export"))
-FORKED = (
-    "pretrain",
-    "finetune",
-    "evaluate",
-    "predict",
-    "export_model",
-)  # verbs; any other command is a program of its own
+# Verbs; any other command is a program of its own.
+FORKED = "pretrain", "finetune", "evaluate", "predict", "export_model"
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ Axes as in `tables/bert.py`; the decoder has G heads of the width J and E number
 """
 
 from data_pipelines.text.frames import ROBERTA
-from data_pipelines.text.vocabulary import EOS
+from data_pipelines.text.vocabulary import CLS, EOS
 from xmodels.conversion import keras_hub_names as names
 from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
 from xmodels.interfaces.reading import BART_READING
@@ -166,6 +166,7 @@ HUGGING_FACE = HuggingFace(
     frame=ROBERTA,
     byte_bpe_class="BartTokenizer",
     decoder_start=EOS,
+    forced={"forced_bos_token_id": CLS, "forced_eos_token_id": EOS},
 )
 
 SOURCE_POSITIONS, TARGET_POSITIONS = "layers/position_embedding/vars/0", "layers/position_embedding_1/vars/0"

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from data_pipelines.text.frames import PLAIN
 from xmodels.conversion.formats import HuggingFace, numbered
 from xmodels.conversion.tables import gpt2
 from xmodels.models.gpt import GptConfig
@@ -23,6 +24,7 @@ HUGGING_FACE = HuggingFace(
     buffers=(r"transformer\.h\.\d+\.attn\.bias", r"transformer\.position_ids"),
     tied={"lm_head.weight": "transformer.tokens_embed.weight"},
     continues=True,
+    frame=PLAIN,
 )
 
 TABLE = dataclasses.replace(

@@ -4,6 +4,7 @@ Axes as in `tables/bert.py`. Its `Conv1D` kernels are [in, out], and that of the
 by side: `[0/3]` is the first third of the last axis.
 """
 
+from data_pipelines.text.frames import PLAIN
 from xmodels.conversion import keras_hub_names as names
 from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
 from xmodels.models.gpt2 import Gpt2Config
@@ -117,6 +118,7 @@ HUGGING_FACE = HuggingFace(
     buffers=(r"transformer\.h\.\d+\.attn\.(masked_)?bias",),  # of older files
     tied={"lm_head.weight": "transformer.wte.weight"},
     continues=True,
+    frame=PLAIN,
 )
 
 KERAS_HUB = KerasHub(

@@ -140,14 +140,8 @@ GELU_TANH = {
 }  # fmt: skip
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish", "tanh": "tanh"}  # KerasHub's -> ours
 SIZES = (
-    "vocabulary_size",
-    "num_layers",
-    "num_heads",
-    "hidden_dim",
-    "intermediate_dim",
-    "dropout",
-    "layer_norm_epsilon",
-)
+    "vocabulary_size", "num_layers", "num_heads", "hidden_dim", "intermediate_dim", "dropout", "layer_norm_epsilon",
+)  # fmt: skip
 
 
 def hub_fields_from(stored) -> dict:

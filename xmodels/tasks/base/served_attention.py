@@ -52,9 +52,8 @@ class ServedAttention(tf.Module):
 
     def _of(self, texts: Sequence[tf.Tensor], layer: tf.Tensor) -> dict[str, tf.Tensor]:
         features = self.read(*(tf.expand_dims(text, 0) for text in texts))  # (1, L)
-        maps = [
-            tf.reduce_mean(each[0], axis=0) for each in self.backbone.attention_maps(features)
-        ]  # (L, L) of each layer
+        # (L, L) of each layer.
+        maps = [tf.reduce_mean(each[0], axis=0) for each in self.backbone.attention_maps(features)]
         message = f"`layer` must be from 1 to {len(maps)}."
         with tf.control_dependencies([tf.debugging.Assert((layer >= 1) & (layer <= len(maps)), [message])]):
             weight = tf.gather(tf.stack(maps), layer - 1)
@@ -69,7 +68,7 @@ class ServedAttention(tf.Module):
         return {NAME: (method, [*specs, tf.TensorSpec([], tf.int32, name="layer")])}
 
     def readme(self) -> str:
-        """What README.md says of it."""
+        """What README.md says of the signature."""
         return README_TEXT.format(texts="one text" if self.num_texts == 1 else "one pair of texts")
 
     def compare(
@@ -90,6 +89,26 @@ class ServedAttention(tf.Module):
             found = served[NAME](**asked, layer=tf.constant(layer))["weight"].numpy()
             differences.append(float(np.abs(found - np.array(heads)[0].mean(axis=0)).max()))
         return check_difference(max(differences))
+
+
+class NoAttention:
+    """In place of `ServedAttention` where a network does not show its attention."""
+
+    def signature(self) -> dict[str, Signature]:
+        return {}
+
+    def readme(self) -> str:
+        return ""
+
+    def compare(self, served, texts, features) -> float:
+        return 0.0
+
+
+def attention_of(backbone, tokenizer: Tokenizer, read: Callable, num_texts: int = 1) -> ServedAttention | NoAttention:
+    """The attention of a network, as far as it shows it; arguments as of `ServedAttention`."""
+    if not hasattr(backbone, "attention_maps"):
+        return NoAttention()
+    return ServedAttention(backbone, tokenizer, read, num_texts)
 
 
 def shown(tokenizer: Tokenizer) -> list[bytes]:

@@ -8,7 +8,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import check_difference
-from xmodels.tasks.base.served_attention import ServedAttention
+from xmodels.tasks.base.served_attention import NoAttention, attention_of
 
 INPUTS = ("text", "text_pair")
 EXAMPLES = ("The room was clean, and the staff friendly.", "房间很脏，再也不来了。")
@@ -28,11 +28,9 @@ class Server(serve.Server):
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.probability_labels = tuple(predictor.labels)
         self.max_sequence_length = predictor.max_sequence_length
+        reading = self.backbone, predictor.tokenizer, self.tokens, len(self.names)
         # Of a pair that is read in both orders there are two attentions.
-        shows = hasattr(self.backbone, "attention_maps") and self.task.orders is None
-        self.attention = (
-            ServedAttention(self.backbone, predictor.tokenizer, self.tokens, len(self.names)) if shows else None
-        )
+        self.attention = NoAttention() if self.task.orders else attention_of(*reading)
 
     @property
     def names(self):
@@ -59,8 +57,8 @@ class Server(serve.Server):
 
     def signatures(self):
         specs = [tf.TensorSpec([None], tf.string, name=name) for name in self.names]
-        attention = self.attention.signature() if self.attention else {}
-        return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs), **attention}
+        others = self.attention.signature()
+        return {"serving_default": (self.answer, specs), "tokens": (self.tokens, specs), **others}
 
     def compare(self, served):
         """As `serve.Server.compare`; token ids must not differ at all, and an empty batch gets no answers."""
@@ -84,9 +82,7 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def compare_attention(self, served) -> float:
-        """As `ServedAttention.compare`, of the first text; 0 where the network shows none."""
-        if not self.attention:
-            return 0.0
+        """As `ServedAttention.compare`, of the first text."""
         row = EXAMPLES[: len(self.names)]
         return self.attention.compare(served, row, self.predictor.features([row]))
 
@@ -112,7 +108,7 @@ class Server(serve.Server):
             num_labels=len(known),
             labels="\n".join(f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(known)),
             length=self.max_sequence_length,
-            attention=self.attention.readme() if self.attention else "",
+            attention=self.attention.readme(),
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )

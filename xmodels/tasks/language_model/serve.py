@@ -94,9 +94,8 @@ class Server(serve.Server):
         known = tf.concat([own, written], axis=1)[:, : self.max_length]
         width = tf.shape(known)[1]
         past = self.backbone.start(1, self.max_length)
-        read, past = self.read(
-            known if self.rewinds else known[:, 0][:, None], past
-        )  # one token is a width that graphs know
+        # A past that cannot go back reads token by token; one token is a width that graphs know.
+        read, past = self.read(known if self.rewinds else known[:, 0][:, None], past)
         token_ids = tf.ensure_shape(tf.pad(known, [[0, 0], [0, self.max_length - width]]), (1, self.max_length))
         last = tf.minimum(length + self.max_new_tokens, self.max_length)
         stop = tf.minimum(width + tf.maximum(count, 1), last)

@@ -65,7 +65,7 @@ class Server(serve.Server):
             num_labels=len(known),
             labels="\n".join(labels),
             length=self.max_sequence_length,
-            attention=self.attention.readme() if self.attention else "",
+            attention=self.attention.readme(),
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )

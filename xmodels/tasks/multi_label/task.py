@@ -20,9 +20,11 @@ class MultiLabel(Classify):
     reads = {"token_ids": Feature((None,)), "labels": Feature((None,), "float32")}
     signature = {"probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, reading=None, separator="|", **kwargs):
+    def __init__(self, config, labels, reading=None, separator=None, **kwargs):
         super().__init__(config, labels, reading, **kwargs)
-        self.settings = {"thresholds": [THRESHOLD] * len(self.label_names), "label_separator": separator}
+        self.settings = {"thresholds": [THRESHOLD] * len(self.label_names)}
+        if separator is not None:
+            self.settings["label_separator"] = separator
 
     def score(self, outputs, batch, backbone):
         truth, weights = ops.cast(batch["labels"], "float32"), ops.cast(batch["example_weights"], "float32")

@@ -137,13 +137,8 @@ class Reader(TextReader):
     """Lists of candidates."""
 
     own_flags: ClassVar[tuple[str, ...]] = (
-        "list_size",
-        "redraw_lists",
-        "rank_loss",
-        "rank_scale",
-        "relevant_label",
-        "task_dropout",
-    )
+        "list_size", "redraw_lists", "rank_loss", "rank_scale", "relevant_label", "task_dropout",
+    )  # fmt: skip
     joins = True
     draw: Op | None = None  # of the lists of the training, where they are drawn anew
 

@@ -13,7 +13,7 @@ from data_pipelines.finetuning.row_checks import check_texts, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_columns, pack_texts
 from xmodels.tasks.base.read import Data, Survey, print_left_out
-from xmodels.tasks.base.records import check_recorded, recorded_batches
+from xmodels.tasks.base.records import check_recorded, recorded_columns
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.training.watching.progress import print_status
 
@@ -113,15 +113,9 @@ class Reader(TextReader):
         manifest = Manifest.read(path)
         check_recorded(path, manifest, TASK, tokenizer, None)
         num_texts = manifest.settings.texts_per_record
-        firsts, seconds, numbers = [], [], []
-        for parsed in recorded_batches(path, manifest):
-            for ids, (a, b) in zip(parsed["token_ids"], parsed["segment_lengths"], strict=True):
-                firsts.append(ids[:a].tolist())
-                seconds.append(ids[a : a + b].tolist())
-            numbers.append(parsed["labels"])
-        columns = [firsts, seconds][:num_texts]
+        columns, numbers = recorded_columns(path, manifest, num_texts)
         arrays = pack_columns(columns, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)
-        return ArraySource({**arrays, "labels": np.concatenate(numbers).astype(np.float32)}, path), num_texts
+        return ArraySource({**arrays, "labels": numbers.astype(np.float32)}, path), num_texts
 
 
 def spread(numbers) -> str:

@@ -44,7 +44,7 @@ class Server(serve.Server):
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
             length=self.max_sequence_length,
-            attention=self.attention.readme() if self.attention else "",
+            attention=self.attention.readme(),
             python=self.python(", ".join(f"{name}=tf.constant({columns[name]!r})" for name in names)),
             requests=requests,
         )

@@ -21,12 +21,8 @@ from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.siamese.settings import LABEL, LOSSES, MATCH, POSITIVE, SCORE, Loss, settings_of
 from xmodels.training.watching.progress import print_status
 
-RECORDS = {
-    LABEL: "classify",
-    MATCH: "classify",
-    POSITIVE: "classify",
-    SCORE: "regress",
-}  # their task, of labelled pairs
+# The task of records of labelled pairs.
+RECORDS = {LABEL: "classify", MATCH: "classify", POSITIVE: "classify", SCORE: "regress"}
 MATCHING = "siamese"  # of records of texts that match, without labels
 SAMPLE = 1000  # rows of a survey whose texts are kept
 TRIPLETS = "--text_column=anchor --text_pair_column=positive --negative_column=negative"

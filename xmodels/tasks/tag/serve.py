@@ -15,7 +15,7 @@ from data_pipelines.text.framing import max_text_tokens, pack_texts
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference, check_places
-from xmodels.tasks.base.served_attention import ServedAttention
+from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
 from xmodels.tasks.tag.words import stride_of, text_offset
 
@@ -48,8 +48,7 @@ class Server(serve.Server):
         inside = [
             NOWHERE if tag == OUTSIDE else types.index(kind) for tag, (_, _, kind) in zip(tags, parts, strict=True)
         ]
-        shows = hasattr(self.backbone, "attention_maps")
-        self.attention = ServedAttention(self.backbone, predictor.tokenizer, self.beginning) if shows else None
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.beginning)
         self.labels, self.types = tf.constant(predictor.labels), tf.constant(types or [""])  # (C,), (T,)
         self.type_ids = tf.constant(inside)  # (C,), NOWHERE of O
         self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
@@ -154,8 +153,9 @@ class Server(serve.Server):
 
     def signatures(self):
         spec = [tf.TensorSpec([None], tf.string, name="text")]
-        attention = self.attention.signature() if self.attention else {}
-        return {"serving_default": (self.entities, spec), "words": (self.words, spec), **attention}
+        return {
+            "serving_default": (self.entities, spec), "words": (self.words, spec), **self.attention.signature()
+        }  # fmt: skip
 
     def compare(self, served):
         """As `serve.Server.compare`; words, tags and entities must not differ at all."""
@@ -172,8 +172,6 @@ class Server(serve.Server):
                 raise RuntimeError("The exported model tags words otherwise than the run does. Please report this.")
         if ask(served["serving_default"], [])["entity"].size:
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        if not self.attention:
-            return difference
         read = pack_texts([EXAMPLES[:1]], self.predictor.tokenizer, self.max_sequence_length, self.frame)
         return max(difference, self.attention.compare(served, EXAMPLES[:1], read))
 
@@ -193,7 +191,7 @@ class Server(serve.Server):
             length=self.max_sequence_length,
             stride=self.stride,
             chain=", and a chain over all words of the text" if self.predictor.settings.crf else "",
-            attention=self.attention.readme() if self.attention else "",
+            attention=self.attention.readme(),
             python=self.python(f"text=tf.constant({list(EXAMPLES)!r})"),
             requests=requests,
         )

@@ -4,8 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.encodings import assumed
@@ -15,15 +13,10 @@ from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
-from data_pipelines.ops.compose import compose
-from data_pipelines.ops.unilm import frame_source_and_target, mask_targets
-from data_pipelines.text.vocabulary import PAD
 from xmodels import systems
-from xmodels.models.folder import assign
-from xmodels.systems import unilm
 from xmodels.tasks.base import read as base
-from xmodels.tasks.translate.one_row import TranslateInRow
-from xmodels.training.watching.progress import print_status
+from xmodels.tasks.translate.one_row import OneRow
+from xmodels.tasks.translate.two_sides import TwoSides
 
 SAMPLE = 1000  # pairs of a survey whose texts are kept
 
@@ -88,48 +81,23 @@ class Reader(base.Reader):
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
                 f"kind {loaded.model} is none. Take one of T5, BART, MASS, UniLM or the Transformer."
             )
-        if self.writing.one_row:
-            self._check_row(loaded.model, loaded.config.max_sequence_length)
+        self.layout = (OneRow if self.writing.one_row else TwoSides)(self.options, self.writing, tokenizer.vocabulary)
+        self.layout.check(loaded.model, loaded.config.max_sequence_length)
         self.numbers = self.writing.numbers
         return loaded, tokenizer
 
-    def _check_row(self, model: str, longest: int) -> None:
-        """Raises a UsageError where flags do not suit a network that reads source and target in one row of so many tokens."""
-        options, length = self.options, self.num_positions
-        if length > longest and not options.extend_positions:
-            raise UsageError(
-                f"--max_seq_length={options.max_seq_length}, --max_target_length={length - options.max_seq_length}: together {length}"
-                f", but source and target share the {longest} positions of a {model}. Give less, or --extend_positions."
-            )
-        for flag in ("best_metric", "length_buckets", "tokens_per_batch"):
-            if value := getattr(options, flag):
-                raise UsageError(
-                    f"--{flag}={value}: not for a {model}, whose rows hold source and target. Leave it out."
-                )
-
-    @property
-    def in_rows(self) -> bool:
-        """Whether source and target stand in one row; known after `prepare`."""
-        return self.writing is not None and self.writing.one_row
-
     @property
     def num_positions(self):
-        """Of a row: those of the source, and where both stand in it those of the target."""
-        longest = self.options.max_seq_length
-        return longest + (self.options.max_target_length or longest) if self.in_rows else longest
+        return self.layout.num_positions
 
     @property
     def decisive(self):
-        return "masked_lm_accuracy" if self.in_rows else super().decisive
+        return self.layout.decisive or super().decisive
 
     def prepare_weights(self, task, backbone, loaded):
         super().prepare_weights(task, backbone, loaded)
-        if not self.in_rows or self.options.random_init:
-            return
-        if "masked_lm" in loaded.heads:
-            assign(task.prefix, task, loaded.values, self.options.init_checkpoint)
-        else:
-            print_status(f"{self.options.init_checkpoint} has no head of a masked language model; a new one is learnt.")
+        if not self.options.random_init:
+            self.layout.take_head(task, loaded)
 
     def pairs(self, path: str) -> list[tuple[str, str]]:
         """Sources and targets of a table. Raises a DataError where one is empty, unless such rows are left out."""
@@ -162,57 +130,20 @@ class Reader(base.Reader):
         return base.Survey(", ".join(summary), num_rows=len(train), texts=[source for source, _ in train[:SAMPLE]])
 
     def read(self, tokenizer):
-        self.vocabulary = tokenizer.vocabulary
         source = self._source(self.training_file(), tokenizer)
         sets = {name: self._source(path, tokenizer) for name, path in self.evaluation_files()}
         return base.Data(source, sets, [], 1, f"{source.num_examples:,} pairs of texts")
 
     def task(self, config, data):
-        if self.in_rows:
-            own, length = unilm.Options(), self.num_positions
-            hidden = max(1, round(own.target_masking_rate * (length - self.options.max_seq_length)))
-            frame = frame_source_and_target(self.vocabulary, length)
-            corrupt = compose(frame, mask_targets(self.vocabulary, own.target_masking_rate, hidden))
-            return TranslateInRow(config, corrupt, own.label_smoothing, self.vocabulary[PAD], self.options.prefix)
-        smoothing = self.writing.objective(config).label_smoothing
-        return self.task_class(config, data.labels, smoothing, self.options.prefix)
+        return self.layout.task(config)
 
     def _source(self, path: str, tokenizer) -> ArraySource:
         """The examples of a table, framed and padded."""
         pairs, vocabulary, longest = self.pairs(path), tokenizer.vocabulary, self.options.max_seq_length
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest
-        sources, targets = (
+        framed = (
             [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in tokenizer.encode_batch(texts)]
             for texts, limit, of_target in zip(sides, limits, (False, True), strict=True)
         )
-        if self.in_rows:
-            return ArraySource(self._rows([ids[1:-1] for ids in sources], [ids[:-1] for ids in targets]), path)
-        token_ids, padding_mask = padded(sources, vocabulary.padding_id)
-        labels, used = padded(targets, vocabulary.padding_id)
-        starts = np.full((len(labels), 1), self.writing.start_id(vocabulary), np.int32)
-        return ArraySource(
-            {
-                "token_ids": token_ids, "padding_mask": padding_mask, "labels": labels, "label_weights": used.astype("float32"),
-                "target_ids": np.concatenate([starts, labels[:, :-1]], axis=1),
-            },
-            path,
-        )  # fmt: skip
-
-    def _rows(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
-        """What `frame_source_and_target` reads of pairs without special tokens, and where their rows are real."""
-        pairs = list(zip(sources, targets, strict=True))
-        both = [[*source, *target] for source, target in pairs]
-        lengths = np.array([[len(source), len(target)] for source, target in pairs], np.int32)  # (N, 2)
-        # `[CLS] source [SEP] target [SEP]`
-        real = np.arange(self.num_positions) < lengths.sum(axis=1, keepdims=True) + 3  # (N, L)
-        return {"token_ids": padded(both, self.vocabulary[PAD])[0], "segment_lengths": lengths, "padding_mask": real}
-
-
-def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are real."""
-    lengths = np.array([len(row) for row in rows])
-    real = np.arange(-(-int(lengths.max()) // 8) * 8) < lengths[:, None]
-    ids = np.full(real.shape, pad_id, np.int32)
-    ids[real] = np.concatenate([np.asarray(row, np.int32) for row in rows])
-    return ids, real
+        return ArraySource(self.layout.arrays(*framed), path)

@@ -1,0 +1,57 @@
+"""Sources for an encoder, and targets for a decoder."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.interfaces.writing import Writing
+from xmodels.tasks.translate.task import Translate
+
+
+class TwoSides:
+    """How an encoder-decoder learns from pairs of texts.
+
+    Args:
+        options: of `finetune`.
+        writing: how the network writes.
+
+    Attributes:
+        num_positions: as of a `Reader`.
+        decisive: the score that chooses the best epoch; None for that of the task.
+    """
+
+    decisive: str | None = None
+
+    def __init__(self, options, writing: Writing, vocabulary: Vocabulary):
+        self.options, self.writing, self.vocabulary = options, writing, vocabulary
+        self.num_positions = options.max_seq_length
+
+    def check(self, model: str, longest: int) -> None:
+        """Raises a UsageError where flags do not suit the network, which has `longest` positions."""
+
+    def arrays(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
+        """What is learnt from, of framed ids."""
+        token_ids, padding_mask = padded(sources, self.vocabulary.padding_id)
+        labels, used = padded(targets, self.vocabulary.padding_id)
+        starts = np.full((len(labels), 1), self.writing.start_id(self.vocabulary), np.int32)
+        return {
+            "token_ids": token_ids, "padding_mask": padding_mask, "labels": labels, "label_weights": used.astype("float32"),
+            "target_ids": np.concatenate([starts, labels[:, :-1]], axis=1),
+        }  # fmt: skip
+
+    def task(self, config):
+        """The objective with the weights of its own."""
+        return Translate(config, [], self.writing.objective(config).label_smoothing, self.options.prefix)
+
+    def take_head(self, task, loaded) -> None:
+        """Gives the task the weights that a checkpoint has for it; this one has none of its own."""
+
+
+def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are real."""
+    lengths = np.array([len(row) for row in rows])
+    real = np.arange(-(-int(lengths.max()) // 8) * 8) < lengths[:, None]
+    ids = np.full(real.shape, pad_id, np.int32)
+    ids[real] = np.concatenate([np.asarray(row, np.int32) for row in rows])
+    return ids, real
