@@ -96,6 +96,19 @@ def test_a_text_in_parts_is_the_text_at_once(run):
                 assert found["num_tokens"].numpy() == expected["num_tokens"].numpy()
 
 
+def test_numbers_that_mean_nothing_are_refused_in_the_graph(run):
+    server, nothing = Server(load(run), "core", max_new_tokens=2), tf.zeros([1, 0], tf.int32)
+    seed, one = tf.constant([1, 2]), tf.constant(1.0)
+    for method, arguments, message in (
+        (server.stream_greedy, (nothing, tf.constant(0)), "count"),
+        (server.stream_greedy, (tf.constant([[9999]]), tf.constant(1)), "written"),
+        (server.sample, (-one, one, seed), "temperature"),
+        (server.stream_sample, (nothing, tf.constant(1), one, 3 * one, seed), "top_p"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            method(tf.constant(["The"]), *arguments)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mixer", [name for name in mixers.names() if name != mixers.DEFAULT])
 def test_a_past_that_cannot_go_back_gives_the_same_continuations(mixer, tmp_path):
@@ -179,6 +192,7 @@ def test_the_command_writes_lines_and_says_what_is_wrong(run, tmp_path, capsys):
     assert [row["prompt"] for row in rows] == ["The house", "The house", "天气", "天气"]
     assert invoke("generate", model_dir=run, prompt="The", num_beams=3, num_samples=2) == 2
     assert invoke("generate", model_dir=run, prompt="The", num_beams=3, repetition_penalty=2.0) == 2
+    assert invoke("generate", model_dir=run, prompt="The", num_beams=3, temperature=0.7) == 2
     assert invoke("generate", model_dir=run) == 2
     errors = capsys.readouterr().err
     assert "the same text every time" in errors and "Beam search takes no repetition_penalty" in errors

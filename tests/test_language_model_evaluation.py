@@ -480,9 +480,12 @@ def test_what_is_scored_follows_the_network(gpt2, transformer_xl, tmp_path):
     assert task_of(gpt2) == task_of(transformer_xl) == "language_model"
     assert task_of(write_hugging_face(tmp_path / "hf", "gpt2/lm_cache_generate")) == "language_model"
     write_model(str(tmp_path), Bert(BertConfig(9, 8, 1, 1, 8, max_sequence_length=8)).initialize())
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records/manifest.json").write_text("{}")
     for path, message in (
         (str(tmp_path), "has no task.json, so it is a pretraining run"),
         ("nowhere", "no such run folder"),
+        (str(tmp_path / "records"), "holds records, which --data_dir names, and is no run"),
     ):
         with pytest.raises(CheckpointError, match=message):
             task_of(path)

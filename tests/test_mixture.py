@@ -131,10 +131,17 @@ def test_one_network_does_each_task_by_its_prefix(run, start, tmp_path, capsys):
     assert first.generate(SENTENCES) == [text[0] for text in SENTENCES]
     both = answer.load(str(run))  # texts bring their own prefixes
     assert both.generate([f"学: {SENTENCES[1]}", f"心: {SENTENCES[1]}"]) == [SENTENCES[1][0], MOODS[1]]
-    table = {"text_column": "sentence", "target_column": "label", "output_file": tmp_path / "scores.json"}
-    assert invoke("evaluate", model_dir=run / "mood", test_file=start.parent / "mood.tsv", **table) == 0
-    assert json.loads((tmp_path / "scores.json").read_text())["exact_match"] == 100
+    output = tmp_path / "scores.json"  # the columns are those of the training
+    assert invoke("evaluate", model_dir=run / "mood", test_file=start.parent / "mood.tsv", output_file=output) == 0
+    found = json.loads(output.read_text())
+    assert (found["exact_match"], found["num_translations"]) == (100, 8 * len(SENTENCES))
     assert "exact 100.00 % of the references" in capsys.readouterr().out
+
+
+def test_other_verbs_name_those_for_text_from_text(run, capsys):
+    for verb, flags in (("predict", {"text": "x"}), ("evaluate", {"task": "classify", "test_file": "x.tsv"})):
+        assert invoke(verb, model_dir=run / "mood", **flags) != 0
+        assert "mood: answers texts with texts. `xmodels translate` writes them" in capsys.readouterr().err
 
 
 def test_each_task_has_scores_of_its_own(run):

@@ -65,7 +65,8 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Iterable[str]) -> VocabularyR
                     part = text[first:end]
                     missing = [] if whole_words else [c for c in part if not (c.isspace() or known(c))]
                     lost.update(missing or [part])
-    special = set(vocabulary.special_ids)
+    sentinels = range(len(vocabulary) - getattr(tokenizer, "num_sentinels", 0), len(vocabulary))  # stand in no text
+    special = {*vocabulary.special_ids, *sentinels}
     dead = [token for i, token in enumerate(vocabulary.tokens) if i not in used and i not in special]
     ranked = sorted(lost.items(), key=lambda item: (-item[1], item[0]))
     return VocabularyReport(used.total(), words, used[unknown], ranked, dead, len(vocabulary))

@@ -88,7 +88,7 @@ def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
     peak = peak_flops(learner.strategy, keras.config.dtype_policy().compute_dtype)
     memory = training_memory(learner, zeros)
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in memory.items() if size)
-    epochs = num_steps * batches.batch_size / batches.source.num_examples
+    passes = num_steps * batches.batch_size / batches.source.num_examples
     found = {
         "computing": f"{_large(a_token)}FLOPs a token in training (three times the matrix products of the forward pass), "
         f"{_large(a_token * tokens)}FLOPs a step of {tokens:,} tokens",
@@ -102,7 +102,9 @@ def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
     found["memory of a device, about"] = f"{_gib(sum(memory.values()))} ({parts})"
     found["memory free on this machine"] = f"{_gib(psutil.virtual_memory().available)}"
     found["steps"] = (
-        f"{num_steps:,} of {batches.batch_size:,} examples: {epochs:,.3g} passes over {batches.source.num_examples:,}"
+        f"{num_steps:,} of {batches.batch_size:,} examples: {passes:,.3g} passes over {batches.source.num_examples:,}"
+        if len(learner.streams) == 1
+        else f"{num_steps:,}, of {len(learner.streams)} sources in turn; the first one is shown here"
     )
     return found
 

@@ -1,11 +1,13 @@
 """Scores a run as its task does: `xmodels/tasks/NAME/score.py`."""
 
 import inspect
+import os
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
 from data_pipelines.options.declaration import given
 from data_pipelines.paths import check_output
+from data_pipelines.records.manifest import MANIFEST
 from xmodels.conversion import names
 from xmodels.jobs.options.evaluate import Options
 from xmodels.jobs.predict import load_predictor
@@ -29,6 +31,10 @@ def evaluate(options: Options) -> dict:
     for name in given(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
+    if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
+        raise UsageError(
+            f"--test_file={options.test_file}: holds records. `evaluate` reads the file that they were made of."
+        )
     check_output(options.output_file)
     values = {name: getattr(options, name) for name in parameters if name != "predictor"}
     if "predictor" in parameters:

@@ -56,7 +56,7 @@ def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
     """The step whose weights are handed over, and why."""
     if state.best_step is None:
         return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"
-    epoch, where = state.best_step / job.steps_per_epoch, job.options.eval_file or "what was held out"
+    epoch, where = state.best_step / job.per_epoch, job.options.eval_file or "what was held out"
     return state.best_step, (
-        f"step {state.best_step}, epoch {epoch:.4g} (best {job.decisive} {state.best:.4f} on {where})"
+        f"step {state.best_step}, epoch {epoch:.3g} (best {job.decisive} {state.best:.4f} on {where})"
     )

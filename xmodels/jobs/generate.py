@@ -15,6 +15,8 @@ from xmodels.tasks.base.generation import generator_class, load_generator
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Decoding) if field.name in Options.__dataclass_fields__)
 
+DRAWS = "temperature", "top_k", "top_p"  # settings of draws, which beam search makes none of
+
 
 def generate(options: Options) -> list[str]:
     """Prints or writes continuations, and returns them."""
@@ -27,6 +29,12 @@ def generate(options: Options) -> list[str]:
     if options.num_samples > 1 and (decoding.num_beams > 1 or not decoding.temperature):
         raise UsageError(
             f"--num_samples={options.num_samples}: beam search and --temperature=0 find the same text every time."
+        )
+    if decoding.num_beams > 1 and (
+        drawn := [name for name in DRAWS if settings[name] is not None and settings[name] != 0]
+    ):
+        raise UsageError(
+            f"--{drawn[0]}={settings[drawn[0]]:g}: beam search draws nothing. Leave it out, or --num_beams."
         )
     prompts = [prompt] if input_file is None else lines_of(input_file)
     generator = load_generator(options.model_dir)

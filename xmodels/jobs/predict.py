@@ -30,11 +30,11 @@ def load_predictor(model_dir: str) -> Predictor:
             convert.save(convert.load(model_dir), os.path.join(folder, "model"))
             return answer.load(os.path.join(folder, "model"))
     predictor = answer.load(model_dir)
-    begun, done = (os.path.isfile(os.path.join(model_dir, n)) for n in (run_folder.CONFIG, run_folder.RESULTS))
-    if begun and not done:
+    flags, results = (os.path.join(model_dir, name) for name in ("flags.txt", run_folder.RESULTS))
+    if os.path.isfile(flags) and not os.path.isfile(results):
         print(
             f"Note: {model_dir} was interrupted; the best epoch so far answers. Finish it with "
-            f"`xmodels finetune --flagfile={os.path.join(model_dir, 'flags.txt')}`.", file=sys.stderr,
+            f"`xmodels finetune --flagfile={flags}`.", file=sys.stderr,
         )  # fmt: skip
     return predictor
 

@@ -165,7 +165,7 @@ def check_positions(config: ModelConfig, sequence_length: int, source: str) -> N
         raise UsageError(
             f"{source}: examples of {sequence_length} tokens, but the network has {config.max_sequence_length} positions. "
             f"Make records with --max_seq_length={config.max_sequence_length} or less, or give the network more: "
-            "max_position_embeddings in --model_config_file."
+            f"--set=max_sequence_length={sequence_length}, or max_position_embeddings in --model_config_file."
         )
 
 

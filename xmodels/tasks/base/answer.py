@@ -12,9 +12,9 @@ import numpy as np
 
 from data_pipelines.corpora.tables import Columns, Row, iterate_table
 from data_pipelines.corpora.text_files import open_text
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.find import part
-from xmodels.tasks.base.run import Run, given_columns, read_run
+from xmodels.tasks.base.run import Run, given_columns, read_run, read_task
 
 POOL = 32  # batches that are tokenized at once, and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
@@ -234,10 +234,14 @@ def load(path: str) -> Predictor:
     """The predictor of a fine-tuned run, or of a model folder that holds a classifier.
 
     Raises:
-        CheckpointError: the folder was not fine-tuned, or its files are damaged or do not fit each other.
+        CheckpointError: the folder was not fine-tuned, writes text, or its files are damaged or do not fit each other.
     """
-    run = read_run(path)
-    return part(run.description.task, "answer").Predictor(run, given_columns(path))
+    module = part(read_task(path).task, "answer")
+    if getattr(module, "GENERATOR", None):
+        raise CheckpointError(
+            f"{path}: answers texts with texts. `xmodels translate` writes them, and `xmodels evaluate` scores them."
+        )
+    return module.Predictor(read_run(path), given_columns(path))
 
 
 def compiled(answer: Callable) -> Callable:

@@ -88,6 +88,10 @@ class Server(serve.Server):
             `continuation` string (1,), `num_tokens` int32 (1,) and `written` int32 (1, N), all that is written by now; `is_finished`
             bool (1,), whether this is all that the other signature writes.
         """
+        count = checked(count, count > 0, "`count` must be at least 1.")
+        written = checked(
+            written, (written >= 0) & (written < self.spelling.shape[0]), "`written` must be ids of the vocabulary."
+        )
         own = self.tokenizer.tokenize(prompt)[:, -(self.max_length - 1) :].to_tensor()  # (1, P)
         own = tf.concat([own, tf.fill([1, tf.cast(tf.shape(own)[1] == 0, tf.int32)], self.end_id)], axis=1)
         length = tf.shape(own)[1]
@@ -98,7 +102,7 @@ class Server(serve.Server):
         read, past = self.read(known if self.rewinds else known[:, 0][:, None], past)
         token_ids = tf.ensure_shape(tf.pad(known, [[0, 0], [0, self.max_length - width]]), (1, self.max_length))
         last = tf.minimum(length + self.max_new_tokens, self.max_length)
-        stop = tf.minimum(width + tf.maximum(count, 1), last)
+        stop = tf.minimum(width + count, last)
         texts, ends = self.generated(token_ids, width[None], stop[None], past, read, pick, more_filters)
         new = texts[:, length : ends[0]]
         return {
@@ -114,7 +118,7 @@ class Server(serve.Server):
 
     def sample(self, prompt, temperature, top_p, seed) -> dict[str, tf.Tensor]:
         """A continuation drawn from the network."""
-        return self.continued(prompt, sample(seed), [filters.temperature(temperature), filters.top_p(top_p)])
+        return self.continued(prompt, sample(seed), drawing(temperature, top_p))
 
     def stream_greedy(self, prompt, written, count) -> dict[str, tf.Tensor]:
         """`greedy`, a few tokens at a time."""
@@ -122,8 +126,7 @@ class Server(serve.Server):
 
     def stream_sample(self, prompt, written, count, temperature, top_p, seed) -> dict[str, tf.Tensor]:
         """`sample`, a few tokens at a time."""
-        changes = [filters.temperature(temperature), filters.top_p(top_p)]
-        return self.streamed(prompt, written, count, sample(seed), changes)
+        return self.streamed(prompt, written, count, sample(seed), drawing(temperature, top_p))
 
     def signatures(self):
         prompt = tf.TensorSpec([None], tf.string, name="prompt")
@@ -167,6 +170,19 @@ class Server(serve.Server):
         return README_TEXT.format(
             imports=imports(self.serving_ops), version=VERSION, length=self.max_length, most=self.max_new_tokens
         )
+
+
+def drawing(temperature: tf.Tensor, top_p: tf.Tensor) -> list:
+    """The filters of draws, which refuse numbers that mean nothing."""
+    temperature = checked(temperature, temperature > 0, "`temperature` must be above 0.")
+    top_p = checked(top_p, (top_p > 0) & (top_p <= 1), "`top_p` must be above 0 and at most 1.")
+    return [filters.temperature(temperature), filters.top_p(top_p)]
+
+
+def checked(value: tf.Tensor, condition: tf.Tensor, message: str) -> tf.Tensor:
+    """The value, which an op of the graph refuses where the condition does not hold everywhere."""
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(condition), [message])]):
+        return tf.identity(value)
 
 
 README_TEXT = """The vocabulary and the tokenizer are inside.

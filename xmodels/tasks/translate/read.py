@@ -13,10 +13,12 @@ from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
+from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.tasks.base import read as base
 from xmodels.tasks.translate.one_row import OneRow
 from xmodels.tasks.translate.two_sides import TwoSides
+from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # pairs of a survey whose texts are kept
 
@@ -38,7 +40,8 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         )
         pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
     except (DataError, UsageError) as error:
-        raise type(error)(str(error).replace("--input_file", "--test_file")) from None
+        said = str(error).replace("--input_file", "--test_file").replace("--text_pair_column", "--target_column")
+        raise type(error)(said) from None
     if not pairs:
         raise DataError(f"--test_file={test_file}: holds no pair of a text and its translation.")
     if empty := monitor.counts["empty_documents"]:
@@ -84,6 +87,10 @@ class Reader(base.Reader):
         self.layout = (OneRow if self.writing.one_row else TwoSides)(self.options, self.writing, tokenizer.vocabulary)
         self.layout.check(loaded.model, loaded.config.max_sequence_length)
         self.numbers = self.writing.numbers
+        if tokenizer.vocabulary.roles.get(UNKNOWN) in tokenizer.encode(self.options.prefix).ids:
+            print_status(
+                f"Warning: the vocabulary does not know all of --prefix={self.options.prefix!r}, so the network reads it as [UNK]."
+            )
         return loaded, tokenizer
 
     @property

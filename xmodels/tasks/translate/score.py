@@ -7,6 +7,7 @@ import sacrebleu
 from data_pipelines.errors import UsageError
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
+from xmodels.tasks.base.run import given_columns
 from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
@@ -25,6 +26,9 @@ def evaluate(
     """Prints and returns BLEU and chrF with their signatures, and ROUGE; arguments as in `launch/evaluate.py`."""
     scorer = rouge_scorer() if rouge else None  # before anything is written, which takes long
     check_output(translations_file, "translations_file")
+    if not target_file:  # a table, as that of the training was
+        learnt = given_columns(model_dir)
+        text_column, target_column = text_column or learnt["text_column"], target_column or learnt["text_pair_column"]
     sources, references = read_pairs(test_file, target_file, text_column, target_column)
     generator = load(model_dir)
     decoding = Decoding(
