@@ -44,7 +44,7 @@ class Options:
     answer_metric: str | None = option(None, "How answers are compared: as the official script of SQuAD 1.1, SQuAD 2.0 or CMRC 2018 does. Default: what the file looks like.", section="Answers in texts (docs/answer_span.md)", choices=("squad1", "squad2", "cmrc2018"))  # fmt: skip
     relevant_label: str | None = option(None, "The label of relevant candidates, where labels are names. Default: as given to finetune.", section="Rankings (docs/rank.md)")  # fmt: skip
     negative_column: str | None = option(None, "Column of a third text, which does not match the first.", section="Siamese networks (docs/siamese.md)")  # fmt: skip
-    target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default its first two columns.", section="Translations (docs/translation.md)")  # fmt: skip
+    target_file: str | None = option(None, "References for test_file, line by line. Else test_file is a table: source and reference, by default the columns given to finetune, or its first two.", section="Translations (docs/translation.md)")  # fmt: skip
     target_column: str | None = option(None, "Column of the reference: its name, or its position from 0 in a file without header. Default: as given to finetune.")  # fmt: skip
     num_beams: int = option(1, "Above 1: beam search; 4 in the paper. 1: the likeliest token each time.", minimum=1)
     length_penalty: float | None = option(None, "Of beam search: alpha of ((5 + length) / 6) ** alpha, of BART the power of the length. Default: that of the system, 0.6 of the Transformer.")  # fmt: skip
