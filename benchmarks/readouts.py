@@ -10,41 +10,30 @@ Interrupted, the same command goes on: fine-tunings that are finished are not re
 
 import argparse
 import os
-import shutil
 import statistics
 
 from benchmarks.measure import publish, table
-from benchmarks.reproductions.common import environment, is_finished, mean_and_deviation, results_of, run
+from benchmarks.reproductions.common import environment, fine_tuned, mean_and_deviation, tuned
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.finetuning import linear
 from xmodels.layers.poolings import POOLINGS
 from xmodels.runs.loaded import identify
 
-BULKY = ("backbone", "checkpoints", "tensorboard")  # of a fine-tuning whose scores are known
 
+def row_of(options, checkpoint: str, name: str, pooling: str) -> dict:
+    """Rate, accuracy on the evaluation file, and accuracies on the test file of all seeds."""
 
-def fine_tuned(options, checkpoint: str, name: str, pooling: str, rate: str, seed: int) -> dict[str, float]:
-    """The scores of one fine-tuning, which is made unless it is finished."""
-    folder = os.path.join(options.folder, f"{name}-{pooling}-{rate}-{seed}")
-    if not is_finished(folder):
-        run(
-            "finetune", *(["--random_init"] if options.random_init else []), *options.more,
-            init_checkpoint=checkpoint, model_dir=folder, pooling=pooling, learning_rate=rate, seed=seed,
+    def scored(rate: str, seed: int) -> dict[str, float]:
+        return fine_tuned(
+            os.path.join(options.folder, f"{name}-{pooling}-{rate}-{seed}"),
+            *(["--random_init"] if options.random_init else []), *options.more,
+            init_checkpoint=checkpoint, pooling=pooling, learning_rate=rate, seed=seed,
             train_file=options.train_file, eval_file=options.eval_file, test_file=options.test_file,
             text_column=options.text_column, text_pair_column=options.text_pair_column, label_column=options.label_column,
             num_train_epochs=options.epochs, train_batch_size=options.batch_size, max_seq_length=options.max_seq_length,
         )  # fmt: skip
-    for part in BULKY:
-        shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
-    return results_of(folder)
 
-
-def row_of(options, checkpoint: str, name: str, pooling: str) -> dict:
-    """Rate, accuracy on the evaluation file, and accuracies on the test file of all seeds."""
-    first, *others = options.seeds
-    tried = {rate: fine_tuned(options, checkpoint, name, pooling, rate, first) for rate in options.rates}
-    rate = max(tried, key=lambda each: tried[each]["evaluation accuracy"])
-    found = [tried[rate], *(fine_tuned(options, checkpoint, name, pooling, rate, seed) for seed in others)]
+    rate, found = tuned(scored, options.rates, options.seeds, "evaluation accuracy")
     return {
         "rate": rate,
         "edge": len(options.rates) > 1 and rate in (options.rates[0], options.rates[-1]),

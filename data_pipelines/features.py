@@ -151,6 +151,9 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "has_answer": (Feature((), "int32", "0 where the window does not hold the answer"),),
     "start_positions": (Feature((), "int32", "the first token of the answer within `token_ids`; 0 without an answer"),),
     "end_positions": (Feature((), "int32", "the last token of the answer; 0 without an answer"),),
+    "span_roles": (
+        Feature(L, "int32", "1 where an answer may stand, 2 at the token that stands for having none, else 0"),
+    ),
     "most_context": (Feature(L, "int32", "1 where no other window shows more text around the token"),),
     # What a batch adds.
     "example_weights": (Feature((), "float32", "0 on rows that only fill up a batch"),),
@@ -187,6 +190,11 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "vectors": (Feature(L, "float32", "the vector of a text; of several texts one behind the other"),),
     "start_logits": (Feature(L, "float32", "how well the answer begins at each token, before a softmax"),),
     "end_logits": (Feature(L, "float32", "how well the answer ends at each token, before a softmax"),),
+    "top_starts": (Feature(L, "int32", "the likeliest beginnings of an answer, from the first real token on"),),
+    "top_start_scores": (Feature(L, "float32", "the logarithms of their probabilities"),),
+    "top_ends": (Feature(NL, "int32", "the likeliest ends beside each beginning"),),
+    "top_end_scores": (Feature(NL, "float32", "the logarithms of their probabilities beside that beginning"),),
+    "null_logits": (Feature((), "float32", "how well there being no answer fits, before a sigmoid"),),
     "choices": (Feature((), "int32", "the place of the likeliest choice, from 0"),),
     "answer_ids": (Feature((), "int32", "the likeliest answer"),),
     "probabilities": (Feature(L, "float32", "of each class or choice; of the likeliest tag of each token"),),

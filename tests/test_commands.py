@@ -279,7 +279,7 @@ def test_finetune_says_which_step_it_kept_and_a_finished_run_says_so(street, cap
     run = street / "classifier"
     stored = json.loads((run / "results.json").read_text())
     assert stored["kept_step"] and 0 <= stored["results"]["test accuracy"] <= 1
-    assert f"step {stored['kept_step']}, epoch 1 (best accuracy" in (run / "model_card.md").read_text()
+    assert f"step {stored['kept_step']}, epoch 0.8 (best accuracy" in (run / "model_card.md").read_text()
     before = {path: path.stat().st_mtime_ns for folder in (run, street / "run") for path in folder.rglob("*")}
     assert invoke("finetune", f"--flagfile={run / 'flags.txt'}") == 0
     shown = capsys.readouterr().out

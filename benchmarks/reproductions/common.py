@@ -6,6 +6,7 @@ Pages hold no dates and no timings: the same command on the same machine gives t
 import importlib
 import json
 import os
+import shutil
 import statistics
 from collections.abc import Callable, Sequence
 
@@ -40,6 +41,45 @@ def results_of(model_dir: str) -> dict[str, float]:
 def is_finished(model_dir: str) -> bool:
     """Whether a run has written its results, so that a reproduction that was interrupted need not repeat it."""
     return os.path.isfile(os.path.join(model_dir, "results.json"))
+
+
+def fine_tuned(folder: str, *switches: str, keep_weights: bool = False, **flags) -> dict[str, float]:
+    """The scores of a fine-tuning in a folder, which is made unless it is finished. Checkpoints do not stay there.
+
+    Args:
+        switches: flags without a value, or as they are written.
+        keep_weights: the network stays, for what is asked of it later.
+        flags: those of `finetune`, besides `model_dir`.
+    """
+    if not is_finished(folder):
+        own = {"save_checkpoints_steps": 10**6, "length_buckets": "auto"}
+        run("finetune", *switches, model_dir=folder, **(own | flags))
+    for part in ("checkpoints", "tensorboard", *(() if keep_weights else ("backbone",))):
+        shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
+    return results_of(folder)
+
+
+def tuned(
+    scored: Callable[[str, int], dict[str, float]], rates: Sequence[str], seeds: Sequence[int], decisive: str
+) -> tuple[str, list[dict[str, float]]]:
+    """The rate that is best with the first seed, and the scores of all seeds with that rate.
+
+    Args:
+        scored: gives the scores of a fine-tuning by a rate and a seed.
+        decisive: the score that chooses, such as `evaluation accuracy`: one of the development file.
+    """
+    first, *others = seeds
+    tried = {rate: scored(rate, first) for rate in rates}
+    rate = max(tried, key=lambda each: tried[each][decisive])
+    return rate, [tried[rate], *(scored(rate, seed) for seed in others)]
+
+
+def network_of(checkpoint: str) -> str:
+    """What a run or model folder holds, in words that name no path."""
+    from xmodels.conversion import convert
+
+    loaded = convert.load(checkpoint)
+    return f"`{loaded.system}`, pretrained, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}"
 
 
 def mean_and_deviation(values: Sequence[float], form: str = ".1f", scale: float = 1.0) -> str:
@@ -86,5 +126,5 @@ def write_picture(name: str, draw: Callable, width: float = 6.0, height: float =
     return path
 
 
-__all__ = ["RESULTS", "environment", "is_finished", "mean_and_deviation", "results_of", "run", "table", "verdict",
-           "write_page", "write_picture"]  # fmt: skip
+__all__ = ["RESULTS", "environment", "fine_tuned", "is_finished", "mean_and_deviation", "network_of", "results_of", "run", "table",
+           "tuned", "verdict", "write_page", "write_picture"]  # fmt: skip

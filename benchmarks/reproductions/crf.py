@@ -10,49 +10,25 @@ in the same sentences. Interrupted, the same command goes on: what is finished i
 `--sentences 40 --seeds 1 --rates 1e-3 --steps 40 --dev_sentences 100 --test_sentences 200`.
 """
 
-import argparse
-import collections
 import os
-import random
-import shutil
 
 from benchmarks.measure import table
+from benchmarks.reproductions import tagging
 from benchmarks.reproductions.common import (
     environment,
-    is_finished,
+    fine_tuned,
     mean_and_deviation,
-    results_of,
+    network_of,
     run,
+    tuned,
     verdict,
     write_page,
     write_picture,
 )
 from data_pipelines.corpora.conll import TaggedSentence
-from xmodels.tasks.tag.read import read_sentences
-from xmodels.tasks.tag.score import scores
 
 ARMS = {"softmax": "--nocrf", "CRF": "--crf"}
 BATCH, LENGTH, PIECES = 16, 128, 3000
-TEST_F1 = "test entity_f1"
-
-
-def written(path: str, sentences: list[TaggedSentence]) -> str:
-    """A file of sentences, which is made unless it is there."""
-    if not os.path.isfile(path):
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            for sentence in sentences:
-                file.writelines(f"{word}\t{tag}\n" for word, tag in zip(sentence.words, sentence.tags, strict=True))
-                file.write("\n")
-        os.replace(f"{path}.new", path)
-    return path
-
-
-def files_of(options) -> dict[str, list[TaggedSentence]]:
-    """The sentences of all three files, those to learn from shuffled once."""
-    found = {name: read_sentences(getattr(options, name), None, None) for name in ("train", "dev", "test")}
-    random.Random(0).shuffle(found["train"])
-    found["dev"], found["test"] = found["dev"][: options.dev_sentences], found["test"][: options.test_sentences]
-    return found
 
 
 def random_network(options, sentences: list[TaggedSentence]) -> str:
@@ -80,39 +56,19 @@ def random_network(options, sentences: list[TaggedSentence]) -> str:
     return path
 
 
-def fine_tuned(options, paths: dict[str, str], arm: str, count: int, rate: str, seed: int) -> dict[str, float]:
-    """What a fine-tuning scored, which is made unless it is finished."""
-    folder = os.path.join(options.folder, f"{arm}-{count}-{rate}-{seed}")
-    if not is_finished(folder):
-        run(
-            "finetune", ARMS[arm], *options.more, task="tag", init_checkpoint=options.checkpoint, model_dir=folder,
-            train_file=paths[str(count)], eval_file=paths["dev"], test_file=paths["test"], learning_rate=rate, seed=seed,
-            num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH, max_seq_length=LENGTH,
-            save_checkpoints_steps=10**6, length_buckets="auto",
-        )  # fmt: skip
-    for part in ("checkpoints", "tensorboard", "backbone"):
-        shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
-    return results_of(folder)
-
-
 def seeds_of(options, paths: dict[str, str], arm: str, count: int) -> tuple[str, list[float]]:
     """The rate that the first seed chose, and the F1 of all seeds on the test file."""
-    first, *others = options.seeds
-    tried = {rate: fine_tuned(options, paths, arm, count, rate, first) for rate in options.rates}
-    rate = max(tried, key=lambda each: tried[each]["evaluation entity_f1"])
-    return rate, [tried[rate][TEST_F1], *(fine_tuned(options, paths, arm, count, rate, s)[TEST_F1] for s in others)]
 
+    def scored(rate: str, seed: int) -> dict[str, float]:
+        return fine_tuned(
+            os.path.join(options.folder, f"{arm}-{count}-{rate}-{seed}"), ARMS[arm], *options.more, task="tag",
+            init_checkpoint=options.checkpoint, train_file=paths[str(count)], eval_file=paths["dev"], test_file=paths["test"],
+            learning_rate=rate, seed=seed, num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH,
+            max_seq_length=LENGTH,
+        )  # fmt: skip
 
-def without_a_network(train: list[TaggedSentence], test: list[TaggedSentence]) -> tuple[float, float]:
-    """The accuracy of words where all are O, and the F1 where each has its commonest tag in the sentences to learn from."""
-    by_word: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    for sentence in train:
-        for word, tag in zip(sentence.words, sentence.tags, strict=True):
-            by_word[word][tag] += 1
-    common = {word: found.most_common(1)[0][0] for word, found in by_word.items()}
-    truth = [sentence.tags for sentence in test]
-    silent = scores([["O"] * len(tags) for tags in truth], truth)["accuracy"]
-    return silent, scores([[common.get(word, "O") for word in s.words] for s in test], truth)["entity_f1"]
+    rate, found = tuned(scored, options.rates, options.seeds, "evaluation entity_f1")
+    return rate, [each["test entity_f1"] for each in found]
 
 
 def draw(found: dict[str, list[list[float]]], counts: list[int], words: list[float]):
@@ -133,14 +89,14 @@ def draw(found: dict[str, list[list[float]]], counts: list[int], words: list[flo
 def main(arguments=None) -> None:
     options = parsed(arguments)
     os.makedirs(options.folder, exist_ok=True)
-    files = files_of(options)
+    files = tagging.files_of(options)
+    begun = network_of(options.checkpoint) if options.checkpoint else "random weights"
     options.checkpoint = options.checkpoint or random_network(options, files["train"])
-    paths = {name: written(os.path.join(options.folder, f"{name}.txt"), files[name]) for name in ("dev", "test")}
-    for count in options.sentences:
-        paths[str(count)] = written(os.path.join(options.folder, f"train-{count}.txt"), files["train"][:count])
+    parts = {str(count): files["train"][:count] for count in options.sentences}
+    paths = tagging.write_files(options.folder, {"dev": files["dev"], "test": files["test"], **parts})
     found, rates, rows, by_word = {arm: [] for arm in ARMS}, [], [], []
     for count in options.sentences:
-        silent, common = without_a_network(files["train"][:count], files["test"])
+        silent, common = tagging.without_a_network(files["train"][:count], files["test"])
         by_word.append(common)
         for arm in ARMS:
             rate, values = seeds_of(options, paths, arm, count)
@@ -154,7 +110,6 @@ def main(arguments=None) -> None:
         f"with {n} sentences the CRF is better on average": holds
         for n, holds in zip(options.sentences, better, strict=True)
     }
-    begun = "random weights" if options.checkpoint.endswith("network") else options.checkpoint
     name = f"crf_{options.language}"
     parts = [
         verdict(claims),
@@ -170,22 +125,13 @@ def main(arguments=None) -> None:
 
 
 def parsed(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("train", "dev", "test", "folder"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--language", choices=("en", "zh"), required=True)
+    parser = tagging.parser_of(__doc__)
     parser.add_argument("--checkpoint", help="A run or model folder. Default: random weights.")
     parser.add_argument("--sentences", type=int, nargs="+", default=[50, 100, 200, 500])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["1e-4", "3e-4", "1e-3"])
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--dev_sentences", type=int, default=500)
-    parser.add_argument("--test_sentences", type=int, default=3000)
-    parser.add_argument("--results", help="Where the page goes. Default: the folder.")
     parser.add_argument("--more", nargs="*", default=[], help="Further flags of finetune.")
-    options = parser.parse_args(arguments)
-    options.results = options.results or options.folder
-    return options
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -36,15 +36,17 @@ class Frame:
         pads_left: whether padding stands before the first part.
         pad_segment: what `segment_ids` says of padding.
         once: a special token that may stand in no text, as it tells where to read the answer; None if there is none.
+        context_first: whether a text that is asked about stands before the question.
     """
 
     parts: tuple[Part, ...]
     pads_left: bool = False
     pad_segment: int = 0
     once: str | None = None
+    context_first: bool = False
 
     @classmethod
-    def of(cls, template: str, pads_left: bool = False, pad_segment: int = 0, once: str | None = None) -> "Frame":
+    def of(cls, template: str, **more) -> "Frame":
         """Reads a frame as it is written in this module."""
         parts: list[Part] = []
         for group in template.replace("(", "|(").replace(")", ")|").split("|"):
@@ -54,7 +56,7 @@ class Frame:
             for name, _, segment in words:
                 text = ord(name) - ord("A") if len(name) == 1 else None
                 parts.append(Part(text, name if text is None else None, int(segment or 0), needs))
-        return cls(tuple(parts), pads_left, pad_segment, once)
+        return cls(tuple(parts), **more)
 
     def of_texts(self, num_texts: int) -> list[Part]:
         """The parts that are there with so many texts."""
@@ -76,7 +78,7 @@ BERT = Frame.of(f"{CLS} A {SEP} (B:1 {SEP}:1)")
 ROBERTA = Frame.of(f"{CLS} A {SEP} ({SEP} B {SEP})")
 # The class token is the last, so that it sees all; padding stands on the left (Yang et al., 2019, and code). The code gives
 # padding the segment 4, Hugging Face 3; it is never looked at.
-XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3)
+XLNET = Frame.of(f"A {SEP} (B:1 {SEP}:1) {CLS}:2", pads_left=True, pad_segment=3, context_first=True)
 # Records of `--packing=stream_bidirectional`: a run whose states are kept, then A and B.
 XLNET_STREAM = Frame.of(f"A B {SEP} C:1 {SEP}:1 {CLS}:2")
 # `A </s> B </s>` (Raffel et al., 2019).

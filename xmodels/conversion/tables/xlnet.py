@@ -1,10 +1,11 @@
 """XLNet by the names that others use: Hugging Face's `XLNetLMHeadModel` and `XLNetForSequenceClassification`, and the TensorFlow 1
 code of the authors.
 
-Axes as in `tables/bert.py`; S is 2, the same segment or another one; X and Y are 1.
+Axes as in `tables/bert.py`; S is 2, the same segment or another one; X and Y are 1; P is twice D.
 """
 
 import numpy as np
+from keras import ops
 
 from data_pipelines.text.frames import XLNET
 from xmodels.conversion.formats import Head, HuggingFace, Table, TensorFlow1, head_classes, numbered
@@ -12,7 +13,22 @@ from xmodels.conversion.tables import bert
 from xmodels.interfaces.reading import XLNET_READING
 from xmodels.models.xlnet import XLNetConfig
 from xmodels.objectives.permutation_lm import PermutationLM
+from xmodels.tasks.answer_beam.task import AnswerBeam
 
+# Of the head that reads ends beside beginnings: our name -> Hugging Face's, our axes, theirs. P is twice D.
+BEAM = {
+    "start.kernel": ("start_logits.dense.weight", "D X", "X D"),
+    "start.bias": ("start_logits.dense.bias", "X", "X"),
+    "end_hidden.kernel": ("end_logits.dense_0.weight", "P D", "D P"),
+    "end_hidden.bias": ("end_logits.dense_0.bias", "D", "D"),
+    "end_norm.gamma": ("end_logits.LayerNorm.weight", "D", "D"),
+    "end_norm.beta": ("end_logits.LayerNorm.bias", "D", "D"),
+    "end.kernel": ("end_logits.dense_1.weight", "D X", "X D"),
+    "end.bias": ("end_logits.dense_1.bias", "X", "X"),
+    "null_hidden.kernel": ("answer_class.dense_0.weight", "P D", "D P"),
+    "null_hidden.bias": ("answer_class.dense_0.bias", "D", "D"),
+    "null.kernel": ("answer_class.dense_1.weight", "D X", "X D"),
+}
 SUMMARIZED = ("classify", "multi_label", "regress", "choose")  # whose heads have one name in Hugging Face's files
 BLOCK = "backbone.blocks.{block}."
 BIASES = {"content_bias": "r_w_bias", "position_bias": "r_r_bias", "segment_bias": "r_s_bias"}
@@ -35,6 +51,7 @@ AXES = {
     **{f"objective.{task}.dense.bias": "O" for task in SUMMARIZED},
     **{f"objective.{task}.head.kernel": "D C" for task in (*SUMMARIZED, "tag", "answer_span")},
     **{f"objective.{task}.head.bias": "C" for task in (*SUMMARIZED, "tag", "answer_span")},
+    **{f"objective.answer_beam.head.{ours}": axes for ours, (_, axes, _) in BEAM.items()},
 }
 
 
@@ -48,6 +65,7 @@ def axis_lengths(config: XLNetConfig) -> dict[str, int]:
         "F": config.intermediate_dim,
         "V": config.vocabulary_size,
         "S": 2,
+        "P": 2 * config.hidden_dim,
         "X": 1,
         "Y": 1,
     }
@@ -59,9 +77,18 @@ def target_logits(head, outputs, batch, backbone):
     return head.logits(backbone({**batch, "query_mask": batch["padding_mask"][:, None] & ~itself}), backbone)
 
 
+def beam_logits(head, outputs, batch, backbone):
+    """(B, L, 3): of beginnings, of ends beside the first place, and of having no answer, which the last place stands for."""
+    states, everywhere = outputs["sequence_output"], ops.ones(outputs["sequence_output"].shape[:2], "bool")
+    starts = head.head.starts(states, everywhere)
+    nothing = ops.broadcast_to(head.head.nothing(states, starts, states[:, -1])[:, None], starts.shape)
+    return ops.stack([starts, head.head.ends(states, states[:, :1], everywhere)[:, 0], nothing], axis=-1)
+
+
 HEADS = (
     Head("permutation_lm", lambda config, num_classes: PermutationLM(config), target_logits),
     *bert.task_heads(XLNET_READING),
+    Head("answer_beam", lambda config, num_classes: AnswerBeam(config, reading=XLNET_READING), beam_logits),
 )
 
 # From names that both formats share to ours.
@@ -102,6 +129,7 @@ HUGGING_FACE = HuggingFace(
         "objective.tag.head.bias": ("classifier.bias", "C"),
         "objective.answer_span.head.kernel": ("qa_outputs.weight", "C D"),
         "objective.answer_span.head.bias": ("qa_outputs.bias", "C"),
+        **{f"objective.answer_beam.head.{ours}": (theirs, axes) for ours, (theirs, _, axes) in BEAM.items()},
     }
     | numbered(
         BLOCK,
@@ -152,6 +180,7 @@ HUGGING_FACE = HuggingFace(
         *head_classes("XLNet"),
         ("XLNetForSequenceClassification", frozenset({"classify"})),
         ("XLNetForQuestionAnsweringSimple", frozenset({"answer_span"})),
+        ("XLNetForQuestionAnswering", frozenset({"answer_beam"})),
         ("XLNetLMHeadModel", frozenset({"permutation_lm"})),
         ("XLNetModel", frozenset()),
     ),

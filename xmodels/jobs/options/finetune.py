@@ -60,6 +60,8 @@ class Options(TrainingOptions):
     max_query_length: int | None = option(None, "Longer questions lose their end. Default: 64 tokens.", minimum=1, structural=True)  # fmt: skip
     n_best_size: int | None = option(None, "Likeliest beginnings, ends and answers that are looked at. Default: 20.", minimum=1)  # fmt: skip
     max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip
+    start_n_top: int | None = option(None, "Likeliest beginnings beside which ends are read, of answer_beam. Default: 5.", minimum=1)  # fmt: skip
+    end_n_top: int | None = option(None, "Likeliest ends beside each beginning, of answer_beam. Default: 5.", minimum=1)  # fmt: skip
     list_size: int | None = option(None, "Candidates of a list that are learnt from together; of longer lists the relevant ones and others drawn at random. Default: 8.", minimum=2, section="Rankings: queries with candidates, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     redraw_lists: bool = option(False, "Draw the candidates of longer lists anew in every epoch, not once; all of them are then in memory.", structural=True)  # fmt: skip
     rank_loss: str | None = option(None, "listwise: a softmax over the candidates of a list. pairwise: each pair of which one is more relevant. Default: listwise.", choices=("listwise", "pairwise"), structural=True)  # fmt: skip

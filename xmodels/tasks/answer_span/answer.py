@@ -9,8 +9,8 @@ from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.schema import Place, convert
 from xmodels.tasks.answer_span.read import each_question, read_questions
-from xmodels.tasks.answer_span.spans import Candidates, Found, candidates, find
-from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, places, windows_of
+from xmodels.tasks.answer_span.spans import Candidates, Found, find, of_row
+from xmodels.tasks.answer_span.windows import Settings, Window, pack_windows, windows_of
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.run import TASK_FILE
 
@@ -21,17 +21,20 @@ SHOWN = 5  # answers, the likeliest ones
 class Predictor(answer.Predictor):
     """Answers `Question`s, whose own answers are not read."""
 
-    unit = "question"
+    unit, settings_class = "question", Settings
+    of_row = staticmethod(of_row)
 
     def __init__(self, run, columns=None):
-        self.settings = convert(run.description.settings, Settings, Place(TASK_FILE).at("settings"))
+        self.settings = convert(run.description.settings, self.settings_class, Place(TASK_FILE).at("settings"))
         super().__init__(run, columns)
 
     def example(self):
         return Window([], [], np.zeros((0, 2), np.int64), np.zeros(0, bool))
 
     def features(self, inputs):
-        return pack_windows(inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame)
+        return pack_windows(
+            inputs, self.tokenizer, self.max_sequence_length, self.task.reading.frame, self.settings.context_first
+        )
 
     def size(self, asked):
         return len(asked.question_ids) + len(asked.context_ids)
@@ -51,14 +54,11 @@ class Predictor(answer.Predictor):
         return found
 
     def predictions(self, inputs, features, outputs) -> list[Candidates]:
-        return [self._candidates(window, row, features, outputs) for row, window in enumerate(inputs)]
-
-    def _candidates(self, window: Window, row: int, features, outputs) -> Candidates:
-        real = features["padding_mask"][row]
-        logits = (np.where(real, outputs[f"{name}_logits"][row], -np.inf) for name in ("start", "end"))
-        lengths = len(window.question_ids), len(window.context_ids)
-        context, null = places(self.task.reading.frame, *lengths, int(np.sum(~real)))
-        return candidates(window, *logits, context, null, self.settings)
+        frame, real = self.task.reading.frame, features["padding_mask"]
+        return [
+            self.of_row({name: x[row] for name, x in outputs.items()}, real[row], window, frame, self.settings)
+            for row, window in enumerate(inputs)
+        ]
 
     def labelled(self, path):
         questions = read_questions(path)

@@ -13,8 +13,8 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, problem
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
-from data_pipelines.text.framing import max_text_tokens, pack_ids
-from xmodels.tasks.answer_span.windows import Settings, Window, check, pack_windows, places, windows_of
+from data_pipelines.text.framing import max_text_tokens
+from xmodels.tasks.answer_span.windows import Settings, Window, check, pack_parts, pack_windows, places, windows_of
 from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
@@ -56,6 +56,7 @@ class Reader(TextReader):
     """Files of questions; each question makes an example for each window of its text."""
 
     own_flags: ClassVar[tuple[str, ...]] = OWN
+    settings_class: ClassVar[type] = Settings
     reads_windows = True
     refused: ClassVar[dict] = dict.fromkeys(
         ("text_column", "text_pair_column", "label_column"), "questions are read by their own layout"
@@ -63,8 +64,9 @@ class Reader(TextReader):
 
     @property
     def settings(self) -> Settings:
-        given = {name: getattr(self.options, name) for name in OWN}
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        given = {name: getattr(self.options, name) for name in self.own_flags}
+        given = {name: value for name, value in given.items() if value is not None}
+        return self.settings_class(context_first=self.reading.frame.context_first, **given)
 
     def questions(self, path: str) -> list[Question]:
         """The questions from which something can be learnt; says which ones are left out."""
@@ -130,19 +132,24 @@ class Reader(TextReader):
     def _source(self, path: str, questions: list[Question], tokenizer) -> SpanSource:
         length, frame = self.options.max_seq_length, self.reading.frame
         windows = windows_of(questions, tokenizer, self.settings, length, frame)
-        arrays = pack_windows([each for made in windows for each in made], tokenizer, length, frame)
+        every = [each for made in windows for each in made]
+        arrays = pack_windows(every, tokenizer, length, frame, self.settings.context_first)
         truth = [(find_answer(each)[0], made) for each, made in zip(questions, windows, strict=True)]
         answers = [None if each.is_impossible else span for each, (span, _) in zip(questions, truth, strict=True)]
         found = [place for span, made in zip(answers, windows, strict=True) for place in answer_in(made, span)]
-        lengths = [(len(each.question_ids), len(each.context_ids)) for made in windows for each in made]
+        lengths = [(len(each.question_ids), len(each.context_ids)) for each in every]
         return SpanSource(arrays | self._positions(arrays, lengths, found), path, questions, windows)
 
     def _positions(self, arrays, lengths, found) -> dict[str, np.ndarray]:
-        """start_positions and end_positions int32 (N,), of places of windows, or None where a window lacks the answer."""
-        rows = []
+        """start_positions and end_positions int32 (N,), of places of windows, or None where a window lacks the answer.
+
+        Args:
+            lengths: tokens of each question and of the text beside it.
+        """
+        rows, first = [], self.settings.context_first
         padding = np.sum(~arrays["padding_mask"], axis=1)
         for (question, context), place, empty in zip(lengths, found, padding, strict=True):
-            begin, null = places(self.reading.frame, question, context, int(empty))
+            begin, null = places(self.reading.frame, question, context, int(empty), first)
             rows.append((null, null) if place is None else (begin + place[0], begin + place[1]))
         starts, ends = np.array(rows, np.int32).T
         return {"start_positions": starts.copy(), "end_positions": ends.copy()}
@@ -176,7 +183,7 @@ class Reader(TextReader):
                 f"--max_seq_length={length}: holds {capacity} tokens of a question and its text, but {path} has windows of "
                 f"{longest}. Make the records with a smaller --max_seq_length, or give at least {length + longest - capacity} here."
             )
-        arrays = pack_ids(firsts, seconds, tokenizer.vocabulary, length, frame)
+        arrays = pack_parts(firsts, seconds, tokenizer, length, frame, self.settings.context_first)
         lengths = [(len(a), len(b)) for a, b in zip(firsts, seconds, strict=True)]
         return ArraySource(arrays | self._positions(arrays, lengths, found), path), answered != ids
 

@@ -8,11 +8,12 @@ from data_pipelines.corpora.squad import Question
 from xmodels.tasks.answer_span import pictures
 from xmodels.tasks.answer_span.measures import SQUAD2, measured, metric_of
 from xmodels.tasks.answer_span.read import SpanSource, read_questions
-from xmodels.tasks.answer_span.spans import Found, candidates, decide, find
-from xmodels.tasks.answer_span.windows import Settings, places
+from xmodels.tasks.answer_span.spans import Found, decide, find, of_row
+from xmodels.tasks.answer_span.windows import Settings
 from xmodels.tasks.base.score import check_plots, predict
 
 DECISIVE, CHOSEN, READS_SOURCE = "f1", ("null_score_diff_threshold",), True
+PER_TOKEN = "start_logits"  # an output whose width is that of the rows
 LISTED = 5  # questions that were answered wrongly
 
 
@@ -97,22 +98,29 @@ def between(differences: np.ndarray, place: int) -> float:
 
 def from_source(outputs: dict[str, np.ndarray], source: SpanSource, task) -> tuple[list[Found], list[Question]]:
     """What `scores` takes, from outputs of the network for all windows of a set."""
-    settings, frame, row = Settings(**task.settings), task.reading.frame, 0
+    return answered(outputs, source, task, Settings(**task.settings), of_row), source.questions
+
+
+def answered(outputs: dict[str, np.ndarray], source: SpanSource, task, settings: Settings, of_row) -> list[Found]:
+    """The answers to all questions of a set.
+
+    Args:
+        of_row: as `spans.of_row`.
+    """
+    frame, row = task.reading.frame, 0
     if any(each.is_impossible for each in source.questions):
         settings = dataclasses.replace(settings, null_score_diff_threshold=0.0)  # so that n-best lists name it
-    padding, found = source.arrays["padding_mask"], []
-    width = outputs["start_logits"].shape[1]
+    found = []
     for question, windows in zip(source.questions, source.windows, strict=True):
         made = []
         for window in windows:
-            real = padding[row]
+            real = source.arrays["padding_mask"][row]
+            width = outputs[PER_TOKEN].shape[1] if PER_TOKEN in outputs else len(real)
             real = (real[-width:] if frame.pads_left else real[:width]) if width < len(real) else real
-            logits = (np.where(real, outputs[f"{name}_logits"][row][: len(real)], -np.inf) for name in ("start", "end"))
-            place = places(frame, len(window.question_ids), len(window.context_ids), int(np.sum(~real)))
-            made.append(candidates(window, *logits, *place, settings))
+            made.append(of_row({name: x[row] for name, x in outputs.items()}, real, window, frame, settings))
             row += 1
         found.append(find(question.context, made, settings))
-    return found, source.questions
+    return found
 
 
 def chosen(predictions: list[Found], truth: list[Question]) -> dict:

@@ -68,32 +68,50 @@ class Server(serve.Server):
             float32 (B,), the total of having no answer.
         """
         found = self.windows(question, context)
-        features = self.tokenizer.framed([found["question"], found["ids"]], self.max_sequence_length)
+        texts = [found["question"], found["ids"]]
+        features = self.tokenizer.framed(
+            texts[::-1] if self.settings.context_first else texts, self.max_sequence_length
+        )
         width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
         features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
+        first, last, totals, nulls = self.scored(found, features)
+        shown = most_context(found, width)
+        good = (first >= 0) & (first < found["count"][:, None, None])
+        good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
+        good &= (
+            (last >= first) & (last < found["count"][:, None, None]) & (last - first < self.settings.max_answer_length)
+        )
+        columns = {
+            "total": tf.where(good, totals, NEVER), "first": first + found["first"][:, None, None],
+            "last": last + found["first"][:, None, None],
+        }  # fmt: skip
+        return self.sorted(
+            context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], tf.size(context))
+        )
+
+    def scored(self, found: dict[str, tf.Tensor], features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        """Stretches of the texts of all windows, and what the network makes of them.
+
+        Returns:
+            first and last token int32, counted in the text of the window, and the score float32, all (W, n, n); the score of
+            having no answer (W,).
+        """
         outputs = answer_in_parts(self.ends, features, per_token=True)
         logits = [tf.where(features["padding_mask"], outputs[f"{n}_logits"], NEVER) for n in ("start", "end")]
-        asked = tf.cast(found["question"].row_lengths(), tf.int32)  # (W,)
         padding = tf.reduce_sum(tf.cast(~features["padding_mask"], tf.int32), axis=1)
-        begin, null = places(self.frame, asked, found["count"], padding)
-        begin, null = (x + tf.zeros_like(asked) for x in (begin, null))
+        begin, null = self.places(found, padding)
         nulls = sum(tf.gather(x, null, batch_dims=1) for x in logits)  # (W,)
-        number = tf.minimum(self.settings.n_best_size, width)
+        number = tf.minimum(self.settings.n_best_size, tf.shape(features["token_ids"])[1])
         (start_logits, starts), (end_logits, ends) = (tf.math.top_k(x, number) for x in logits)  # (W, n)
-        first, last = starts - begin[:, None], ends - begin[:, None]
-        shown = most_context(found, width)
-        good = (first >= 0) & (first < found["count"][:, None])
-        good &= tf.gather(shown, tf.clip_by_value(first, 0, width - 1), batch_dims=1)
-        valid = good[:, :, None] & (last < found["count"][:, None])[:, None, :]  # (W, n, n)
-        longer = last[:, None, :] - first[:, :, None]
-        valid &= (longer >= 0) & (longer < self.settings.max_answer_length)
-        totals = tf.where(valid, start_logits[:, :, None] + end_logits[:, None, :], NEVER)
-        columns = {
-            "total": totals, "first": (first + found["first"][:, None])[:, :, None] + tf.zeros_like(longer),
-            "last": (last + found["first"][:, None])[:, None, :] + tf.zeros_like(longer),
-        }  # fmt: skip
-        rows = tf.size(context)
-        return self.sorted(context, found, columns, tf.math.unsorted_segment_min(nulls, found["text"], rows))
+        first, last = (starts - begin[:, None])[:, :, None], (ends - begin[:, None])[:, None, :]
+        totals = start_logits[:, :, None] + end_logits[:, None, :]
+        return first + tf.zeros_like(last), last + tf.zeros_like(first), totals, nulls
+
+    def places(self, found: dict[str, tf.Tensor], padding: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `windows.places`, int32 (W,) both."""
+        asked = tf.cast(found["question"].row_lengths(), tf.int32)
+        found = places(self.frame, asked, found["count"], padding, self.settings.context_first)
+        return tuple(x + tf.zeros_like(asked) for x in found)
 
     def ends(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """start_logits and end_logits float32 (W, L)."""
@@ -113,7 +131,8 @@ class Server(serve.Server):
         total = by_text["total"].to_tensor(NEVER)  # (B, M)
         first, last = (by_text[name].to_tensor(0) for name in ("first", "last"))
         has_null = self.settings.null_score_diff_threshold is not None
-        extra = null if has_null else tf.fill([rows], NEVER)
+        ranked = has_null and not self.settings.null_alone
+        extra = null if ranked else tf.fill([rows], NEVER)
         total = tf.concat([total, extra[:, None]], axis=1)
         first, last = (tf.pad(x, [[0, 0], [0, 1]], constant_values=NOWHERE) for x in (first, last))
         order = tf.argsort(total, axis=1, direction="DESCENDING", stable=True)
@@ -143,7 +162,16 @@ class Server(serve.Server):
             start, length = tf.maximum(dense["start"], 0), dense["end"] - dense["start"]  # without an answer 0
             every = tf.repeat(context[:, None], tf.shape(start)[1], axis=1)
             dense["answer"] = tf.strings.substr(every, start, length, unit="UTF8_CHAR")
-        return dense | {"score": tf.nn.softmax(dense["total"], axis=1), "null": null}
+        return dense | {"score": self.probabilities(dense["total"], dense["answer"] == ""), "null": null}
+
+    def probabilities(self, total: tf.Tensor, silent: tf.Tensor) -> tf.Tensor:
+        """As `spans.probabilities`, (B, K); `silent` where no answer stands."""
+        if not self.settings.null_alone:
+            return tf.nn.softmax(total, axis=1)
+        null = silent & (total > NEVER)
+        chance = tf.where(null, tf.where(tf.reduce_all(silent, axis=1, keepdims=True), 1.0, tf.sigmoid(total)), 0.0)
+        others = tf.nn.softmax(tf.where(null, NEVER, total), axis=1)
+        return tf.where(null, chance, others * (1 - tf.reduce_sum(chance, axis=1, keepdims=True)))
 
     def n_best(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """answer string, start and end int32, score float32, (B, K)."""
@@ -161,7 +189,8 @@ class Server(serve.Server):
         threshold = self.settings.null_score_diff_threshold
         silent = ~tf.reduce_any(named, axis=1)
         if threshold is not None:
-            silent |= found["null"] - tf.gather(total, best, batch_dims=1) > threshold
+            rival = 0.0 if self.settings.null_alone else tf.gather(total, best, batch_dims=1)
+            silent |= found["null"] - rival > threshold
         chosen = tf.where(silent, nothing, best)
         return {name: tf.gather(found[name], chosen, batch_dims=1) for name in ("answer", "start", "end", "score")}
 

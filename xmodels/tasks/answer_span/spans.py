@@ -5,11 +5,12 @@ Answers are characters of the text, found by the places of tokens, so that nothi
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from xmodels.tasks.answer_span.windows import Settings, Window
+from data_pipelines.text.frames import Frame
+from xmodels.tasks.answer_span.windows import Settings, Window, places
 
 NOWHERE = -1  # the place of an answer that there is not
 
@@ -73,15 +74,34 @@ def candidates(
         np.argsort(-logits, kind="stable")[: settings.n_best_size] for logits in (start_logits, end_logits)
     )
     starts, ends = (x.ravel() for x in np.meshgrid(likely_starts, likely_ends, indexing="ij"))
-    first, last, count = starts - context, ends - context, len(window.spans)
-    valid = (first >= 0) & (last < count) & (last >= first) & (last - first < settings.max_answer_length)
-    first, last, starts, ends = first[valid], last[valid], starts[valid], ends[valid]
-    shown = window.most_context[first]
-    first, last, starts, ends = first[shown], last[shown], starts[shown], ends[shown]
+    valid = can_be(starts - context, ends - context, window, settings)
+    starts, ends = starts[valid], ends[valid]
+    first, last = starts - context, ends - context
     return Candidates(
         start_logits[starts], end_logits[ends], window.spans[first, 0], window.spans[last, 1],
         float(start_logits[null]), float(end_logits[null]),
     )  # fmt: skip
+
+
+def of_row(
+    outputs: Mapping[str, np.ndarray], real: np.ndarray, window: Window, frame: Frame, settings: Settings
+) -> Candidates:
+    """The same of what the network makes of a row.
+
+    Args:
+        outputs: start_logits and end_logits (L,).
+        real: bool (L,), False on padding.
+    """
+    width = len(real)
+    logits = (np.where(real, outputs[f"{name}_logits"][:width], -np.inf) for name in ("start", "end"))
+    lengths = len(window.question_ids), len(window.context_ids)
+    return candidates(window, *logits, *places(frame, *lengths, int(np.sum(~real)), settings.context_first), settings)
+
+
+def can_be(first: np.ndarray, last: np.ndarray, window: Window, settings: Settings) -> np.ndarray:
+    """bool: where the tokens from `first` to `last`, of the text of a window, may be an answer that it shows best."""
+    valid = (first >= 0) & (last < len(window.spans)) & (last >= first) & (last - first < settings.max_answer_length)
+    return valid & window.most_context[np.where(valid, first, 0)] if len(window.spans) else valid & False
 
 
 def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
@@ -92,7 +112,7 @@ def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
     )
     null = min(found, key=lambda each: each.null_start + each.null_end)
     with_null = settings.null_score_diff_threshold is not None
-    if with_null:  # behind the others, as ties are settled by order
+    if with_null and not settings.null_alone:  # behind the others, as ties are settled by order
         start_logits, end_logits = np.append(start_logits, null.null_start), np.append(end_logits, null.null_end)
         starts, ends = np.append(starts, NOWHERE), np.append(ends, NOWHERE)
     listed: dict[str, tuple] = {}
@@ -105,16 +125,29 @@ def find(text: str, found: Sequence[Candidates], settings: Settings) -> Found:
     nothing = NOWHERE, NOWHERE, null.null_start, null.null_end
     if with_null or not listed:
         listed.setdefault("", nothing)
-    totals = np.array([a + b for _, _, a, b in listed.values()])
-    scores = np.exp(totals - totals.max())
-    scores /= scores.sum()
+    scores = probabilities(np.array([a + b for _, _, a, b in listed.values()]), list(listed), settings)
     n_best = [
         Answer(words, first, end, float(score), a, b)
         for (words, (first, end, a, b)), score in zip(listed.items(), scores, strict=True)
     ]
     best = next((each for each in n_best if each.text), None)
-    difference = math.inf if best is None else null.null_start + null.null_end - best.start_logit - best.end_logit
+    rival = 0.0 if best is None or settings.null_alone else best.start_logit + best.end_logit
+    difference = math.inf if best is None else null.null_start + null.null_end - rival
     return Found(decide(n_best, difference, settings.null_score_diff_threshold), n_best, difference)
+
+
+def probabilities(totals: np.ndarray, texts: Sequence[str], settings: Settings) -> np.ndarray:
+    """A softmax of the scores of answers. Where having none is scored alone, that is a logit, and the others share the rest."""
+    alone = np.array([settings.null_alone and not text for text in texts])
+    if alone.all():
+        return np.ones(len(totals))
+    spans = np.where(alone, -np.inf, totals)
+    scores = np.exp(spans - spans.max())
+    scores /= scores.sum()
+    if not alone.any():
+        return scores
+    silent = 1 / (1 + np.exp(-totals[alone][0]))
+    return np.where(alone, silent, (1 - silent) * scores)
 
 
 def decide(n_best: list[Answer], null_score_diff: float, threshold: float | None) -> Answer:

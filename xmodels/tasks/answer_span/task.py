@@ -30,6 +30,10 @@ class AnswerSpan(Task):
         super().__init__(**kwargs)
         self.reading = reading or Reading()
         self.settings = dict(settings or {})
+        self.add_head(config)
+
+    def add_head(self, config) -> None:
+        """Makes the layers; called once."""
         self.head = keras.layers.Dense(2, kernel_initializer=self.reading.initializer(config), name="head")
 
     def forward(self, backbone, batch, training=None):
@@ -38,6 +42,11 @@ class AnswerSpan(Task):
         return {**outputs, "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
     def score(self, outputs, batch, backbone):
+        loss, metrics = self.span_score(outputs, batch)
+        return {"answer_span": loss}, metrics
+
+    def span_score(self, outputs, batch):
+        """Half the sum of both cross-entropies with its weight, and the metrics."""
         weights = ops.cast(batch["example_weights"], "float32")  # (B,)
         total, metrics = 0.0, {}
         for name in ("start", "end"):
@@ -46,7 +55,7 @@ class AnswerSpan(Task):
             total = total + ops.sum(losses[:, 0] * weights) / 2
             right = ops.cast(ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), place), "float32")
             metrics[f"{name}_accuracy"] = ops.sum(right * weights), ops.sum(weights)
-        return {"answer_span": (total, ops.sum(weights))}, metrics
+        return (total, ops.sum(weights)), metrics
 
     def predictions(self, outputs, batch, backbone):
         return {f"{name}_positions": ops.argmax(outputs[f"{name}_logits"], axis=-1) for name in ("start", "end")}

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,13 +27,17 @@ class Settings:
         max_answer_length: tokens of an answer.
         null_score_diff_threshold: there is no answer where the score of having none is higher than that of the best answer
             by more than this; None where every question has one.
+        context_first: whether the text stands before the question, as in the frame of the network.
     """
+
+    null_alone: ClassVar[bool] = False  # whether the score of having no answer is compared with none of an answer
 
     doc_stride: Positive = 128
     max_query_length: Positive = 64
     n_best_size: Positive = 20
     max_answer_length: Positive = 30
     null_score_diff_threshold: Finite | None = None
+    context_first: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,28 +94,38 @@ def windows_of(
 
 
 def pack_windows(
-    rows: Sequence[Window], tokenizer: Tokenizer, max_sequence_length: int, frame: Frame
+    rows: Sequence[Window], tokenizer: Tokenizer, max_sequence_length: int, frame: Frame, context_first: bool = False
 ) -> dict[str, np.ndarray]:
-    """token_ids and segment_ids int32, padding_mask bool, all (N, L): the question is the first text."""
+    """token_ids and segment_ids int32, padding_mask bool, all (N, L)."""
     questions, contexts = [row.question_ids for row in rows], [row.context_ids for row in rows]
-    return pack_ids(questions, contexts, tokenizer.vocabulary, max_sequence_length, frame)
+    return pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first)
 
 
-def places(frame: Frame, question_length: int, context_length: int, padding: int) -> tuple[int, int]:
+def pack_parts(questions, contexts, tokenizer, max_sequence_length, frame, context_first) -> dict[str, np.ndarray]:
+    """The same of lists of ids."""
+    texts = (contexts, questions) if context_first else (questions, contexts)
+    return pack_ids(*texts, tokenizer.vocabulary, max_sequence_length, frame)
+
+
+def places(
+    frame: Frame, question_length: int, context_length: int, padding: int, context_first: bool = False
+) -> tuple[int, int]:
     """The place of the first token of the text, and that of the token that stands for having no answer.
 
     That is `[CLS]`, or the token by which a network from left to right answers, as it has seen all; else the first special one.
 
     Args:
         padding: how many columns of the row are padding.
+        context_first: whether the text stands before the question.
     """
-    place, lengths = padding if frame.pads_left else 0, (question_length, context_length)
+    lengths = (context_length, question_length) if context_first else (question_length, context_length)
+    place = padding if frame.pads_left else 0
     parts = frame.of_texts(2)
     roles = [part.role for part in parts if part.text is None]
     role = frame.once or (CLS if CLS in roles else roles[0])
     context = null = None
     for part in parts:
-        if part.text == 1:
+        if part.text == (0 if context_first else 1):
             context = place
         if part.role == role and null is None:
             null = place

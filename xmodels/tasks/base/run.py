@@ -28,6 +28,7 @@ OTHERS = {
 JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
 OF_MODELS = (
+    "answer_beam",
     "answer_span",
     "classify",
     "multi_label",
@@ -112,12 +113,14 @@ def task_of_model(path: str) -> TaskDescription | None:
     if not os.path.isfile(weights):
         return None
     heads = folder.read_weights(weights)
-    task = next((name for name in OF_MODELS if f"objective.{name}.head.bias" in heads), None)
+    has = {name.split(".")[1] for name in heads if name.startswith("objective.") and ".head." in name}
+    task = next((name for name in OF_MODELS if name in has), None)
     if task is None:
         return None
     length = folder.read_config(path)[0].max_sequence_length
-    if task == "answer_span":
-        return TaskDescription(task, list(folder.read_labels(path) or []), 2, min(length, 384))  # as in Google's code
+    if task in ("answer_span", "answer_beam"):  # windows as in Google's code
+        settings = {"context_first": identify(path).reading.frame.context_first}
+        return TaskDescription(task, list(folder.read_labels(path) or []), 2, min(length, 384), settings=settings)
     outputs = len(heads[f"objective.{task}.head.bias"])
     names = task_class(task).names_labels
     labels = list(folder.read_labels(path) or [f"LABEL_{index}" for index in range(outputs)]) if names else []

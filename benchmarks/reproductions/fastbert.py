@@ -1,6 +1,7 @@
 """FastBERT: accuracy against layers and time at several speeds, beside networks of the first layers alone.
 
-    python -m benchmarks.fastbert --rows=agnews/test.csv.gz --text_column=2 --label_column=0 --text='lm/*.txt' --folder=fastbert
+    python -m benchmarks.reproductions.fastbert --rows=agnews/test.csv.gz --text_column=2 --label_column=0 --text='lm/*.txt' \\
+        --folder=fastbert
 
 The rows are parted once into training, evaluation and test. Without `--checkpoint` a network of 6 layers of 256 is pretrained on
 `--text` and the training rows. Each arm is a fine-tuning of it: FastBERT (`--task=fast_classify`), and for each depth k an ordinary
@@ -19,28 +20,15 @@ import time
 
 import numpy as np
 
-from benchmarks.measure import table
-from benchmarks.reproductions.common import (
-    environment,
-    is_finished,
-    mean_and_deviation,
-    results_of,
-    run,
-    verdict,
-    write_page,
-    write_picture,
-)
+from benchmarks.reproductions.common import RESULTS, fine_tuned, is_finished, results_of, run, tuned
+from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.files import write_json
 from data_pipelines.finetuning import linear
 
-RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 SPEEDS = (0.0, 0.1, 0.3, 0.5, 0.8)
 CURVE = np.linspace(0.0, 1.0, 41)
-BATCHES = (1, 32)  # texts at a time, of which time is measured
-ROUNDS = 3  # of the clock; the fastest counts
-BULKY = ("checkpoints", "tensorboard")
 PRETRAINING_LENGTH = 128
 
 
@@ -80,10 +68,10 @@ def pretrained(options, files: dict[str, str]) -> str:
         os.replace(f"{text}.new", text)
     vocabulary, records = os.path.join(folder, "vocab.txt"), os.path.join(folder, "records")
     if not os.path.isfile(vocabulary):
-        run("train_vocabulary", input_file=text, language="en", vocab_size=8000, output_file=vocabulary)
+        run("train_vocabulary", input_file=text, language=options.language, vocab_size=8000, output_file=vocabulary)
     if not os.path.isfile(os.path.join(records, "manifest.json")):
         run(
-            "create_pretraining_data", "--do_whole_word_mask", input_file=text, language="en", vocab_file=vocabulary,
+            "create_pretraining_data", "--do_whole_word_mask", input_file=text, language=options.language, vocab_file=vocabulary,
             output_dir=records, max_seq_length=PRETRAINING_LENGTH, packing="full_sentences",
         )  # fmt: skip
     run(
@@ -117,36 +105,32 @@ def shortened(loaded, depth: int):
     return dataclasses.replace(loaded, values=values, config=dataclasses.replace(loaded.config, num_layers=depth))
 
 
-def fine_tuned(options, files, name: str, checkpoint: str, rate: str, seed: int) -> str:
-    """The folder of a fine-tuning, which is made unless it is finished."""
-    folder = os.path.join(options.folder, f"{name}-{rate}-{seed}")
-    if not is_finished(folder):
-        own = {"task": "classify"}
-        if name == "fast":
-            own = {
-                "task": "fast_classify",
-                "distill_epochs": options.distill_epochs,
-                "distill_learning_rate": options.distill_rate,
-            }
-        run(
-            "finetune", *options.more, init_checkpoint=checkpoint, model_dir=folder, learning_rate=rate, seed=seed,
-            num_train_epochs=options.epochs, train_batch_size=32,
-            max_seq_length=options.max_seq_length, save_checkpoints_steps=10**6, length_buckets="auto",
-            **{f"{part}_file": path for part, path in files.items()}, **own,
-        )  # fmt: skip
-    for inner in (folder, os.path.join(folder, "teacher")):
-        for part in BULKY:
-            shutil.rmtree(os.path.join(inner, part), ignore_errors=True)
-    return folder
-
-
 def arm(options, files, name: str, checkpoint: str) -> list[str]:
     """The folders of all seeds, with the rate that the first one chose."""
+    own = {"task": "classify"}
+    if name == "fast":
+        own = {
+            "task": "fast_classify",
+            "distill_epochs": options.distill_epochs,
+            "distill_learning_rate": options.distill_rate,
+        }
+
+    def folder(rate: str, seed: int) -> str:
+        return os.path.join(options.folder, f"{name}-{rate}-{seed}")
+
+    def scored(rate: str, seed: int) -> dict[str, float]:
+        found = fine_tuned(
+            folder(rate, seed), *options.more, keep_weights=True, init_checkpoint=checkpoint, learning_rate=rate, seed=seed,
+            num_train_epochs=options.epochs, train_batch_size=32, max_seq_length=options.max_seq_length,
+            **{f"{part}_file": path for part, path in files.items()}, **own,
+        )  # fmt: skip
+        for part in ("checkpoints", "tensorboard"):
+            shutil.rmtree(os.path.join(folder(rate, seed), "teacher", part), ignore_errors=True)
+        return found
+
     key = "evaluation teacher_accuracy" if name == "fast" else "evaluation accuracy"
-    first, *others = options.seeds
-    tried = {rate: fine_tuned(options, files, name, checkpoint, rate, first) for rate in options.rates}
-    rate = max(tried, key=lambda each: results_of(tried[each])[key])
-    return [tried[rate], *(fine_tuned(options, files, name, checkpoint, rate, seed) for seed in others)]
+    rate, _ = tuned(scored, options.rates, options.seeds, key)
+    return [folder(rate, seed) for seed in options.seeds]
 
 
 def exits_of(folder: str, rows: list[Row]):
@@ -234,119 +218,13 @@ def point(exits, truth, speed: float) -> tuple[float, float]:
     return float(layers.mean() + 1), float((labels == truth).mean())
 
 
-def rows_of(options, found: dict) -> list[list[str]]:
-    from xmodels.tasks.fast_classify.costs import full_flops, layer_flops
-
-    config, length, clock = found["config"], options.max_seq_length, found["times"]
-    whole = full_flops(config, length)
-
-    def line(title, accuracies, layers, operations, key):
-        cells = [f"{clock[key][str(b)]:.2f} ms, {clock['teacher'][str(b)] / clock[key][str(b)]:.2f}x" for b in BATCHES]
-        return [title, mean_and_deviation(accuracies, scale=100), layers, f"{operations:.2f}x", *cells]
-
-    teacher = [float(each.accuracies(found["truth"])[-1]) for each in found["exits"]]
-    rows = [line("teacher, all layers", teacher, f"{config.num_layers}", 1.0, "teacher")]
-    branch = whole - config.num_layers * layer_flops(config, length)
-    for speed, points in found["speeds"].items():
-        layers = [layers for layers, _ in points]
-        cost = np.mean(layers) * (layer_flops(config, length) + branch)
-        accuracies = [accuracy for _, accuracy in points]
-        rows.append(
-            line(
-                f"FastBERT, speed {speed:g}",
-                accuracies,
-                mean_and_deviation(layers, ".2f"),
-                whole / cost,
-                f"speed {speed:g}",
-            )
-        )
-    for depth, accuracies in found["plain"].items():
-        cost = depth * layer_flops(config, length)
-        rows.append(line(f"first {depth} layers alone", accuracies, f"{depth}", whole / cost, f"first {depth}"))
-    return rows
-
-
-def claims(found: dict) -> dict[str, bool]:
-    """What the paper says, as it came out here."""
-    teacher = np.mean([each.accuracies(found["truth"])[-1] for each in found["exits"]])
-    clock = found["times"]
-    quick = [
-        speed
-        for speed, points in found["speeds"].items()
-        if np.mean([a for _, a in points]) >= teacher - 0.01
-        and all(clock["teacher"][str(b)] >= 2 * clock[f"speed {speed:g}"][str(b)] for b in BATCHES)
-    ]
-    depths = sorted(found["plain"])
-    curve = np.array([np.mean(points, axis=0) for points in found["curve"]])  # (speeds, 2), layers fall
-    middle = [k for k in depths if curve[-1, 0] <= k <= curve[0, 0]]
-    beaten = [np.interp(k, curve[::-1, 0], curve[::-1, 1]) >= np.mean(found["plain"][k]) for k in middle]
-    return {
-        "at some speed it is at least twice as fast by the clock as its teacher, at batches of 1 and 32, for at most a point": bool(
-            quick
-        ),
-        "at equally many layers on average it is as accurate as the first layers alone, or better": bool(beaten)
-        and all(beaten),
-    }
-
-
-def draw(figure, found: dict) -> None:
-    left, right = figure.subplots(1, 2)
-    curve = 100 * np.array([np.mean(points, axis=0) for points in found["curve"]])
-    left.plot(curve[:, 0] / 100, curve[:, 1], color="#1450c8", label="FastBERT, speed 0 to 1")
-    for speed, points in found["speeds"].items():
-        layers, accuracy = np.mean(points, axis=0)
-        left.annotate(f"{speed:g}", (layers, 100 * accuracy), textcoords="offset points", xytext=(2, -10), fontsize=7)
-    means = {k: (100 * np.mean(values), 100 * np.std(values)) for k, values in found["plain"].items()}
-    heights, spread = zip(*means.values(), strict=True)
-    left.errorbar(list(means), heights, spread, fmt="o", color="#c83232", capsize=2, label="first layers alone")
-    left.axhline(100 * found["words"], color="grey", linewidth=0.8, linestyle="--", label="bag of words")
-    left.set(xlabel="layers on average", ylabel="accuracy, %")
-    left.legend(frameon=False)
-    edges = np.array([0.0, 0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0])
-    depth = found["exits"][0].logits.shape[1]
-    for layer in range(depth):
-        unsure = np.concatenate([each.uncertainties[:, layer] for each in found["exits"]])
-        right_ones = np.concatenate(
-            [each.logits[:, layer].argmax(axis=-1) == found["truth"] for each in found["exits"]]
-        )
-        groups = [right_ones[np.digitize(unsure, edges[1:-1]) == k] for k in range(len(edges) - 1)]
-        there = [((edges[k] + edges[k + 1]) / 2, 100 * g.mean()) for k, g in enumerate(groups) if len(g) >= 30]
-        right.plot(
-            *zip(*there, strict=True),
-            marker=".",
-            color="#1450c8",
-            alpha=0.3 + 0.7 * layer / (depth - 1),
-            label=f"layer {layer + 1}",
-        )
-    right.set(xlabel="uncertainty", ylabel="accuracy, %")
-    right.legend(frameon=False, fontsize=7)
-
-
-def report(options, found: dict) -> None:
-    sizes, config = found["rows"], found["config"]
-    write_picture(options.name, lambda figure: draw(figure, found), width=8.0, folder=options.output)
-    parts = [
-        f"{config.num_layers} layers of {config.hidden_dim}, {sizes['train']:,} rows to learn from, {sizes['eval']:,} to choose "
-        f"the rate and the epoch by, {sizes['test']:,} to test on; texts of at most {options.max_seq_length} tokens. Accuracy in "
-        f"percent, mean and standard deviation over {len(options.seeds)} seeds. Operations as the paper counts them. Milliseconds a "
-        f"text, tokenizer included, at batches of {BATCHES[0]} and {BATCHES[1]}: the fastest of {ROUNDS} rounds over "
-        f"{min(options.timed_rows, sizes['test']):,} texts, first seed; behind them, how many times as fast as the teacher.",
-        table(["network", "accuracy", "layers", "operations", *(f"batch {b}" for b in BATCHES)], rows_of(options, found)),
-        f"Without a network: commonest label {100 * found['majority']:.1f}, bag of words {100 * found['words']:.1f}.",
-        verdict(claims(found)),
-        f"![Accuracy by layers, and by uncertainty]({options.name}.png)",
-        "Right: accuracy of the labels of each layer by their uncertainty, of all seeds.",
-        environment("python -m benchmarks.fastbert …", options.seeds, os.cpu_count() or 1),
-    ]  # fmt: skip
-    print(write_page(options.name, "FastBERT", parts, options.output))
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", required=True, help="labelled table, which is parted")
     parser.add_argument("--text_column")
     parser.add_argument("--label_column")
     parser.add_argument("--text", nargs="*", default=[], help="files to pretrain on")
+    parser.add_argument("--language", choices=("en", "zh"), default="en")
     parser.add_argument("--checkpoint", help="in place of pretraining")
     parser.add_argument("--folder", required=True, help="of all that is made on the way")
     parser.add_argument("--pretraining_steps", type=int, default=800)
@@ -362,7 +240,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max_seq_length", type=int, default=64)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--name", default="fastbert", help="of the page")
-    parser.add_argument("--output", default=RESULTS, help="folder of page and picture")
+    parser.add_argument("--results", default=RESULTS, help="folder of page and picture")
     parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --pooling=mean")
     options = parser.parse_args()
     options.depths, options.seeds = ([int(x) for x in text.split(",")] for text in (options.depths, options.seeds))

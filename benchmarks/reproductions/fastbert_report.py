@@ -1,0 +1,117 @@
+"""The page of FastBERT: accuracy against layers and time, claims, picture."""
+
+import os
+
+import numpy as np
+
+from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+
+BATCHES = (1, 32)  # texts at a time, of which time is measured
+ROUNDS = 3  # of the clock; the fastest counts
+
+
+def rows_of(options, found: dict) -> list[list[str]]:
+    from xmodels.tasks.fast_classify.costs import full_flops, layer_flops
+
+    config, length, clock = found["config"], options.max_seq_length, found["times"]
+    whole = full_flops(config, length)
+
+    def line(title, accuracies, layers, operations, key):
+        cells = [f"{clock[key][str(b)]:.2f} ms, {clock['teacher'][str(b)] / clock[key][str(b)]:.2f}x" for b in BATCHES]
+        return [title, mean_and_deviation(accuracies, scale=100), layers, f"{operations:.2f}x", *cells]
+
+    teacher = [float(each.accuracies(found["truth"])[-1]) for each in found["exits"]]
+    rows = [line("teacher, all layers", teacher, f"{config.num_layers}", 1.0, "teacher")]
+    branch = whole - config.num_layers * layer_flops(config, length)
+    for speed, points in found["speeds"].items():
+        layers = [layers for layers, _ in points]
+        cost = np.mean(layers) * (layer_flops(config, length) + branch)
+        accuracies = [accuracy for _, accuracy in points]
+        rows.append(
+            line(
+                f"FastBERT, speed {speed:g}",
+                accuracies,
+                mean_and_deviation(layers, ".2f"),
+                whole / cost,
+                f"speed {speed:g}",
+            )
+        )
+    for depth, accuracies in found["plain"].items():
+        cost = depth * layer_flops(config, length)
+        rows.append(line(f"first {depth} layers alone", accuracies, f"{depth}", whole / cost, f"first {depth}"))
+    return rows
+
+
+def claims(found: dict) -> dict[str, bool]:
+    """What the paper says, as it came out here."""
+    teacher = np.mean([each.accuracies(found["truth"])[-1] for each in found["exits"]])
+    clock = found["times"]
+    quick = [
+        speed
+        for speed, points in found["speeds"].items()
+        if np.mean([a for _, a in points]) >= teacher - 0.01
+        and all(clock["teacher"][str(b)] >= 2 * clock[f"speed {speed:g}"][str(b)] for b in BATCHES)
+    ]
+    depths = sorted(found["plain"])
+    curve = np.array([np.mean(points, axis=0) for points in found["curve"]])  # (speeds, 2), layers fall
+    middle = [k for k in depths if curve[-1, 0] <= k <= curve[0, 0]]
+    beaten = [np.interp(k, curve[::-1, 0], curve[::-1, 1]) >= np.mean(found["plain"][k]) for k in middle]
+    return {
+        "at some speed it is at least twice as fast by the clock as its teacher, at batches of 1 and 32, for at most a point": bool(
+            quick
+        ),
+        "at equally many layers on average it is as accurate as the first layers alone, or better": bool(beaten)
+        and all(beaten),
+    }
+
+
+def draw(figure, found: dict) -> None:
+    left, right = figure.subplots(1, 2)
+    curve = 100 * np.array([np.mean(points, axis=0) for points in found["curve"]])
+    left.plot(curve[:, 0] / 100, curve[:, 1], color="#1450c8", label="FastBERT, speed 0 to 1")
+    for speed, points in found["speeds"].items():
+        layers, accuracy = np.mean(points, axis=0)
+        left.annotate(f"{speed:g}", (layers, 100 * accuracy), textcoords="offset points", xytext=(2, -10), fontsize=7)
+    means = {k: (100 * np.mean(values), 100 * np.std(values)) for k, values in found["plain"].items()}
+    heights, spread = zip(*means.values(), strict=True)
+    left.errorbar(list(means), heights, spread, fmt="o", color="#c83232", capsize=2, label="first layers alone")
+    left.axhline(100 * found["words"], color="grey", linewidth=0.8, linestyle="--", label="bag of words")
+    left.set(xlabel="layers on average", ylabel="accuracy, %")
+    left.legend(frameon=False)
+    edges = np.array([0.0, 0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0])
+    depth = found["exits"][0].logits.shape[1]
+    for layer in range(depth):
+        unsure = np.concatenate([each.uncertainties[:, layer] for each in found["exits"]])
+        right_ones = np.concatenate(
+            [each.logits[:, layer].argmax(axis=-1) == found["truth"] for each in found["exits"]]
+        )
+        groups = [right_ones[np.digitize(unsure, edges[1:-1]) == k] for k in range(len(edges) - 1)]
+        there = [((edges[k] + edges[k + 1]) / 2, 100 * g.mean()) for k, g in enumerate(groups) if len(g) >= 30]
+        right.plot(
+            *zip(*there, strict=True),
+            marker=".",
+            color="#1450c8",
+            alpha=0.3 + 0.7 * layer / (depth - 1),
+            label=f"layer {layer + 1}",
+        )
+    right.set(xlabel="uncertainty", ylabel="accuracy, %")
+    right.legend(frameon=False, fontsize=7)
+
+
+def report(options, found: dict) -> None:
+    sizes, config = found["rows"], found["config"]
+    write_picture(options.name, lambda figure: draw(figure, found), width=8.0, folder=options.results)
+    parts = [
+        f"{config.num_layers} layers of {config.hidden_dim}, {sizes['train']:,} rows to learn from, {sizes['eval']:,} to choose "
+        f"the rate and the epoch by, {sizes['test']:,} to test on; texts of at most {options.max_seq_length} tokens. Accuracy in "
+        f"percent, mean and standard deviation over {len(options.seeds)} seeds. Operations as the paper counts them. Milliseconds a "
+        f"text, tokenizer included, at batches of {BATCHES[0]} and {BATCHES[1]}: the fastest of {ROUNDS} rounds over "
+        f"{min(options.timed_rows, sizes['test']):,} texts, first seed; behind them, how many times as fast as the teacher.",
+        table(["network", "accuracy", "layers", "operations", *(f"batch {b}" for b in BATCHES)], rows_of(options, found)),
+        f"Without a network: commonest label {100 * found['majority']:.1f}, bag of words {100 * found['words']:.1f}.",
+        verdict(claims(found)),
+        f"![Accuracy by layers, and by uncertainty]({options.name}.png)",
+        "Right: accuracy of the labels of each layer by their uncertainty, of all seeds.",
+        environment("python -m benchmarks.reproductions.fastbert …", options.seeds, os.cpu_count() or 1),
+    ]  # fmt: skip
+    print(write_page(options.name, "FastBERT", parts, options.results))
