@@ -92,7 +92,7 @@ def test_chances_are_zero_outside_of_the_text_and_do_not_depend_on_padding():
     padded = numbers(task.forward(backbone, batch_of(3, padding=4)))
     possible = found["top_start_scores"] > -1e29  # the second text has fewer places than the beam
     assert possible.sum(axis=1).tolist() == [5, 4, 5]
-    beside = found["top_end_scores"] > -1e29
+    beside = (found["top_end_scores"] > -1e29) & possible[..., None]
     for name in AnswerBeam.signature:
         where = beside if "end" in name else possible if "start" in name else slice(None)
         np.testing.assert_allclose(padded[name][where], found[name][where], atol=1e-5, err_msg=name)

@@ -56,7 +56,7 @@ def load_case(name):
     case.backbone, case.head = XLNet(case.config_of).initialize(), PermutationLM(case.config_of)
     case.form = TENSORFLOW1 if name in ORIGINAL else HUGGING_FACE
     values, absent = tensors.values_from(case.weights, case.form.variables, TABLE, case.config_of, name)
-    assert absent == ["classify", "multi_label", "regress", "choose", "tag", "answer_span"]
+    assert absent == ["classify", "multi_label", "regress", "choose", "tag", "answer_span", "answer_beam"]
     folder.assign("backbone", case.backbone, values, name)
     folder.assign(case.head.prefix, case.head, values, name)
     parts = (("backbone", case.backbone), (case.head.prefix, case.head))
