@@ -13,8 +13,6 @@ from test_bert_parity import write_hugging_face
 
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.finetuning.answer_span import find_answer
-from data_pipelines.ops.serving_text import GraphTokenizer
-from data_pipelines.ops.text_places import PlacedPieces
 from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
@@ -177,21 +175,6 @@ def test_the_threshold_is_the_one_of_the_best_f1():
     assert scores(found, questions, threshold)["f1"] == best
     by_hand = max(scores(found, questions, t)["f1"] for t in (-4.0, -3.0, -1.0, 1.0, 2.0))
     assert best == by_hand
-
-
-def test_pieces_in_a_graph_stand_where_the_tokenizer_says():
-    texts = [
-        "Ann lives in York.",
-        "",
-        "NAÏVE ﬁancé №1 👩‍🚀 [MASK] a  b\u0301c,d 北京",
-        "lives " * 3 + "x" * 120 + "\u00ad lives",
-        "é\te E\u0301",
-    ]
-    found = [x.to_list() for x in PlacedPieces(GraphTokenizer(TOKENIZER, "text"))(tf.constant(texts))]
-    for row, text in enumerate(texts):
-        pieces = TOKENIZER.encode(text)
-        assert found[0][row] == list(pieces.ids)
-        assert list(zip(found[1][row], found[2][row], strict=True)) == [tuple(span) for span in pieces.spans], text
 
 
 def test_a_run_finds_answers_and_knows_when_there_is_none(run, data, capsys, tmp_path):

@@ -21,14 +21,16 @@ from data_pipelines.text.tokenizer import Pieces
 def align(pieces: Pieces, word_starts: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """The word of each piece, and 1 where the piece is the first of its word, both (L,).
 
-    A piece belongs to the word in which it begins. One that covers several words leaves the later ones without a piece.
+    A piece belongs to the word in which it begins. One that covers several words leaves the later ones without a piece. Blank pieces
+    before the first word, as of bytes, are no word's first.
     """
     if not pieces.ids:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     spans = np.array(pieces.spans)
     words = np.searchsorted(word_starts, spans[:, 0], side="right") - 1
     words = np.maximum.accumulate(np.maximum(words, 0))
-    real = np.flatnonzero(spans[:, 1] > spans[:, 0])
+    begin = word_starts[0] if len(word_starts) else np.inf
+    real = np.flatnonzero((spans[:, 1] > spans[:, 0]) & (spans[:, 1] > begin))
     _, first = np.unique(words[real], return_index=True)
     opens = np.zeros(len(words), np.int64)
     opens[real[first]] = 1

@@ -100,7 +100,12 @@ class GraphByteBpe(tf.Module):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
-        code, row = characters.flat_values, tf.cast(characters.value_rowids(), tf.int32)
+        return self.of_characters(
+            characters.flat_values, tf.cast(characters.value_rowids(), tf.int32), tf.size(text, tf.int64)
+        )
+
+    def of_characters(self, code: tf.Tensor, row: tf.Tensor, count: tf.Tensor) -> tf.RaggedTensor:
+        """The ids, int32 (B, None), of characters (N,) that stand in texts (N,), of which there are so many."""
         opens = self.openings(code, row)  # (N,)
         word = tf.cumsum(tf.cast(opens, tf.int32)) - 1
         words = tf.RaggedTensor.from_value_rowids(code, word, validate=False)
@@ -113,7 +118,7 @@ class GraphByteBpe(tf.Module):
         ids = self.merges(tf.where(tf.sequence_mask(lengths, longest), ids, -1))
         word_row = tf.cast(tf.boolean_mask(row, opens), tf.int64)
         pieces = tf.gather(ids, index)
-        by_row = tf.RaggedTensor.from_value_rowids(pieces, word_row, tf.size(text, tf.int64), validate=False)
+        by_row = tf.RaggedTensor.from_value_rowids(pieces, word_row, count, validate=False)
         return tf.cast(by_row.merge_dims(1, 2), tf.int32)
 
     def openings(self, code: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
@@ -186,7 +191,11 @@ class GraphBpe(tf.Module):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         words = self.characters.split(text)  # (B, None)
-        distinct, index = tf.unique(words.flat_values)
+        return words.with_flat_values(self.of_words(words.flat_values)).merge_dims(1, 2)
+
+    def of_words(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """The ids, int32 (W, None), of words (W,)."""
+        distinct, index = tf.unique(words)
         symbols = tf.strings.unicode_split(distinct, "UTF-8")  # (U, None)
         row = symbols.value_rowids()
         last = row != shifted(row, -1, -1)
@@ -194,7 +203,7 @@ class GraphBpe(tf.Module):
         ids = tf.RaggedTensor.from_value_rowids(
             self.ids.lookup(symbols), row, tf.size(distinct, tf.int64), validate=False
         )
-        return words.with_flat_values(tf.gather(self.merges(ids.to_tensor(-1)), index)).merge_dims(1, 2)
+        return tf.gather(self.merges(ids.to_tensor(-1)), index)
 
 
 class GraphCharacters(tf.Module):

@@ -1,11 +1,21 @@
-"""Where the pieces of a text stand in it, inside a TensorFlow graph: for WordPiece, as `WordPieceTokenizer.encode` has it."""
+"""Where the pieces of a text stand in it, inside a TensorFlow graph: as `encode` of their tokenizer has it."""
 
+import functools
+import sys
+
+import numpy as np
 import tensorflow as tf
 
+from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import ITSELF, NOTHING, PAGE, SPACE, CharacterTable
+from data_pipelines.ops.serving_kinds import GraphBpe, GraphByteBpe, GraphSentencePieces, shifted
+from data_pipelines.text.byte_pairs import END_OF_WORD
+from data_pipelines.text.tokenizer import Tokenizer, is_ideograph
 from data_pipelines.text.vocabulary import CONTINUATION, UNKNOWN
 
 NOWHERE = -1
+LINE_ENDS = "\n\r\t\u3000"  # behind which a piece of bytes opens a word
+Placed = dict[str, tf.RaggedTensor]
 
 
 def placed_words(table: CharacterTable, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -44,37 +54,216 @@ def placed_words(table: CharacterTable, text: tf.Tensor) -> dict[str, tf.Tensor]
     }
 
 
-class PlacedPieces(tf.Module):
-    """The pieces of texts and the characters that each covers.
+def places_of(tokenizer, source: Tokenizer) -> tf.Module:
+    """What gives the pieces of texts with their places.
 
     Args:
-        tokenizer: a `GraphTokenizer` of WordPiece.
+        tokenizer: a `GraphTokenizer`.
+        source: the tokenizer that it reproduces.
+
+    Returns:
+        A module from string (B,) to ids, starts and ends, the first character of each piece and one past the last, ragged int32
+        (B, None), and opens and blank, bool: whether a piece opens a word, and whether it is blanks only.
+
+    Raises:
+        UsageError: the kind of the tokenizer is not among those of which a graph knows it.
+    """
+    if tokenizer.graph is None:
+        return word_pieces(tokenizer)
+    for kind, made in (
+        (GraphByteBpe, PlacedBytes),
+        (GraphSentencePieces, PlacedSentencePieces),
+        (GraphBpe, word_pairs),
+    ):
+        if isinstance(tokenizer.graph, kind):
+            return made(tokenizer.graph, source)
+    raise UsageError(
+        f"A graph does not tell where the pieces of --tokenizer={source.kind} stand in a text; those of wordpiece, byte_bpe, bpe and "
+        "sentencepiece it does. Ask the run with `xmodels predict`."
+    )
+
+
+class PlacedWords(tf.Module):
+    """Pieces of words that stand between blanks and signs, as WordPiece's and those of GPT-1's BPE.
+
+    Args:
+        characters: the table by which words are cleaned and parted.
+        pieces: words (W,) -> ids, ragged int32 (W, None).
+        lengths: letters of each token, (V,).
+        whole: whether a word of one piece has all its letters, however the piece is spelled, as an unknown one.
     """
 
-    def __init__(self, tokenizer):
+    def __init__(self, characters: CharacterTable, pieces, lengths: list[int], whole: bool):
         super().__init__()
-        self.tokenizer = tokenizer
-        tokens = tokenizer.vocabulary.tokens
-        self.unknown = tokenizer.vocabulary[UNKNOWN]
+        self.characters, self.pieces, self.whole = characters, pieces, whole
         with tf.device("CPU:0"):
-            self.lengths = tf.constant([len(token.removeprefix(CONTINUATION)) for token in tokens])  # (V,) letters
+            self.lengths = tf.constant(lengths)
 
-    def __call__(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """string (B,) -> ids, first characters, and one past the last ones, ragged int32 (B, None)."""
+    def __call__(self, text: tf.Tensor) -> Placed:
         with tf.device("CPU:0"):
-            found = placed_words(self.tokenizer.characters, text)
+            found = placed_words(self.characters, text)
             word, place = found["word"], found["place"]
-            size = tf.strings.length(word, unit="UTF8_CHAR")  # (W,)
-            pieces = self.tokenizer.wordpieces(tf.where(size > self.tokenizer.max_word_characters, UNKNOWN, word))
+            pieces = self.pieces(word)
             ids, of_word = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)  # (P,)
-            # A word is unknown as a whole; so is one that is spelled as a token that begins with ##, which opens no word.
-            alone = tf.gather(tf.cast(pieces.row_lengths(), tf.int32), of_word) == 1
-            length = tf.where(alone, tf.gather(size, of_word), tf.gather(self.lengths, ids))
+            length = tf.gather(self.lengths, ids)
+            if self.whole:
+                alone = tf.gather(tf.cast(pieces.row_lengths(), tf.int32), of_word) == 1
+                length = tf.where(alone, tf.gather(tf.strings.length(word, unit="UTF8_CHAR"), of_word), length)
             last = tf.cumsum(length)  # (P,), one past the last letter of each piece
-            first = last - length
-            start, end = tf.gather(place, first), tf.gather(place, tf.maximum(last - 1, 0)) + 1
-            rows = tf.gather(found["row"], of_word)
-            count = tf.cast(tf.size(text), rows.dtype)
-            return tuple(
-                tf.RaggedTensor.from_value_rowids(value, rows, count, validate=False) for value in (ids, start, end)
+            start, end = tf.gather(place, last - length), tf.gather(place, tf.maximum(last - 1, 0)) + 1
+            opens = of_word != shifted(of_word, 1, NOWHERE)
+            return by_text(text, tf.gather(found["row"], of_word), ids, start, end, opens, tf.zeros_like(opens))
+
+
+def word_pieces(tokenizer) -> PlacedWords:
+    """As `WordPieceTokenizer.encode`; `tokenizer` is a `GraphTokenizer` of it."""
+
+    def pieces(word):
+        size = tf.strings.length(word, unit="UTF8_CHAR")
+        return tokenizer.wordpieces(tf.where(size > tokenizer.max_word_characters, UNKNOWN, word))
+
+    # A word is unknown as a whole; so is one that is spelled as a token that begins with ##, which opens no word.
+    lengths = [len(token.removeprefix(CONTINUATION)) for token in tokenizer.vocabulary.tokens]
+    return PlacedWords(tokenizer.characters, pieces, lengths, whole=True)
+
+
+def word_pairs(graph: GraphBpe, source: Tokenizer) -> PlacedWords:
+    """As `BpeTokenizer.encode`, whose unknown letters are a token each."""
+    unknown = source.vocabulary.roles[UNKNOWN]
+    tokens = enumerate(source.vocabulary.tokens)
+    lengths = [1 if index == unknown else len(token.removesuffix(END_OF_WORD)) for index, token in tokens]
+    return PlacedWords(graph.characters, graph.of_words, lengths, whole=False)
+
+
+class Characters:
+    """The characters of texts, one text behind the other.
+
+    Attributes:
+        code, row, place: int32 (N,): the character, the text in which it stands, and where.
+        ends: int32 (N,): the bytes of all texts up to the end of each character.
+    """
+
+    def __init__(self, text: tf.Tensor):
+        characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
+        self.code, self.row = characters.flat_values, tf.cast(characters.value_rowids(), tf.int32)
+        self.place = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).flat_values
+        self.size = tf.size(self.code)
+        steps = [tf.cast(self.code >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)]
+        self.ends = tf.cumsum(1 + sum(steps))
+        blanks = tf.reduce_any(self.code[:, None] == tf.constant(blank_codes()), axis=1)
+        self.seen = tf.concat([tf.cast(tf.where(~blanks)[:, 0], tf.int32), [self.size]], axis=0)  # that are no blanks
+
+    def at_byte(self, byte: tf.Tensor) -> tf.Tensor:
+        """The character, counted over all texts, in which a byte stands, int32 (P,)."""
+        return tf.clip_by_value(tf.searchsorted(self.ends, byte, side="right"), 0, tf.maximum(self.size - 1, 0))
+
+    def codes(self, index: tf.Tensor) -> tf.Tensor:
+        """The characters at some places, int32 (P,); -1 outside."""
+        inside = (index >= 0) & (index < self.size)
+        padded = tf.concat([self.code, [NOWHERE]], axis=0)
+        return tf.where(inside, tf.gather(padded, tf.where(inside, index, self.size)), NOWHERE)
+
+    def trimmed(self, first: tf.Tensor, end: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """`first` without the blanks at the front of a piece, and whether it is blanks only, in which case it stays."""
+        start = tf.gather(self.seen, tf.minimum(tf.searchsorted(self.seen, first), tf.size(self.seen) - 1))
+        blank = start >= end
+        return tf.where(blank, first, start), blank
+
+    def are_ideographs(self, index: tf.Tensor) -> tf.Tensor:
+        """bool (P,): whether an ideograph stands at some places."""
+        code, ranges = self.codes(index), tf.constant(ideograph_ranges())
+        return tf.reduce_any((code[:, None] >= ranges[:, 0]) & (code[:, None] <= ranges[:, 1]), axis=1)
+
+
+class PlacedBytes(tf.Module):
+    """As `ByteBpeTokenizer.encode`, whose pieces are bytes of the text and leave none out.
+
+    Args:
+        graph: a `GraphByteBpe`.
+    """
+
+    def __init__(self, graph, source: Tokenizer):
+        super().__init__()
+        self.graph = graph
+        unknown = source.vocabulary.roles.get(UNKNOWN)
+        with tf.device("CPU:0"):
+            tokens = enumerate(source.vocabulary.tokens)
+            self.lengths = tf.constant([1 if index == unknown else len(token) for index, token in tokens])  # (V,) bytes
+            self.after_blank = tf.constant(source.after_blank)
+
+    def __call__(self, text: tf.Tensor) -> Placed:
+        with tf.device("CPU:0"):
+            characters = Characters(text)
+            pieces = self.graph.of_characters(characters.code, characters.row, tf.size(text, tf.int64))
+            ids, row = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)  # (P,)
+            bytes_up_to = tf.cumsum(tf.gather(self.lengths, ids))
+            first = characters.at_byte(bytes_up_to - tf.gather(self.lengths, ids))
+            end = characters.at_byte(bytes_up_to - 1) + 1
+            begins = row != shifted(row, 1, NOWHERE)
+            whole = begins | (first >= shifted(end, 1, 0))  # a piece may begin inside of a character
+            behind_line = tf.reduce_any(
+                characters.codes(first - 1)[:, None] == tf.constant([ord(c) for c in LINE_ENDS]), axis=1
             )
+            ideograph = characters.are_ideographs(first) | characters.are_ideographs(first - 1)
+            opens = begins | tf.gather(self.after_blank, ids) | (whole & (behind_line | ideograph))
+            return of_characters(text, characters, row, ids, first, end, opens)
+
+
+class PlacedSentencePieces(tf.Module):
+    """As `SentencePieceTokenizer.encode`, with the op of `tensorflow_text`.
+
+    Args:
+        graph: a `GraphSentencePieces`.
+    """
+
+    def __init__(self, graph, source: Tokenizer):
+        super().__init__()
+        self.graph = graph
+        with tf.device("CPU:0"):
+            self.opens = tf.constant(source.opens)
+
+    def __call__(self, text: tf.Tensor) -> Placed:
+        with tf.device("CPU:0"):
+            characters = Characters(text)
+            pieces, first, end = self.graph.model.tokenize_with_offsets(text)  # bytes of each text
+            ids, row = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)
+            sizes = tf.strings.length(text)  # (B,)
+            before = tf.gather(tf.cumsum(sizes, exclusive=True), row)
+            first, last = (tf.cast(x.flat_values, tf.int32) + before for x in (first, end))
+            empty = first >= last  # a piece that stands for nothing of the text
+            first = characters.at_byte(first)
+            end = tf.where(empty, first, characters.at_byte(last - 1) + 1)
+            near = characters.are_ideographs(first)
+            near |= characters.are_ideographs(first - 1) & (tf.gather(tf.concat([characters.place, [0]], 0), first) > 0)
+            opens = (row != shifted(row, 1, NOWHERE)) | tf.gather(self.opens, ids) | (near & ~empty)
+            return of_characters(text, characters, row, ids, first, end, opens)
+
+
+def of_characters(text, characters: Characters, row, ids, first, end, opens) -> Placed:
+    """Pieces by text, without the blanks at their front; `first` and `end` count over all texts."""
+    start, blank = characters.trimmed(first, end)
+    lengths = tf.math.unsorted_segment_sum(tf.ones_like(characters.row), characters.row, tf.size(text))
+    before = tf.gather(tf.cumsum(lengths, exclusive=True), row)
+    return by_text(text, row, ids, start - before, end - before, opens, blank)
+
+
+def by_text(text, row, ids, starts, ends, opens, blank) -> Placed:
+    count = tf.cast(tf.size(text), row.dtype)
+    columns = {"ids": ids, "starts": starts, "ends": ends, "opens": opens, "blank": blank}
+    return {
+        name: tf.RaggedTensor.from_value_rowids(value, row, count, validate=False) for name, value in columns.items()
+    }
+
+
+@functools.cache
+def blank_codes() -> np.ndarray:
+    """All characters that `str.isspace` calls blanks, int32."""
+    return np.array([code for code in range(sys.maxunicode + 1) if chr(code).isspace()], np.int32)
+
+
+@functools.cache
+def ideograph_ranges() -> np.ndarray:
+    """The first and the last of each run of characters that are words of their own, int32 (R, 2)."""
+    there = np.array([False, *(is_ideograph(chr(code)) for code in range(sys.maxunicode + 1)), False])
+    edges = np.flatnonzero(there[1:] != there[:-1])
+    return np.stack([edges[::2], edges[1::2] - 1], axis=1).astype(np.int32)

@@ -6,13 +6,13 @@ import tensorflow as tf
 from data_pipelines.corpora.squad import Question
 from data_pipelines.ops.length_sorting import answer_in_parts
 from data_pipelines.ops.serving_text import GraphTokenizer
-from data_pipelines.ops.text_places import PlacedPieces
+from data_pipelines.ops.text_places import places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.spans import NOWHERE
 from xmodels.tasks.answer_span.windows import places
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference, check_places
+from xmodels.tasks.base.serve import check_difference
 
 EXAMPLES = (
     ("Where does John Smith live?", "John Smith lives in New York. He was born in Rome."),
@@ -35,10 +35,9 @@ class Server(serve.Server):
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
-        check_places(predictor, "answer_span")
         self.frame, self.settings = predictor.task.reading.frame, predictor.settings
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
-        self.placed = PlacedPieces(self.tokenizer)
+        self.placed = places_of(self.tokenizer, predictor.tokenizer)
         self.max_sequence_length = predictor.max_sequence_length
 
     def windows(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -50,7 +49,7 @@ class Server(serve.Server):
             tokens of each text.
         """
         asked = self.tokenizer.tokenize(question)[:, : self.settings.max_query_length]
-        ids, starts, ends = self.placed(context)  # ragged (B, None)
+        ids, starts, ends = (self.placed(context)[name] for name in ("ids", "starts", "ends"))  # ragged (B, None)
         capacity = max_text_tokens(2, self.max_sequence_length, self.frame) - tf.cast(asked.row_lengths(), tf.int32)
         found = token_windows(ids, capacity, self.settings.doc_stride)
         return {**found, "question": tf.gather(asked, found["text"]), "starts": starts, "ends": ends}

@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_json_line
 from data_pipelines.ops.length_sorting import answer_in_parts
-from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 NOTES = {
     "core": "It uses core ops of TensorFlow only, so it runs wherever TensorFlow does, a stock TensorFlow Serving too.",
@@ -98,15 +96,6 @@ def requests(model: str, rows, predictions, columns, outputs) -> str:
     """The section that calls TensorFlow Serving: two requests and the answers to them, as values for JSON."""
     values = {"rows": rows, "predictions": predictions, "columns": columns, "outputs": outputs}
     return REQUESTS.format(model=model, **{name: for_json_line(value) for name, value in values.items()})
-
-
-def check_places(predictor, task: str) -> None:
-    """Raises a UsageError where a graph cannot tell at which characters the tokens of a text stand."""
-    if not isinstance(predictor.tokenizer, WordPieceTokenizer):
-        raise UsageError(
-            f"--task={task}: a graph does not tell where the pieces of --tokenizer={predictor.tokenizer.kind} stand in a text; those "
-            "of WordPiece it does. Ask the run with `xmodels predict`."
-        )
 
 
 def example_inputs(names: Sequence[str], examples: Sequence[str]):

@@ -8,20 +8,19 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_code_span
 from data_pipelines.ops.length_sorting import answer_in_parts
+from data_pipelines.ops.serving_kinds import shifted
 from data_pipelines.ops.serving_text import GraphTokenizer
-from data_pipelines.ops.text_places import placed_words
+from data_pipelines.ops.text_places import NOWHERE, places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens, pack_texts
-from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference, check_places
+from xmodels.tasks.base.serve import check_difference
 from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.tag.settings import OUTSIDE, PREFIXES, are_spans, in_other_scheme
 from xmodels.tasks.tag.words import stride_of, text_offset
 
 EXAMPLES = ("John Smith lives in New York.", "王小明住在北京。")
 CHECKED = (*EXAMPLES, "", " \t\n", "NAÏVE ﬁancé №1 👩‍🚀 [MASK]", "a  b\u0301c,d", "many words, " * 300 + "王")
-NOWHERE = -1  # the place of what only fills up a row
 
 
 class Server(serve.Server):
@@ -32,7 +31,6 @@ class Server(serve.Server):
 
     def __init__(self, predictor, serving_ops):
         super().__init__(predictor, serving_ops)
-        check_places(predictor, "tag")
         if in_other_scheme(predictor.labels):
             raise UsageError(
                 f"--task=tag: this tagger has learnt {', '.join(predictor.labels[:6])}, …; a graph finds spans in tags of BIO only. "
@@ -40,6 +38,7 @@ class Server(serve.Server):
             )
         self.frame = predictor.task.reading.frame
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
+        self.placed = places_of(self.tokenizer, predictor.tokenizer)
         self.max_sequence_length = predictor.max_sequence_length
         self.stride = stride_of(predictor.settings.doc_stride, self.max_sequence_length, self.frame)
         tags = [label if are_spans(predictor.labels) else f"B-{label}" for label in predictor.labels]
@@ -57,18 +56,31 @@ class Server(serve.Server):
         """What the network reads of `text`, string (B,), up to its length: (B, L)."""
         return self.tokenizer.features([text], self.max_sequence_length)
 
-    def parted(self, text: tf.Tensor) -> dict[str, tf.RaggedTensor]:
-        """The words of `text`, string (B,), cleaned, and the first and last character of each in the text: (B, None)."""
-        found = placed_words(self.tokenizer.characters, text)
-        place, letters = found["place"], found["letters"]
+    def parted(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, dict[str, tf.RaggedTensor]]:
+        """The tokens of `text`, string (B,), and its words as `words.words_of` has them.
 
-        def by_text(values):
-            return tf.RaggedTensor.from_value_rowids(values, found["row"], tf.size(text), validate=False)
-
-        return {
-            "word": by_text(found["word"]),
-            "start": by_text(tf.math.segment_min(place, letters)),
-            "end": by_text(tf.math.segment_max(place, letters) + 1),
+        Returns:
+            ids, ragged int32 (B, None), and of each word start and end, its characters, and first, its first token, likewise.
+        """
+        found = self.placed(text)
+        ids, shown = found["ids"], ~found["blank"].flat_values
+        row, place = ids.value_rowids(), tf.ragged.range(ids.row_lengths()).flat_values
+        # A word begins at the first piece that is no blank behind one that opens a word, which may itself be blank.
+        opened = tf.cumsum(tf.cast(found["opens"].flat_values, tf.int32))
+        row, place, opened, start, end = (
+            tf.boolean_mask(x, shown)
+            for x in (row, place, opened, found["starts"].flat_values, found["ends"].flat_values)
+        )
+        begins = (opened != shifted(opened, 1, NOWHERE)) | (row != shifted(row, 1, NOWHERE))
+        word = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+        columns = {
+            "start": tf.boolean_mask(start, begins), "end": tf.math.segment_max(end, word),
+            "first": tf.cast(tf.boolean_mask(place, begins), tf.int32),
+        }  # fmt: skip
+        rows = tf.boolean_mask(row, begins)
+        return ids, {
+            name: tf.RaggedTensor.from_value_rowids(value, rows, ids.nrows(), validate=False)
+            for name, value in columns.items()
         }
 
     def logits(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -98,17 +110,11 @@ class Server(serve.Server):
     def _tagged(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """(start, end, label, probability, real) of each word, (B, W): its characters, the id of its tag, False on padding."""
         with tf.device("CPU:0"):
-            found = self.parted(text)
-            word = found["word"].flat_values
-            too_long = tf.strings.length(word, unit="UTF8_CHAR") > self.tokenizer.max_word_characters
-            pieces = self.tokenizer.wordpieces(tf.where(too_long, UNKNOWN, word))  # (W, None)
-            pieces = pieces.with_row_splits_dtype(found["word"].row_splits.dtype)
-            ids = found["word"].with_flat_values(pieces).merge_dims(1, 2)  # (B, None)
-            counts = found["word"].with_flat_values(tf.cast(pieces.row_lengths(), tf.int32)).to_tensor()
-            width = tf.shape(counts)[1]
-            counts = tf.pad(counts, [[0, 0], [0, tf.maximum(1 - width, 0)]])  # a chain has a place at least
-            first = tf.cumsum(counts, axis=1, exclusive=True)  # (B, W): the tokens before each word
-            real = tf.sequence_mask(found["word"].row_lengths(), tf.shape(counts)[1])
+            ids, found = self.parted(text)
+            first = found["first"].to_tensor()
+            width = tf.shape(first)[1]
+            first = tf.pad(first, [[0, 0], [0, tf.maximum(1 - width, 0)]])  # a chain has a place at least
+            real = tf.sequence_mask(found["first"].row_lengths(), tf.shape(first)[1])
         logits = self.logits(ids).to_tensor(shape=[None, None, len(self.predictor.labels)])  # (B, T, C)
         logits = tf.pad(logits, [[0, 0], [0, 1], [0, 0]])  # of texts without tokens there is none
         logits = tf.gather(logits, tf.where(real, first, 0), batch_dims=1)  # (B, W, C)

@@ -1,0 +1,89 @@
+"""Pieces in a graph stand in the text where the tokenizer says, and open words where it says."""
+
+import json
+
+import keras
+import pytest
+import tensorflow as tf
+from invocation import invoke
+from small_models import TOKENIZER
+from test_answer_span import squad
+from test_serving_kinds import GOLDEN_TEXTS, graphs, random_texts, tokenizers  # noqa: F401
+
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.ops.text_places import places_of
+from xmodels.models import folder
+from xmodels.models.roberta import Roberta, RobertaConfig
+from xmodels.tasks.base.answer import load
+
+TEXTS = [
+    "Ann lives in York.", "", " ", "NAÏVE ﬁancé №1 👩‍🚀 [MASK] a  b\u0301c,d 北京", "lives " * 3 + "x" * 120 + "\u00ad lives",
+    "é\te E\u0301", "\n\n中文 的\u3000a中b", "\x1c\x1d!  a\u00a0b", "🙂🙂\u0301",
+]  # fmt: skip
+EXPORTED = ["Ann  lives in New York.", "", " ", "北京 é\u0301 🙂, Bob", "many words, " * 20]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe", "sentencepiece"])
+def test_pieces_stand_where_the_tokenizer_says(kind, tokenizers, graphs):  # noqa: F811
+    tokenizer = TOKENIZER if kind == "wordpiece" else tokenizers[kind]
+    graph = GraphTokenizer(TOKENIZER, "text") if kind == "wordpiece" else graphs[kind]
+    texts = [*TEXTS, *GOLDEN_TEXTS, *random_texts()]
+    found = {name: x.to_list() for name, x in tf.function(places_of(graph, tokenizer))(tf.constant(texts)).items()}
+    for row, (text, pieces) in enumerate(zip(texts, tokenizer.encode_batch(texts), strict=True)):
+        assert found["ids"][row] == list(pieces.ids), repr(text)
+        spans = list(zip(found["starts"][row], found["ends"][row], strict=True))
+        assert spans == [tuple(span) for span in pieces.spans], repr(text)
+        assert found["opens"][row] == [bool(x) for x in pieces.word_start], repr(text)
+        assert found["blank"][row] == [not text[a:b].strip() for a, b in spans], repr(text)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "bpe", "sentencepiece"])
+def test_no_texts_have_no_pieces(kind, tokenizers, graphs):  # noqa: F811
+    graph = GraphTokenizer(TOKENIZER, "text") if kind == "wordpiece" else graphs[kind]
+    placed = places_of(graph, TOKENIZER if kind == "wordpiece" else tokenizers[kind])
+    for texts in ([], ["", ""]):
+        found = placed(tf.constant(texts, tf.string))
+        assert all(x.nrows() == len(texts) and not x.flat_values.numpy().size for x in found.values())
+
+
+def test_other_kinds_are_refused(tokenizers, graphs):  # noqa: F811
+    with pytest.raises(UsageError, match="pieces of --tokenizer=words stand"):
+        places_of(graphs["words"], tokenizers["words"])
+
+
+def network_of(tokenizer, path):
+    """A small RoBERTa that reads pieces of a kind, as a model folder."""
+    keras.utils.set_random_seed(1)
+    config = RobertaConfig(
+        len(tokenizer.vocabulary), 16, 1, 2, 16, max_sequence_length=48, dropout=0.0, initializer_stddev=0.3
+    )
+    path.mkdir()
+    folder.write_model(
+        str(path), Roberta(config).initialize(), None, tokenizer.files(), tokenizer.describe(), "roberta"
+    )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", pytest.param("sentencepiece", marks=pytest.mark.long)])
+def test_taggers_and_finders_of_answers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
+    sentences = [("Ann/B-PER lives/O in/O New/B-LOC York/I-LOC ./O").split(), "Bob/B-PER is/O here/O".split()] * 8
+    rows = ["\n".join(word.replace("/", "\t") for word in words) + "\n" for words in sentences]
+    (tmp_path / "train.txt").write_text("\n".join(rows), "utf-8")
+    (tmp_path / "train.json").write_text(json.dumps(squad(16, 0)), "utf-8")
+    (tmp_path / "texts.txt").write_text("\n".join(EXPORTED), "utf-8")
+    network, ops = network_of(tokenizers[kind], tmp_path / "network"), "text" if kind == "sentencepiece" else "core"
+    quick = {"init_checkpoint": network, "train_batch_size": 8, "num_train_epochs": 1, "learning_rate": 1e-2}
+    quick |= {"distribution_strategy": "one_device", "jit_compile": "false", "max_seq_length": 24, "doc_stride": 6}
+    for task, name in (("tag", "train.txt"), ("answer_span", "train.json")):
+        more = {"max_query_length": 8} if task == "answer_span" else {}
+        run = {"model_dir": tmp_path / task}
+        assert invoke("finetune", task=task, train_file=tmp_path / name, **run, **quick, **more) == 0
+        # The command compares what is served with the answers of the run.
+        assert invoke("export_model", **run, export_dir=tmp_path / f"{task}-served", serving_ops=ops) == 0
+    served = tf.saved_model.load(str(tmp_path / "tag-served/1")).signatures["words"](text=tf.constant(EXPORTED))
+    for row, found in enumerate(load(str(tmp_path / "tag")).predict(EXPORTED)):
+        count = len(found.spans)
+        assert served["start"][row].numpy().tolist()[:count] == [start for start, _ in found.spans]
+        assert [tag.decode() for tag in served["tag"][row].numpy()[:count]] == found.tags
+        assert not any(served["word"][row].numpy()[count:])
