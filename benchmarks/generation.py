@@ -15,7 +15,7 @@ from benchmarks import measure
 from benchmarks.inference import read_texts
 
 NAME, BATCH, NEW, WORDS = "benchmarks.generation", 8, 64, 16
-METHODS = {"Hugging Face": "hugging_face", "ours": "ours"}
+METHODS = {"Hugging Face": ["hugging_face"], "ours": ["ours"], "ours, XLA": ["ours", "--jit_compile"]}
 
 
 def prompts(path: str) -> list[str]:
@@ -52,12 +52,13 @@ def make_run(system: str, size: str, folder: str, texts: str) -> None:
     convert.save(convert.load(folder), f"hf:{folder}-hf")
 
 
-def ours(system: str, folder: str, texts: list[str], beams: int) -> dict:
+def ours(system: str, folder: str, texts: list[str], beams: int, jit_compile: bool) -> dict:
     from xmodels.decoding.options import Decoding
     from xmodels.tasks.base.generation import load_generator
 
     begun = time.perf_counter()
     generator = load_generator(folder)
+    generator.jit_compile = jit_compile
     decoding = Decoding(temperature=0.0, num_beams=beams, length_penalty=0.0, ranked=system == "bart")
 
     def write():
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--systems", default="gpt2,bart")
     parser.add_argument("--sizes", default="mini")
     parser.add_argument("--beams", default="1,4")
+    parser.add_argument("--jit_compile", action="store_true", help="of one method")
     given = parser.parse_args()
     if not given.method:
         compare(given)
@@ -128,8 +130,8 @@ def main() -> None:
         make_run(given.system, given.size, given.folder, given.texts)
         print("{}")
     else:
-        method = {"ours": ours, "hugging_face": hugging_face}[given.method]
-        print(json.dumps(method(given.system, given.folder, prompts(given.texts), int(given.beams))))
+        asked = given.system, given.folder, prompts(given.texts), int(given.beams)
+        print(json.dumps(ours(*asked, given.jit_compile) if given.method == "ours" else hugging_face(*asked)))
 
 
 def compare(given) -> None:
@@ -149,7 +151,7 @@ def compare(given) -> None:
                 ]
                 measure.prepare(NAME, ["make_run", *more])
                 for beams in given.beams.split(","):
-                    methods = {name: [method, *more, f"--beams={beams}"] for name, method in METHODS.items()}
+                    methods = {name: [*method, *more, f"--beams={beams}"] for name, method in METHODS.items()}
                     found = measure.rounds(NAME, methods, given.rounds, given.cores)
                     text += report(found, f"{system}, {size}, {'greedy' if beams == '1' else f'{beams} beams'}")
     measure.publish(text, given.output)

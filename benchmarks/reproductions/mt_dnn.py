@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.reproductions.common import (
     environment,
+    fine_tuned,
     is_finished,
     mean_and_deviation,
     results_of,
@@ -176,11 +177,11 @@ def finetune(
     flags, task: Task, label: str, seed: int, rate: float, origin: str, epochs: float | None = None, **others
 ) -> dict[str, float]:
     """The scores of a run of one task."""
-    folder = os.path.join(flags.folder, f"{label}_{seed}_{rate:g}")
-    if not is_finished(folder):
-        given = {"init_checkpoint": origin, "model_dir": folder, "task": task.kind} | task.flags | task.files | others
-        run("finetune", **shared(flags, seed, rate, epochs or flags.epochs), **given)
-    return results_of(folder)
+    return fine_tuned(
+        os.path.join(flags.folder, f"{label}_{seed}_{rate:g}"),
+        **shared(flags, seed, rate, epochs or flags.epochs), init_checkpoint=origin, task=task.kind, **task.flags, **task.files,
+        **others,
+    )  # fmt: skip
 
 
 def together(flags, tasks: dict[str, Task]) -> dict[str, list[float]]:

@@ -37,6 +37,7 @@ def sample(seed):
 def generate(
     decode: Callable, logits: Callable, past, prompt_ids, prompt_lengths, max_length: int,
     end_id: int | None = None, pad_id: int = 0, pick: Callable = greedy, filters: Sequence[Callable] = (), read=None,
+    limits=None,
 ):  # fmt: skip
     """Continues each prompt until its end token, or until `max_length` tokens in all.
 
@@ -50,6 +51,7 @@ def generate(
         filters: of `decoding.filters`, applied before `pick`.
         read: (number, state (B, D)) where `past` has read so many tokens of all prompts, at least 1, and the last left this
             state. Networks whose past cannot go back need it: what is left of the prompts is then read token by token.
+        limits: int (B,), most tokens of each text in all; by default `max_length`.
 
     Returns:
         int (B, max_length) texts with their prompts, and int (B,) their lengths, with the end token.
@@ -66,7 +68,8 @@ def generate(
         state = ops.take(states, first - 1, axis=1)  # (B, D)
     else:
         first, state = read
-    ended = ops.zeros_like(prompt_lengths, dtype="bool")
+    limits = ops.full_like(prompt_lengths, max_length) if limits is None else ops.cast(limits, "int32")
+    ended = limits <= prompt_lengths
 
     def is_unfinished(position, token_ids, state, ended, lengths, past):
         return ops.logical_and(position < max_length, ops.logical_not(ops.all(ended)))
@@ -82,6 +85,7 @@ def generate(
         lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
         if end_id is not None:
             ended = ops.logical_or(ended, ops.logical_and(ops.logical_not(given), ops.equal(token, end_id)))
+        ended = ops.logical_or(ended, position + 1 >= limits)
         states, past = decode(ops.expand_dims(token, 1), past, position)
         return position + 1, token_ids, states[:, 0], ended, lengths, past
 

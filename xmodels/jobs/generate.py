@@ -38,6 +38,7 @@ def generate(options: Options) -> list[str]:
         )
     prompts = [prompt] if input_file is None else lines_of(input_file)
     generator = load_generator(options.model_dir)
+    generator.jit_compile = options.jit_compile
     decoding = dataclasses.replace(decoding, length_penalty=generator.penalty(options.length_penalty))
     asked = [each for each in prompts for _ in range(options.num_samples)]
     with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:

@@ -18,6 +18,7 @@ def translate(options: Options) -> list[str]:
     answer, read = part(TASK, "answer"), part(TASK, "read")
     texts = [text] if input_file is None else read.lines_of(input_file)
     generator = answer.load(options.model_dir)
+    generator.jit_compile = options.jit_compile
     names = "num_beams", "no_repeat_ngram_size", "min_new_tokens"
     numbers = {name: getattr(options, name) for name in names}
     decoding = Decoding(temperature=0.0, length_penalty=generator.penalty(options.length_penalty), **numbers)

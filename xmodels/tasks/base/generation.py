@@ -24,9 +24,11 @@ class Generator:
         end_id: the token that ends a text.
         forbidden: tokens that are never written: the other special ones, which stood in no text that was learnt.
         defaults: of `Decoding`, where `xmodels generate` is given nothing else.
+        jit_compile: whether graphs are compiled by XLA: some seconds for each shape, and each token then takes less time.
     """
 
     defaults: dict
+    jit_compile: bool = False
 
     def __init__(self, loaded: Loaded):
         self.backbone, self.tokenizer, self.task = loaded.backbone, loaded.tokenizer, loaded.objective()
@@ -61,7 +63,12 @@ class Generator:
             if keras.backend.backend() == "tensorflow":
                 import tensorflow as tf
 
-                self._functions[key] = tf.function(self._functions[key], input_signature=signature, autograph=False)
+                self._functions[key] = tf.function(
+                    self._functions[key],
+                    input_signature=signature,
+                    autograph=False,
+                    jit_compile=self.jit_compile or None,
+                )
         return self._functions[key]
 
 

@@ -77,18 +77,18 @@ class TextGenerator(Generator):
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
         function = self.compiled((decoding, *token_ids.shape, length), lambda: self._sampler(decoding, length))
         read = None if self.rewinds else self._read(token_ids[:, : lengths.min()], length)
-        texts, ends = (ops.convert_to_numpy(x) for x in function(token_ids, lengths, np.array(seed, np.int32), read))
-        stops = np.minimum(ends, lengths + max_new_tokens)
-        return [row[a:b].tolist() for row, a, b in zip(texts, lengths, stops, strict=True)]
+        found = function(token_ids, lengths, lengths + max_new_tokens, np.array(seed, np.int32), read)
+        texts, ends = (ops.convert_to_numpy(x) for x in found)
+        return [row[a:b].tolist() for row, a, b in zip(texts, lengths, ends, strict=True)]
 
     def _sampler(self, decoding: Decoding, length: int):
         filters = [*Decoding(0.0, forbidden=self.forbidden).filters(), *decoding.filters()]
 
-        def function(token_ids, lengths, seed, read):
+        def function(token_ids, lengths, limits, seed, read):
             *read, past = read or (self.backbone.start(token_ids.shape[0], length),)
             return generate(
                 self.backbone.decode, self.logits, past, token_ids, lengths, length, self.end_id,
-                pick=decoding.pick(seed), filters=filters, read=read or None,
+                pick=decoding.pick(seed), filters=filters, read=read or None, limits=limits,
             )  # fmt: skip
 
         return function

@@ -65,12 +65,10 @@ class Server(serve.Server):
     def generated(self, token_ids, lengths, stops, past, read, pick, more_filters) -> tuple[tf.Tensor, tf.Tensor]:
         """Texts (B, max_length) with their prompts, and their ends, int32 (B,), none behind its `stops`."""
         changes = [*([filters.forbid(self.forbidden)] if self.forbidden else []), *more_filters]
-        changes.append(filters.end_after(stops, self.end_id))
-        texts, ends = generate(
+        return generate(
             self.backbone.decode, lambda states: self.task.logits(states, self.backbone), past, token_ids, lengths,
-            self.max_length, self.end_id, pick=pick, filters=changes, read=read,
+            self.max_length, self.end_id, pick=pick, filters=changes, read=read, limits=tf.minimum(stops, self.max_length),
         )  # fmt: skip
-        return texts, tf.minimum(ends, stops)
 
     def streamed(
         self, prompt: tf.Tensor, written: tf.Tensor, count: tf.Tensor, pick, more_filters
