@@ -52,8 +52,7 @@ def fine_tuned(folder: str, *switches: str, keep_weights: bool = False, **flags)
         flags: those of `finetune`, besides `model_dir`.
     """
     if not is_finished(folder):
-        own = {"save_checkpoints_steps": 10**6, "length_buckets": "auto"}
-        run("finetune", *switches, model_dir=folder, **(own | flags))
+        run("finetune", *switches, model_dir=folder, **({"save_checkpoints_steps": 10**6} | flags))
     for part in ("checkpoints", "tensorboard", *(() if keep_weights else ("backbone",))):
         shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
     return results_of(folder)

@@ -64,7 +64,7 @@ def seeds_of(options, paths: dict[str, str], arm: str, count: int) -> tuple[str,
             os.path.join(options.folder, f"{arm}-{count}-{rate}-{seed}"), ARMS[arm], *options.more, task="tag",
             init_checkpoint=options.checkpoint, train_file=paths[str(count)], eval_file=paths["dev"], test_file=paths["test"],
             learning_rate=rate, seed=seed, num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH,
-            max_seq_length=LENGTH,
+            max_seq_length=LENGTH, length_buckets="auto",
         )  # fmt: skip
 
     rate, found = tuned(scored, options.rates, options.seeds, "evaluation entity_f1")

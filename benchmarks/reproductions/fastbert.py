@@ -121,7 +121,7 @@ def arm(options, files, name: str, checkpoint: str) -> list[str]:
     def scored(rate: str, seed: int) -> dict[str, float]:
         found = fine_tuned(
             folder(rate, seed), *options.more, keep_weights=True, init_checkpoint=checkpoint, learning_rate=rate, seed=seed,
-            num_train_epochs=options.epochs, train_batch_size=32, max_seq_length=options.max_seq_length,
+            num_train_epochs=options.epochs, train_batch_size=32, max_seq_length=options.max_seq_length, length_buckets="auto",
             **{f"{part}_file": path for part, path in files.items()}, **own,
         )  # fmt: skip
         for part in ("checkpoints", "tensorboard"):

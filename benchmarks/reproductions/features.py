@@ -80,7 +80,8 @@ def scores_of(options, paths: dict[str, str], name: str, flags: dict, count: int
         return fine_tuned(
             os.path.join(options.folder, f"{label}-{rate}-{seed}"), *switches, task="tag", init_checkpoint=options.checkpoint,
             train_file=paths["train"], eval_file=paths["dev"], test_file=paths["test"], learning_rate=rate, seed=seed,
-            num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH, max_seq_length=options.max_seq_length, **values,
+            num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH, max_seq_length=options.max_seq_length,
+            length_buckets="auto", **values,
         )  # fmt: skip
 
     rate, found = tuned(scored, options.rates, options.seeds, "evaluation entity_f1")

@@ -38,6 +38,7 @@ from data_pipelines.files import write_json
 
 CANDIDATES, QUERIES, ROUNDS = 100, 20, 3  # of the clock; the fastest round counts
 BATCH = 32
+LENGTHS = {False: 32, True: 64}  # of a text, and of both in one sequence
 CROSS, LABELS, COSINE = "cross-encoder", "Siamese, classifier", "Siamese, cosine"
 SIAMESE = {"task": "siamese", "siamese_loss": "classification", "pooling": "mean"}
 ARMS = {
@@ -107,7 +108,7 @@ def scores_of(options, files: dict[str, str], name: str, flags: dict, batch: int
         return fine_tuned(
             folder_of(options, name, rate, seed), keep_weights=name in (CROSS, LABELS), init_checkpoint=options.checkpoint,
             learning_rate=rate, seed=seed, num_train_epochs=options.epochs, train_batch_size=batch,
-            max_seq_length=64, **files, **flags,
+            max_seq_length=LENGTHS[name == CROSS], **files, **flags,
         )  # fmt: skip
 
     return tuned(scored, options.rates, options.seeds, f"evaluation {decisive}")
