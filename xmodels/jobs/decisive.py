@@ -58,7 +58,7 @@ class Evaluation:
             settings, self.answers = self.score.chosen(*answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings)
-        return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED)}}
+        return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
 
     def answered(self, source) -> list[Mapping[str, np.ndarray]]:
         """What the network answers to a set, and the set: {name: array (N, ...)} each."""

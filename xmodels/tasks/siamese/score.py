@@ -16,7 +16,7 @@ from xmodels.tasks.siamese.measures import best_threshold, match_scores, rank_sc
 from xmodels.tasks.siamese.read import read_rows
 from xmodels.tasks.siamese.settings import LABEL, MATCH, POSITIVE, SCORE
 
-CHOSEN, READS_SOURCE = ("threshold",), True
+CHOSEN, READS_SOURCE, REPORTED = ("threshold",), True, ("accuracy", "recall_1")
 BLUE, ORANGE = "#1450c8", "#d2691e"
 BINS = 40
 
