@@ -132,6 +132,24 @@ def test_prompts_of_several_lengths_go_on_where_each_ends():
     assert np.array(ends).tolist() == [7, 6, 4]
 
 
+def test_texts_end_at_their_limits_and_nothing_is_read_behind_the_last():
+    prompts, lengths, read = (
+        ops.convert_to_tensor([[3, 0, 0], [1, 5, 0], [2, 2, 8]]),
+        ops.convert_to_tensor([1, 2, 3]),
+        [],
+    )
+
+    def counting(token_ids, past, position):
+        read.append(position)
+        return count_up(token_ids, past, position)
+
+    found, ends = generate(
+        counting, next_number, ops.zeros((3, 12), "int32"), prompts, lengths, 12, end_id=11, limits=ops.convert_to_tensor([3, 5, 3])
+    )  # fmt: skip
+    assert np.array(found)[:, :6].tolist() == [[3, 4, 5, 0, 0, 0], [1, 5, 6, 7, 8, 0], [2, 2, 8, 0, 0, 0]]
+    assert np.array(ends).tolist() == [3, 5, 3] and len(read) == 1 + 4  # the prompts at once, then places 1 to 4
+
+
 def test_an_end_token_in_a_prompt_does_not_end_it():
     found, ends = generate(
         count_up, next_number, ops.zeros((1, 5), "int32"), ops.convert_to_tensor([[9, 4]]), ops.convert_to_tensor([2]), 5,

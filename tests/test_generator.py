@@ -141,6 +141,16 @@ def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     assert len(found) == 4 and found == generator.generate(PROMPTS, Decoding(num_beams=4, length_penalty=0.0), 6)
 
 
+def test_xla_writes_the_same_texts(run):
+    found = {}
+    for jit_compile in (False, True):
+        generator = load(run)
+        generator.jit_compile = jit_compile
+        found[jit_compile] = generator.generate(PROMPTS, Decoding(temperature=0.0), 7)
+        assert all(function._jit_compile == (jit_compile or None) for function in generator._functions.values())
+    assert found[False] == found[True]
+
+
 @pytest.mark.parametrize("alpha", [0.0, 1.5])
 def test_beams_of_prompts_beside_each_other_are_those_of_each_alone(run, alpha):
     generator, beams = load(run), Decoding(num_beams=4, length_penalty=alpha)
