@@ -10,7 +10,7 @@ from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.attention.visible import Visible
-from xmodels.layers.blocks import PostNormBlock
+from xmodels.layers.blocks import PostNormBlock, attention_maps
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
@@ -120,6 +120,10 @@ class Transformer(Backbone):
         for block in self.encoder_blocks:
             states.append(block(states[-1], visible=visible))
         return [*states[:-1], self.finish(states[-1], "encoder")]
+
+    def attention_maps(self, features):
+        """How much each token of the source takes of each: num_layers tensors (B, H, S, S), of the encoder."""
+        return attention_maps(self.encoder_blocks, self.hidden_states(features), Visible(features["padding_mask"]))
 
     def start(self, features, length: int):
         """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""

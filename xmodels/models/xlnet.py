@@ -147,6 +147,10 @@ class TwoStreamBlock(Block):
             outputs["targets"] = self._finish(targets, mixed_targets, training)
         return outputs
 
+    def attention_map(self, x, signal, seen, biases=None, differs=None, is_reversed=None):
+        """That of the content stream without a memory, float32 (B, H, N, N), for pictures."""
+        return self.mixer.content_probabilities(x, signal, biases or self.biases.all(), seen, differs, is_reversed)
+
     def _finish(self, x, mixed, training):
         """What follows the attention."""
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
@@ -217,6 +221,12 @@ class XLNet(Backbone):
         """What enters each block, and what leaves the last: num_layers + 1 dictionaries of `content` (B, N, D), and with a query
         stream `targets` (B, P, D)."""
         return self._run(features, False)[1]
+
+    def attention_maps(self, features):
+        """How much each token takes of each: num_layers tensors (B, H, N, N), of the content stream of texts without a past."""
+        read = {name: features[name] for name in features if name not in ("memory", "memory_filled", "query_mask")}
+        states, shared = self.hidden_states(read), self._shared(read, 0, False)
+        return [block.attention_map(x["content"], **shared) for block, x in zip(self.blocks, states, strict=False)]
 
     def _run(self, features, training):
         memory, slots = features.get("memory"), 0

@@ -49,16 +49,7 @@ class TwoStreamAttention(RelativeAttention):
         self, content, states, signal, biases, seen, differs=None, is_reversed=None, targets=None, target_positions=None,
         target_seen=None, training=None,
     ):  # fmt: skip
-        key, value, place = self.key(states), self.value(states), self.places(signal, is_reversed)
-
-        def shares(query, shift, differs, seen):
-            scores = by_content(query, key, biases["content_bias"])
-            scores = scores + shift(by_distance(query, place, biases["position_bias"]))
-            if differs is not None:
-                scores = scores + self.of_segments(query, differs, biases["segment_bias"])
-            return probabilities(ops.cast(scores * self.scale, "float32"), seen)  # (B, H, rows, K)
-
-        keys = ops.shape(states)[1]
+        shares, value, keys = self.shares(states, signal, biases, is_reversed), self.value(states), ops.shape(states)[1]
         taken = shares(self.query(content), lambda x: shifted(x)[..., :keys], differs, seen)
         mixed = self.merge(self.mix(taken, value, training))
         if targets is None:
@@ -73,6 +64,25 @@ class TwoStreamAttention(RelativeAttention):
         # Without a key to look at, the softmax is uniform over all forbidden ones, the token of the target among them.
         taken = taken * ops.cast(ops.any(target_seen, axis=-1, keepdims=True), taken.dtype)
         return mixed, self.merge(self.mix(taken, value, training))
+
+    def shares(self, states, signal, biases, is_reversed=None):
+        """What gives to (queries, shift by distance, `differs`, `seen`) how much each takes of each key, (B, H, rows, K)."""
+        key, place = self.key(states), self.places(signal, is_reversed)
+
+        def taken(query, shift, differs, seen):
+            scores = by_content(query, key, biases["content_bias"])
+            scores = scores + shift(by_distance(query, place, biases["position_bias"]))
+            if differs is not None:
+                scores = scores + self.of_segments(query, differs, biases["segment_bias"])
+            return probabilities(ops.cast(scores * self.scale, "float32"), seen)
+
+        return taken
+
+    def content_probabilities(self, content, signal, biases, seen, differs=None, is_reversed=None):
+        """How much each token takes of each, without a memory: float32 (B, H, N, N), for pictures."""
+        length = ops.shape(content)[1]
+        shares = self.shares(content, signal, biases, is_reversed)
+        return shares(self.query(content), lambda x: shifted(x)[..., :length], differs, seen)
 
     def places(self, signal, is_reversed=None):
         """W_r r of each distance: (R, H, K'), or (B, R, H, K') where rows differ in direction."""
