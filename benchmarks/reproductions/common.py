@@ -73,6 +73,13 @@ def tuned(
     return rate, [tried[rate], *(scored(rate, seed) for seed in others)]
 
 
+def fraction_of(rows: list, fraction: float, seed: int) -> list:
+    """The rows that `finetune --train_fraction` draws with a seed, where each row of a table is one example."""
+    from xmodels.jobs.few_examples import drawn_places
+
+    return [rows[place] for place in drawn_places(len(rows), max(1, int(fraction * len(rows))), seed)]
+
+
 def network_of(checkpoint: str) -> str:
     """What a run or model folder holds, in words that name no path."""
     from xmodels.conversion import convert

@@ -37,12 +37,19 @@ def drawn(data: Data, options) -> Data:
     count = count_of(options, total)
     if count == total:
         return data
-    rows = np.sort(np.random.default_rng([options.seed, total]).choice(total, count, replace=False))
+    rows = drawn_places(total, count, options.seed)
     source = ArraySource({name: array[rows] for name, array in arrays.items()}, data.source.name)
     if missing := missing_labels(source, data.labels):
         print_status(f"Warning: of the {count:,} examples that were drawn none has the label {', '.join(missing[:8])}.")
     summary = f"{data.summary}, {count:,} of {total:,} examples drawn"
     return dataclasses.replace(data, source=source, summary=summary)
+
+
+def drawn_places(total: int, count: int, seed: int) -> np.ndarray:
+    """(count,), int64: different places below `total`, in rising order; all of them where there are no more."""
+    if count == total:
+        return np.arange(total)
+    return np.sort(np.random.default_rng([seed, total]).choice(total, count, replace=False))
 
 
 def missing_labels(source: ArraySource, labels: list[str]) -> list[str]:
