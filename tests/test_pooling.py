@@ -15,7 +15,7 @@ from data_pipelines.corpora.choices import ChoiceQuestion
 from data_pipelines.errors import UsageError
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.interfaces.reading import STATELESS, Reading
+from xmodels.interfaces.reading import STATELESS, Reading, plain_reading
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
@@ -23,11 +23,14 @@ from xmodels.models.backbone import ModelConfig
 from xmodels.runs.loaded import load as load_network
 from xmodels.systems import bert
 from xmodels.tasks.base.answer import load
+from xmodels.tasks.base.find import names, task_class
+from xmodels.tasks.base.task import SummaryTask
 from xmodels.tasks.choose.packing import pack_choices
 from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.classify.task import Classify
 
 KEPT = "attention+max"
+ALL_STATES = ("san", "fast_classify")  # read more than one state, of networks with segments or with layers in a row
 SMALL = {"hidden_dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64}
 EVERY = {**STATELESS, "attention": AttentionPooling(3)}
 STATES = np.random.default_rng(0).normal(size=(3, 5, 3)).astype("float32")
@@ -249,6 +252,23 @@ def test_tasks_and_networks_say_where_a_pooling_does_not_fit(tmp_path, table, ca
     assert "--pooling: --task=tag has no such flag" in capsys.readouterr().err
     assert invoke("finetune", **given) == 2
     assert "or say which of its states answer: --pooling=mean" in capsys.readouterr().err
+
+
+SUMMARIES = [name for name in names("task") if issubclass(task_class(name), SummaryTask) and name not in ALL_STATES]
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_encoder_alone_answers_whatever_the_task(name):
+    """Of a T5 no task calls the decoder, which would need a target."""
+    system, count = systems.load("t5"), len(TOKENIZER.vocabulary)
+    backbone = system.MODEL(system.MODEL.config_class(count, **SMALL, head_dim=16)).initialize()
+    reading = plain_reading(system.MODEL, TOKENIZER.vocabulary, generates=True).with_pooling("mean")
+    task = task_class(name)(backbone.config, ["a", "b"], reading=reading)
+    shape = (2, *(2 if length is None else length for length in task.reads["token_ids"].shape[:-1]), 5)
+    batch = {"token_ids": np.full(shape, 7, "int32"), "padding_mask": np.ones(shape, bool)}
+    batch |= {"segment_ids": 0 * batch["token_ids"], "choice_weights": np.ones(shape[:2], "float32")}
+    found = task.predict(task.forward(backbone, batch, training=True))
+    assert found and all(np.isfinite(np.array(value)).all() for value in found.values())
 
 
 OTHERS = [n for n in systems.names() if systems.load(n).READING is None]

@@ -22,6 +22,9 @@ class Task(Objective):
     title: ClassVar[str]  # of the model card
     signature: ClassVar[Features] = {}
     names_labels: ClassVar[bool] = True  # whether its answers are labels that have names
+    reads_states: ClassVar[bool] = (
+        False  # whether it reads the states of all tokens, so that no single one must stand for a text
+    )
 
     @property
     def needs(self) -> Features:
@@ -53,6 +56,14 @@ class SummaryTask(Task):
         self.dense = reading.dense(config)
         self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
         self.dropout = Dropout(config.dropout)
+
+    def summarized(self, backbone, batch, training=None):
+        """What the network gives for sequences (B, L), and the state that answers about each, (B, D).
+
+        Tasks call the network by their `reading` only, as of an encoder-decoder that may be the encoder alone.
+        """
+        outputs = self.reading.outputs(backbone, batch, training)
+        return outputs, self.reading.summary(outputs, batch)
 
     def logits_of(self, state, training=None):
         """(B, D) -> float32 (B, outputs)"""

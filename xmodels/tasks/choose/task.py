@@ -32,8 +32,8 @@ class Choose(SummaryTask):
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
-        outputs = self.reading.states(backbone, sequences, training)
-        numbers = self.logits_of(self.reading.summary(outputs, sequences), training)  # (B C, 1)
+        outputs, state = self.summarized(backbone, sequences, training)
+        numbers = self.logits_of(state, training)  # (B C, 1)
         logits = ops.squeeze(parted(numbers, ops.shape(batch["token_ids"])[1]), -1)  # (B, C)
         return {**outputs, "logits": ops.where(ops.cast(batch["choice_weights"], "bool"), logits, NEVER)}
 

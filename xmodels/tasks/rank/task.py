@@ -82,8 +82,8 @@ class Rank(SummaryTask):
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
-        outputs = backbone(sequences, training=training)
-        scores = self.logits_of(self.reading.summary(outputs, sequences), training)[:, 0]  # (B C,)
+        outputs, state = self.summarized(backbone, sequences, training)
+        scores = self.logits_of(state, training)[:, 0]  # (B C,)
         several = len(batch["token_ids"].shape) == 3
         return {**outputs, "scores": parted(scores, ops.shape(batch["token_ids"])[1]) if several else scores}
 

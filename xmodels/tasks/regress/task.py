@@ -28,8 +28,8 @@ class Regress(SummaryTask):
         self.add_head(config, 1, reading or Reading())
 
     def forward(self, backbone, batch, training=None):
-        outputs = self.reading.outputs(backbone, batch, training)
-        return {**outputs, "scores": self.logits_of(self.reading.summary(outputs, batch), training)[:, 0]}  # (B,)
+        outputs, state = self.summarized(backbone, batch, training)
+        return {**outputs, "scores": self.logits_of(state, training)[:, 0]}  # (B,)
 
     def score(self, outputs, batch, backbone):
         weights = ops.cast(batch["example_weights"], "float32")  # (B,)

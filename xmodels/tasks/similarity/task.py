@@ -16,6 +16,6 @@ class Similarity(Classify):
 
     def forward(self, backbone, batch, training=None):
         sequences = rows(batch)
-        outputs = self.reading.states(backbone, sequences, training)
-        states = parted(self.reading.summary(outputs, sequences), len(self.orders))  # (B, 2, D)
+        outputs, state = self.summarized(backbone, sequences, training)
+        states = parted(state, len(self.orders))  # (B, 2, D)
         return {**outputs, "logits": self.logits_of(ops.sum(states, axis=1), training)}  # (B, C)
