@@ -17,8 +17,10 @@ from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.conversion import convert
+from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.bert import Bert
+from xmodels.models.t5 import T5
 from xmodels.tasks.answer_span.measures import CMRC2018, SQUAD1, SQUAD2, measured, metric_of, units_of
 from xmodels.tasks.answer_span.read import answer_in
 from xmodels.tasks.answer_span.score import best_threshold, scores
@@ -29,6 +31,7 @@ from xmodels.tasks.answer_span.windows import Settings, pack_windows, places, wi
 from xmodels.tasks.base.answer import load
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/bert_squad"
+PLAIN = plain_reading(T5, TOKENIZER.vocabulary, generates=True).frame  # where no paper says how texts are asked about
 QUICK = {
     "max_seq_length": 24, "max_query_length": 6, "doc_stride": 6, "train_batch_size": 16, "distribution_strategy": "one_device",
     "jit_compile": "false", "learning_rate": 2e-3,
@@ -139,7 +142,7 @@ def test_the_head_is_that_of_hugging_face(tmp_path):
 
 @pytest.mark.parametrize(
     ("frame", "padding", "expected"),
-    [(BERT, 3, (4, 0)), (ROBERTA, 0, (5, 0)), (XLNET, 3, (6, 11)), (GPT, 0, (4, 8))],
+    [(BERT, 3, (4, 0)), (ROBERTA, 0, (5, 0)), (XLNET, 3, (6, 11)), (GPT, 0, (4, 8)), (PLAIN, 0, (3, 7))],
 )
 def test_the_place_of_no_answer_is_one_that_sees_all(frame, padding, expected):
     assert places(frame, 2, 4, padding) == expected

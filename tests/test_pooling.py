@@ -288,3 +288,52 @@ def test_networks_that_are_asked_about_no_texts_answer_by_a_pooling(name, table,
     assert together[0].probabilities["bob"] == pytest.approx(alone[0].probabilities["bob"], abs=1e-5)
     assert together[0].label == "bob"
     assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
+
+
+@pytest.fixture(scope="module")
+def words_and_questions(tmp_path_factory):
+    """A file of tagged words, and one of questions about the same texts, by task."""
+    path, lines, paragraphs = tmp_path_factory.mktemp("words"), [], []
+    for number, (first, second, place) in enumerate((a, b, c) for a in PLAIN[:4] for b in PLAIN[:4] for c in PLAIN[4:]):
+        lines += [f"{first} O", "met O", f"{second} O", "in O", f"{place} B-LOC", ""]
+        answer = {"text": place, "answer_start": len(f"{first} met {second} in ")}
+        asked = {"id": str(number), "question": f"{first} in", "answers": [answer]}
+        paragraphs.append({"context": f"{first} met {second} in {place}", "qas": [asked]})
+    (path / "tag.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    (path / "answer_span.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), "utf-8")
+    return {"tag": path / "tag.txt", "answer_span": path / "answer_span.json"}
+
+
+def asked_of_states(task, file, start, run):
+    """The exit code of a fine-tuning on words or questions."""
+    windows = {} if task == "tag" else {"max_query_length": 4, "doc_stride": 4}
+    flags = QUICK | {"num_train_epochs": 1, "learning_rate": 1e-2, "max_seq_length": 16} | windows
+    return invoke("finetune", task=task, init_checkpoint=start, model_dir=run, train_file=file, **flags)
+
+
+@pytest.mark.parametrize("task", ["tag", "answer_span"])
+def test_the_encoder_of_an_encoder_decoder_tags_words_and_finds_answers(task, words_and_questions, tmp_path, capsys):
+    run, text = tmp_path / "run", {"text": "ann met bob in rome"} | ({} if task == "tag" else {"text_pair": "ann in"})
+    assert asked_of_states(task, words_and_questions[task], network(tmp_path / "start", "t5"), run) == 0
+    assert invoke("convert_checkpoint", **{"from": run, "to": tmp_path / "model"}) == 0
+    answers = [capsys.readouterr().out]
+    for path in (run, tmp_path / "model"):
+        assert invoke("predict", model_dir=path, **text) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[1] == answers[2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("task", ["tag", "answer_span"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_networks_that_are_asked_about_no_texts_tag_words_and_find_answers(
+    name, task, words_and_questions, tmp_path, capsys
+):
+    """The last special token stands for having no answer, so there must be one."""
+    run, file = tmp_path / "run", words_and_questions[task]
+    code = asked_of_states(task, file, network(tmp_path / "start", name), run)
+    if task == "answer_span" and name == "skip_gram":
+        assert code == 2 and "reads texts without any special token" in capsys.readouterr().err
+        return
+    assert code == 0 and invoke("evaluate", model_dir=run, test_file=file) == 0
+    assert invoke("export_model", model_dir=run, export_dir=tmp_path / "served", serving_ops="core") == 0

@@ -37,6 +37,8 @@ class Frame:
         pad_segment: what `segment_ids` says of padding.
         once: a special token that may stand in no text, as it tells where to read the answer; None if there is none.
         context_first: whether a text that is asked about stands before the question.
+        whole_is_last: whether the last special token stands for all texts, as it does where none is a class token and a network may
+            read from left to right.
     """
 
     parts: tuple[Part, ...]
@@ -44,6 +46,7 @@ class Frame:
     pad_segment: int = 0
     once: str | None = None
     context_first: bool = False
+    whole_is_last: bool = False
 
     @classmethod
     def of(cls, template: str, **more) -> "Frame":

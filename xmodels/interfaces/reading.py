@@ -178,5 +178,5 @@ def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Read
     Of encoder and decoder the encoder reads.
     """
     end = next((role for role in (EOS, SEP) if role in vocabulary.roles), None) if generates else None
-    frame = Frame.of(f"A {end} (B {end})" if end else "A (B)")
+    frame = Frame.of(f"A {end} (B {end})" if end else "A (B)", whole_is_last=True)
     return Reading(frame=frame, summary=last_token, make_initializer=normal, encodes=network.encodes)

@@ -36,7 +36,7 @@ class AnswerBeam(AnswerSpan):
         self.head.build()
 
     def forward(self, backbone, batch, training=None):
-        outputs = backbone(batch, training=training)
+        outputs = self.reading.states(backbone, batch, training)
         states, roles = outputs["sequence_output"], ops.cast(batch["span_roles"], "int32")
         allowed = ops.greater(roles, 0)
         logits = self.head.starts(states, allowed)

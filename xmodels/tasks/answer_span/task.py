@@ -25,6 +25,7 @@ class AnswerSpan(Task):
     reads = {"token_ids": Feature((None,)), "start_positions": Feature(()), "end_positions": Feature(())}
     signature = {"start_logits": Feature((None,), "float32"), "end_logits": Feature((None,), "float32")}
     names_labels = False
+    reads_states = True
 
     def __init__(self, config, labels=(), reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
@@ -37,7 +38,7 @@ class AnswerSpan(Task):
         self.head = keras.layers.Dense(2, kernel_initializer=self.reading.initializer(config), name="head")
 
     def forward(self, backbone, batch, training=None):
-        outputs = backbone(batch, training=training)
+        outputs = self.reading.states(backbone, batch, training)
         logits = ops.cast(self.head(outputs["sequence_output"]), "float32")  # (B, L, 2)
         return {**outputs, "start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 

@@ -58,7 +58,13 @@ class Window:
 
 
 def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
-    """Raises a UsageError where the windows of a long question would be empty or lie apart."""
+    """Raises a UsageError where the windows of a long question would be empty or lie apart, or no token could stand for having no
+    answer."""
+    if not frame.num_special(2):
+        raise UsageError(
+            "--init_checkpoint: this network reads texts without any special token, so none could stand for having no answer. Take one "
+            "that has some, such as BERT, GPT, XLNet, BART or T5."
+        )
     capacity = max_text_tokens(2, max_sequence_length, frame) - settings.max_query_length
     if capacity < 1:
         raise UsageError(
@@ -112,7 +118,8 @@ def places(
 ) -> tuple[int, int]:
     """The place of the first token of the text, and that of the token that stands for having no answer.
 
-    That is `[CLS]`, or the token by which a network from left to right answers, as it has seen all; else the first special one.
+    That is `[CLS]`, or the token by which a network from left to right answers, as it has seen all; else the first special one, or
+    the last one where the frame says so.
 
     Args:
         padding: how many columns of the row are padding.
@@ -127,7 +134,7 @@ def places(
     for part in parts:
         if part.text == (0 if context_first else 1):
             context = place
-        if part.role == role and null is None:
+        if part.role == role and (null is None or frame.whole_is_last):
             null = place
         place += 1 if part.text is None else lengths[part.text]
     return context, null

@@ -119,7 +119,8 @@ def task_of_model(path: str) -> TaskDescription | None:
         return None
     length = folder.read_config(path)[0].max_sequence_length
     if task in ("answer_span", "answer_beam"):  # windows as in Google's code
-        settings = {"context_first": identify(path).reading.frame.context_first}
+        reading = identify(path).reading
+        settings = {"context_first": reading is not None and reading.frame.context_first}
         return TaskDescription(task, list(folder.read_labels(path) or []), 2, min(length, 384), settings=settings)
     outputs = len(heads[f"objective.{task}.head.bias"])
     names = task_class(task).names_labels
@@ -232,7 +233,7 @@ def read_run(run: str) -> Run:
             f"network reads at most {config.max_sequence_length} tokens (`max_sequence_length` in {folder.CONFIG})."
         )
     reading = loaded.reading
-    if reading is None and loaded.pooling:
+    if reading is None and (loaded.pooling or task_class(description.task).reads_states):
         reading = plain_reading(loaded.network, loaded.tokenizer.vocabulary, bool(loaded.writing))
         reading = reading.with_pooling(loaded.pooling)
     return Run(description, loaded.backbone, loaded.heads, loaded.tokenizer, reading, loaded.path)

@@ -22,9 +22,7 @@ class Task(Objective):
     title: ClassVar[str]  # of the model card
     signature: ClassVar[Features] = {}
     names_labels: ClassVar[bool] = True  # whether its answers are labels that have names
-    reads_states: ClassVar[bool] = (
-        False  # whether it reads the states of all tokens, so that no single one must stand for a text
-    )
+    reads_states: ClassVar[bool] = False  # whether it reads the states of all tokens, which every network has
 
     @property
     def needs(self) -> Features:

@@ -59,7 +59,7 @@ class TextReader(Reader):
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
         reading, pooling = system and system.READING, self.options.pooling or self.default_pooling
-        if reading is None and system and pooling not in (None, PUBLISHED):
+        if reading is None and system and (self.task_class.reads_states or pooling not in (None, PUBLISHED)):
             reading = plain_reading(system.MODEL, tokenizer.vocabulary, bool(system.WRITING))
         if reading is None:
             raise UsageError(

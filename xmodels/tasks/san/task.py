@@ -21,6 +21,7 @@ class San(Classify):
 
     title = "Classifier of pairs that reads one text against the other several times"
     reads = {"token_ids": Feature((None,)), "segment_ids": Feature((None,)), "labels": Feature(())}
+    reads_states = True
 
     def add_head(self, config, num_outputs, reading):
         self.reading = reading

@@ -34,6 +34,7 @@ class Tag(Task):
 
     title = "Tagger of words"
     signature = {"label_ids": Feature((None,)), "probabilities": Feature((None,), "float32")}
+    reads_states = True
 
     def __init__(self, config, labels, reading=None, settings=None, **kwargs):
         super().__init__(**kwargs)
@@ -63,7 +64,7 @@ class Tag(Task):
         return found | ({"word_ids": Feature((None,))} if self._settings.crf else {})
 
     def emissions(self, backbone, batch, training=None):
-        """What a call of the backbone returns, with `logits`, float32 (B, L, C)."""
+        """What `reading` has of the backbone, with `logits`, float32 (B, L, C)."""
         outputs = self.states(backbone, batch, training)
         hidden = outputs["sequence_output"]  # (B, L, D)
         if self._settings.bilstm_dim:
@@ -72,10 +73,10 @@ class Tag(Task):
         return {**outputs, "logits": ops.cast(self.head(hidden), "float32")}
 
     def states(self, backbone, batch, training=None):
-        """What a call of the backbone returns, with the states that the head reads as `sequence_output`, (B, L, D)."""
+        """What `reading` has of the backbone, with the states that the head reads as `sequence_output`, (B, L, D)."""
         numbers = self._settings.feature_layers
         if not numbers:
-            return backbone(batch, training=training and not self._settings.freeze_backbone)
+            return self.reading.states(backbone, batch, training and not self._settings.freeze_backbone)
         shown = backbone.hidden_states(batch)
         layers = [shown[number]["content"] if isinstance(shown[number], dict) else shown[number] for number in numbers]
         if len(layers) == 1:
