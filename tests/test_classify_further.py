@@ -56,6 +56,16 @@ def test_patience_ends_a_training_where_a_resumed_one_ends_too(data, small_bert,
     assert json.loads((tmp_path / "run/results.json").read_text()) == found
 
 
+def test_evaluations_come_as_often_as_asked_and_patience_counts_them(data, small_bert, tmp_path, capsys):
+    flags = {"eval_file": data / "dev.tsv", "num_train_epochs": 5, "eval_every": 8}
+    assert finetune(data, small_bert, tmp_path / "run", **flags) == 0
+    out = capsys.readouterr().out
+    assert [step for step in range(1, 21) if f"evaluation at step {step} " in out] == [8, 16, 20]  # and at the end
+    flags |= {"early_stopping_patience": 1, "learning_rate": 0.0}
+    assert finetune(data, small_bert, tmp_path / "still", **flags) == 0
+    assert "training ends at step 16 of 20" in capsys.readouterr().out
+
+
 def test_patience_needs_rows_to_judge_by(data, small_bert, tmp_path, capsys):
     assert finetune(data, small_bert, tmp_path / "run", early_stopping_patience=1) != 0
     assert "--eval_file" in capsys.readouterr().err

@@ -29,6 +29,7 @@ from data_pipelines.corpora.conll import TaggedSentence
 
 ARMS = {"softmax": "--nocrf", "CRF": "--crf"}
 BATCH, LENGTH, PIECES = 16, 128, 3000
+EVALUATIONS = 8  # of a fine-tuning, which choose the state that is kept
 
 
 def random_network(options, sentences: list[TaggedSentence]) -> str:
@@ -64,6 +65,7 @@ def seeds_of(options, paths: dict[str, str], arm: str, count: int) -> tuple[str,
             os.path.join(options.folder, f"{arm}-{count}-{rate}-{seed}"), ARMS[arm], *options.more, task="tag",
             init_checkpoint=options.checkpoint, train_file=paths[str(count)], eval_file=paths["dev"], test_file=paths["test"],
             learning_rate=rate, seed=seed, num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH,
+            eval_every=max(1, options.steps // EVALUATIONS),
             max_seq_length=LENGTH, length_buckets="auto",
         )  # fmt: skip
 

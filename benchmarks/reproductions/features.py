@@ -25,6 +25,7 @@ from benchmarks.reproductions.common import (
 )
 
 BATCH = 16
+EVALUATIONS = 8  # of a fine-tuning, which choose the state that is kept
 FINE_TUNED, PROBE = "fine-tuning", "last layer, Dense alone"
 EMBEDDING, LAST, CONCAT = "embedding", "last layer", "last ones side by side"
 RANDOM = "last layer of random weights"
@@ -80,7 +81,8 @@ def scores_of(options, paths: dict[str, str], name: str, flags: dict, count: int
         return fine_tuned(
             os.path.join(options.folder, f"{label}-{rate}-{seed}"), *switches, task="tag", init_checkpoint=options.checkpoint,
             train_file=paths["train"], eval_file=paths["dev"], test_file=paths["test"], learning_rate=rate, seed=seed,
-            num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH, max_seq_length=options.max_seq_length,
+            num_train_epochs=options.steps * BATCH / count, train_batch_size=BATCH,
+            eval_every=max(1, options.steps // EVALUATIONS), max_seq_length=options.max_seq_length,
             length_buckets="auto", **values,
         )  # fmt: skip
 

@@ -118,7 +118,8 @@ def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
     options = job.options
     return Loop(
         job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
-        save_every=options.save_checkpoints_steps, log_every=options.log_steps, evaluate_every=job.steps_per_epoch,
+        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
+        evaluate_every=options.eval_every or job.steps_per_epoch,
         evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
         select=lambda means: means[job.decisive], on_best=job.hand_over, patience=options.early_stopping_patience or 0, watch=watcher,
         keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,

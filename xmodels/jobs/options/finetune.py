@@ -22,9 +22,9 @@ class Options(TrainingOptions):
     EARLY: ClassVar = "xmodels.jobs.early:finetuning"
 
     task: str = option("classify", "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in TASKS), section="Model", choices=TASKS, structural=True)  # fmt: skip
-    init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; for stories also new:NETWORK or new:NETWORK/SIZE, with random weights.", structural=True)  # fmt: skip
+    init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; new:NETWORK or new:NETWORK/SIZE, with random weights, such as new:text_cnn with --vocab_file (docs/rnn_cnn.md).", structural=True)  # fmt: skip
     random_init: bool = option(False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.", structural=True)  # fmt: skip
-    vocab_file: str | None = option(None, "Vocabulary, where the checkpoint has none.")
+    vocab_file: str | None = option(None, "Vocabulary, where the checkpoint has none, or the network is new.")
     do_lower_case: bool | None = option(None, "Lower-case the text. Default: as the checkpoint says.")
     train_file: str | None = option(None, "Labelled rows to learn from.", section="Data: TSV, CSV or JSON lines, or records of create_finetuning_data", structural=True)  # fmt: skip
     data_dir: str | None = option(None, "Records to learn from instead; eval_file and test_file may be folders of records too.", structural=True)  # fmt: skip
@@ -86,7 +86,8 @@ class Options(TrainingOptions):
     init_head: bool = option(False, "Begin with the head of init_checkpoint too, a run of the same task with the same labels.", section="Training", structural=True)  # fmt: skip
     task_dropout: float | None = option(None, "Dropout before the layer of the task. Default: that of the network.", maximum=0.99, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.")
-    early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
+    eval_every: int | None = option(None, "Steps between two evaluations on eval_file, for few rows whose epochs are short. Default: an epoch.", minimum=1)  # fmt: skip
+    early_stopping_patience: int | None = option(None, "End the training after so many evaluations in a row, by default epochs, without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip
     train_batch_size: int = option(32, "Rows a step, over all devices.", minimum=1)
     pooling: str | None = option(None, "Which states answer, of tasks that ask one: published, what the paper of the system reads, such as BERT's pooler; the first or the last token, padding never; mean, max or attention, a mean with learned weights, over all tokens, special ones too; mean_sqrt_len, their sum over the root of their number; weighted_mean, where later tokens count more. Several side by side: mean+max. Default: the system's (docs/probing.md).", choices=POOLINGS, joint=JOINT, structural=True)  # fmt: skip
     freeze_backbone: bool = option(False, "Only the head learns, of such tasks and of tag, from the states of a network that stays as it is and has no dropout; give a larger learning_rate, such as 1e-3.", structural=True)  # fmt: skip
