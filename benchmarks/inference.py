@@ -3,10 +3,14 @@
     python -m benchmarks.inference --texts=sentences.txt --output=benchmarks/results/inference.md [--sizes=mini,base]
 
 The texts are real sentences of mixed lengths, one a line. Methods are processes of
-their own on the same cores and take turns. Strings: tokenizer and network, in batches of 32. Equal shapes: the network
-alone on 32 x 128 ids; ONNX Runtime gets the graph of ours. Take it on a calm machine.
+their own on the same cores and take turns. Strings: tokenizer and network, in batches of 32; Hugging Face's pipeline and
+`xmodels predict` read a file and write one, a line of JSON for each text. Equal shapes: the network alone on 32 x 128 ids.
+ONNX Runtime gets the graph of ours; of strings the ids of Hugging Face's tokenizer, each batch padded to its longest. Take it on
+a calm machine.
 """
 
+import contextlib
+import io
 import json
 import os
 import tempfile
@@ -15,10 +19,13 @@ import time
 from benchmarks import measure
 
 BATCH, LENGTH = 32, 128
+PIPELINE = "Hugging Face, pipeline on a file"
 METHODS = {
+    PIPELINE: ["pipeline"],
     "Hugging Face, padded to the longest": ["hugging_face"],
     "Hugging Face, padded to 128": ["hugging_face", "--padded"],
-    "ours, xmodels predict": ["ours"],
+    "ONNX Runtime, padded to the longest": ["onnx"],
+    "ours, xmodels predict on a file": ["ours"],
     "ours, SavedModel (strings in)": ["saved_model"],
 }
 SHAPES = {
@@ -63,6 +70,8 @@ def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None
 def ours(run: str, texts: list[str], ids: bool) -> dict:
     import numpy as np
 
+    from xmodels.jobs import predict as job
+    from xmodels.tasks.base.answer import Question
     from xmodels.tasks.base.answer import load as load_predictor
 
     begun = time.perf_counter()
@@ -74,11 +83,50 @@ def ours(run: str, texts: list[str], ids: bool) -> dict:
         answer = tf.function(predictor.answer)
         answer(batch)
         return {**measure.timed(lambda: answer(batch), 6), "first": time.perf_counter() - begun}
-    rows = [(text,) for text in texts]
-    found = predictor.predict(rows, BATCH)
+
+    def predict():
+        rows = predictor.inputs(Question(input_file=written(run, texts)))
+        with contextlib.redirect_stdout(io.StringIO()):
+            job.write(f"{run}/ours.jsonl", predictor, job.streamed(predictor, rows, BATCH))
+
+    predict()
     first = time.perf_counter() - begun
-    took = measure.timed(lambda: predictor.predict(rows, BATCH), 2)
-    return {**took, "first": first, "answer": float(np.sum([list(f.probabilities.values())[0] for f in found]))}
+    took = measure.timed(predict, 2)
+    with open(f"{run}/ours.jsonl", encoding="utf-8") as file:
+        found = [json.loads(line)["probabilities"]["no"] for line in file]
+    return {**took, "first": first, "answer": float(np.sum(found))}
+
+
+def written(run: str, texts: list[str]) -> str:
+    """The file of the texts, one a line."""
+    path = f"{run}/texts.txt"
+    if not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{text}\n" for text in texts)
+    return path
+
+
+def pipeline(run: str, texts: list[str]) -> dict:
+    import transformers
+
+    begun = time.perf_counter()
+    ask = transformers.pipeline("text-classification", model=f"{run}/hf", device="cpu", top_k=None)
+    how = {"batch_size": BATCH, "truncation": True, "max_length": LENGTH}
+
+    def predict() -> float:
+        total = 0.0
+        with (
+            open(written(run, texts), encoding="utf-8") as file,
+            open(f"{run}/theirs.jsonl", "w", encoding="utf-8") as out,
+        ):
+            for found in ask((line.rstrip("\n") for line in file), **how):
+                out.write(json.dumps(found) + "\n")
+                total += sum(each["score"] for each in found if each["label"] == "no")
+        return total
+
+    total = predict()
+    first = time.perf_counter() - begun
+    return {**measure.timed(predict, 2), "first": first, "answer": total}
 
 
 def saved_model(run: str, texts: list[str], ids: bool) -> dict:
@@ -138,7 +186,41 @@ def hugging_face(run: str, texts: list[str], ids: bool, padded: bool) -> dict:
 
 
 def onnx(run: str, texts: list[str], ids: bool) -> dict:
+    import numpy as np
     import onnxruntime
+
+    export_onnx(run)
+    begun = time.perf_counter()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    session = onnxruntime.InferenceSession(f"{run}/model.onnx", options)
+    if ids:
+        batch = full_batch()
+        session.run(None, batch)
+        return {**measure.timed(lambda: session.run(None, batch), 6), "first": time.perf_counter() - begun}
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(f"{run}/hf")
+
+    def predict():
+        answers = []
+        for start in range(0, len(texts), BATCH):
+            how = {"padding": True, "truncation": True, "max_length": LENGTH, "return_tensors": "np"}
+            found = tokenizer(texts[start : start + BATCH], **how)
+            batch = {
+                "token_ids": found["input_ids"].astype("int32"), "segment_ids": found["token_type_ids"].astype("int32"),
+                "padding_mask": found["attention_mask"].astype(bool),
+            }  # fmt: skip
+            answers.append(session.run(None, batch)[0])
+        return np.concatenate(answers)
+
+    found = predict()
+    first = time.perf_counter() - begun
+    return {**measure.timed(predict, 2), "first": first, "answer": float(found[:, 0].sum())}
+
+
+def export_onnx(run: str) -> None:
+    """Writes the network of ours as `model.onnx`, for any number and length of rows."""
     import tensorflow as tf
     import tf2onnx
     from keras import ops
@@ -147,21 +229,14 @@ def onnx(run: str, texts: list[str], ids: bool) -> dict:
     from xmodels.tasks.base.answer import load as load_predictor
 
     ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + ops.erf(x / 2**0.5))  # the format knows no complement of erf
-    predictor = load_predictor(run)
-    batch = full_batch()
-    specs = [tf.TensorSpec(x.shape, x.dtype, name=name) for name, x in batch.items()]
+    predictor, batch = load_predictor(run), full_batch()
+    specs = [tf.TensorSpec([None, None], x.dtype, name=name) for name, x in batch.items()]
     call = tf.function(lambda *values: predictor.answer(dict(zip(batch, values, strict=True)))["probabilities"])
     tf2onnx.convert.from_function(call, specs, opset=17, output_path=f"{run}/model.onnx")
-    begun = time.perf_counter()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    session = onnxruntime.InferenceSession(f"{run}/model.onnx", options)
-    session.run(None, batch)
-    return {**measure.timed(lambda: session.run(None, batch), 6), "first": time.perf_counter() - begun}
 
 
 def report(strings: dict, shapes: dict, size: str, count: int) -> str:
-    eager = strings["Hugging Face, padded to the longest"].get("processor")
+    eager = strings[PIPELINE].get("processor")
     runtime = shapes["ONNX Runtime"].get("processor")
     rows = [
         [name, f["error"], "", "", ""] if "error" in f else [
@@ -172,7 +247,7 @@ def report(strings: dict, shapes: dict, size: str, count: int) -> str:
     ]  # fmt: skip
     text = f"\n## BERT-{size}: {count} sentences, batches of {BATCH}\n\n"
     text += measure.table(
-        ["", "texts / processor s", "times Hugging Face", "s to load and answer all once", "sum of answers"], rows
+        ["", "texts / processor s", "times its pipeline", "s to load and answer all once", "sum of answers"], rows
     )
     rows = [
         [name, f["error"], ""] if "error" in f else [
@@ -197,6 +272,8 @@ def main() -> None:
     elif given.method == "make_run":
         make_run(given.size, given.folder, given.texts)
         print("{}")
+    elif given.method == "pipeline":
+        print(json.dumps(pipeline(run, read_texts(given.texts))))
     elif given.method == "hugging_face":
         print(json.dumps(hugging_face(run, read_texts(given.texts), given.ids, given.padded)))
     else:
