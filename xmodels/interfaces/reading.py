@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.text.frames import BERT, ROBERTA, XLNET, Frame
 from data_pipelines.text.vocabulary import EOS, SEP, Vocabulary
 from xmodels.layers import pooling
-from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.initialization import GlorotUniform, truncated_normal
 from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 
 # Devlin et al., 2018, appendix A.3: the middle of the ranges.
@@ -169,6 +169,19 @@ XLNET_READING = Reading(
 # Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
 # answers. The head is RoBERTa's.
 BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token)
+
+
+# Baselines that learn from labelled texts alone (docs/rnn_cnn.md). A token behind each text keeps empty ones from being none.
+FROM_LABELS_READING = Reading(
+    frame=Frame.of(f"A {SEP} (B {SEP})"),
+    make_initializer=lambda stddev: GlorotUniform(),
+    numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
+)
+
+
+def reading_without_system(network: Any) -> Reading | None:
+    """How texts enter a network that no system trains; None where it is not known."""
+    return FROM_LABELS_READING if network.from_labels else None
 
 
 def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Reading:

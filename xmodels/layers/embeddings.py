@@ -119,6 +119,12 @@ class TokenPositionEmbedding(Layer):
         return self.dropout(self.token(token_ids) + self.position(position_ids), training=training)
 
 
+def word_vectors(vocabulary_size: int, embedding_dim: int, **kwargs) -> keras.layers.Embedding:
+    """A table of word vectors that begin as large as trained ones: uniform from -0.25 to 0.25 (Kim, 2014, section 3.1)."""
+    initializer = keras.initializers.RandomUniform(-0.25, 0.25)
+    return keras.layers.Embedding(vocabulary_size, embedding_dim, embeddings_initializer=initializer, **kwargs)
+
+
 def positions_of(token_ids, most: int):
     """0, 1, 2, ... for (B, L): int (1, L). Raises a ValueError where L is known and above `most`."""
     length = token_ids.shape[1]

@@ -156,6 +156,7 @@ class Backbone(keras.Model):
     sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
     any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
     encodes: ClassVar[bool] = False  # does it have `encode`, which reads a text without writing another?
+    from_labels: ClassVar[bool] = False  # is it trained on labelled texts, from random weights, by no system?
     carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
     may_read: ClassVar[Features] = {}  # with `pack_ids`, it reads rows of several examples, as `ops.packing` makes them

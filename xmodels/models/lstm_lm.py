@@ -7,6 +7,7 @@ from keras import ops
 
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.layer import Layer
+from xmodels.layers.recurrent import LstmCell
 from xmodels.models.backbone import Backbone, ModelConfig
 
 
@@ -21,34 +22,6 @@ class LstmLMConfig(ModelConfig):
     intermediate_dim: int = 800
     max_sequence_length: int = 65_536
     initial_scale: float = 0.1
-
-
-class LstmCell(keras.layers.Layer):
-    """One step of one layer: equations (7) to (9), with gates in the order input, forget, candidate, output.
-
-    Call arguments:
-        gates: (B, 4 D), what the input adds to the gates.
-        states: h and c, (B, D) each.
-
-    Returns:
-        h (B, D), and [h, c].
-    """
-
-    def __init__(self, hidden_dim: int, initializer, **kwargs):
-        super().__init__(**kwargs)
-        self.state_size, self.output_size = [hidden_dim, hidden_dim], hidden_dim
-        self.recurrent = keras.layers.Dense(4 * hidden_dim, use_bias=False, kernel_initializer=initializer)
-
-    def build(self, shape):
-        self.recurrent.build((None, self.output_size))
-        self.built = True
-
-    def call(self, gates, states, training=None):
-        h, c = states
-        i, f, candidate, o = ops.split(gates + self.recurrent(h), 4, axis=-1)  # (B, D) each
-        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(candidate)
-        h = ops.sigmoid(o) * ops.tanh(c)
-        return h, [h, c]
 
 
 class Lstm(Layer):

@@ -13,7 +13,7 @@ from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import MAX_WORD_CHARACTERS, WordPieceTokenizer
 from xmodels import systems
 from xmodels.conversion import convert, names
-from xmodels.interfaces.reading import Reading
+from xmodels.interfaces.reading import Reading, reading_without_system
 from xmodels.interfaces.writing import Writing
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone, ModelConfig
@@ -103,9 +103,12 @@ def identify(source: str) -> Identity:
 def _identity(source: str, path: str, name: str | None, model: str, pooling: str | None = None) -> Identity:
     system = systems.of_model(name, model, source)
     if system is None:
-        return Identity(source, path, None, folder.model_class(model), None, None)
-    reading, name = system.READING and system.READING.with_pooling(pooling), systems.name_of(system)
-    return Identity(source, path, name, folder.model_class(model), reading, system.WRITING, pooling=pooling)
+        name, network, writing = None, folder.model_class(model), None
+        reading = reading_without_system(network)
+    else:
+        name, network, writing = systems.name_of(system), folder.model_class(model), system.WRITING
+        reading = system.READING
+    return Identity(source, path, name, network, reading and reading.with_pooling(pooling), writing, pooling=pooling)
 
 
 def load(source: str, change: Callable[[Identity, ModelConfig], ModelConfig] = lambda found, config: config) -> Loaded:

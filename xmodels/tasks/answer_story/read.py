@@ -1,9 +1,7 @@
 """Questions about stories, as bAbI asks them: one task, or several jointly."""
 
 import collections
-import difflib
 import functools
-import importlib
 from typing import ClassVar
 
 import numpy as np
@@ -15,14 +13,14 @@ from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.kinds import tokenizer_of_records
 from xmodels.conversion.formats import Checkpoint
-from xmodels.models.folder import model_class, read_json
+from xmodels.models.folder import model_class
 from xmodels.models.story_transformer import STORY
 from xmodels.tasks.base import read
+from xmodels.tasks.base.new import NEW, network_of, new_network
 from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 
 TASK = "answer_story"  # of the records
-NEW = "new:"  # leads the name of a network that begins with random weights
 SPLITS = {"evaluation": "valid", "test": "test"}  # as bAbI names its files
 
 
@@ -55,14 +53,14 @@ class Reader(read.Reader):
     def begin(self):
         """A new network with the words of the training stories, where one is asked for."""
         options = self.options
-        if not options.init_checkpoint.startswith(NEW):
+        if not self.is_new:
             return None
         if options.data_dir:
             tokenizer = tokenizer_of_records(options.data_dir, Manifest.read(options.data_dir).settings)
         else:
             questions = [asked for each in self.training.values() for asked in each]
             tokenizer = vocabulary_of(questions, options.do_lower_case is not False)
-        return Checkpoint(*new_network(options, len(tokenizer.vocabulary)), {}), tokenizer
+        return Checkpoint(*new_story_network(options, tokenizer.vocabulary), {}), tokenizer
 
     def prepare(self, loaded, tokenizer):
         if model_class(loaded.model).reads is not STORY:
@@ -156,21 +154,11 @@ def recorded_source(
     return ArraySource({**encoder.packed(stories), "labels": np.concatenate(answers).astype(np.int32)}, folder), names
 
 
-def new_network(options, vocabulary_size: int):
-    """The name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for.
-
-    Numbers of --model_config_file replace those of the size.
-    """
-    name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
-    network = model_class(name)
-    sizes = importlib.import_module(network.__module__).SIZES
-    size = size or next(iter(sizes))
-    if network.reads is not STORY or size not in sizes:
-        known = list(sizes) if network.reads is STORY else ["story_universal_transformer"]
-        near = difflib.get_close_matches(size, known, 1, 0.3) or known
-        wanted = f"has the sizes {', '.join(sizes)}" if network.reads is STORY else "does not read stories"
-        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: {name} {wanted}. Try {near[0]}.")
-    file = options.model_config_file
-    given = read_json(file) if file else {}
-    lengths = {"vocabulary_size": vocabulary_size, "max_sequence_length": options.max_seq_length}
-    return name, network.config_class.from_json({**sizes[size], **given, **lengths}, file or options.init_checkpoint)
+def new_story_network(options, vocabulary):
+    """The name and the configuration of the network that `--init_checkpoint=new:NAME/SIZE` asks for; its positions are places."""
+    name, network, _ = network_of(options)
+    if network.reads is not STORY:
+        raise UsageError(
+            f"--init_checkpoint={options.init_checkpoint}: {name} does not read stories. Try story_universal_transformer."
+        )
+    return new_network(options, vocabulary, max_sequence_length=options.max_seq_length)

@@ -16,9 +16,11 @@ from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base.find import part, task_class
+from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.task import SummaryTask, Task
 from xmodels.training.watching.progress import print_status
 
+NEW_FLAGS = ("model_config_file",)  # of networks that begin with random weights
 SHOWN = 5  # rows that are left out and named
 
 
@@ -137,7 +139,7 @@ class Reader:
     def __init__(self, name: str, options):
         self.name, self.options = name, options
         for flag, usual in OWN_FLAGS.items():
-            known = (*self.own_flags, *(self.pooled_flags if self.pools else ()))
+            known = (*self.own_flags, *(self.pooled_flags if self.pools else ()), *(NEW_FLAGS if self.is_new else ()))
             if flag not in known and getattr(options, flag) != usual:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
         if options.best_metric not in (None, *self.best_metrics):
@@ -157,6 +159,11 @@ class Reader:
     def pools(self) -> bool:
         """Whether one state answers, so that --pooling says which."""
         return issubclass(self.task_class, SummaryTask)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the network begins with random weights, and not from a checkpoint."""
+        return self.options.init_checkpoint.startswith(NEW)
 
     @property
     def checkpoint(self) -> str:
@@ -191,7 +198,10 @@ class Reader:
 
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
         """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""
-        return None
+        if not self.is_new:
+            return None
+        tokenizer = new_tokenizer(self.options)
+        return Checkpoint(*new_network(self.options, tokenizer.vocabulary), {}), tokenizer
 
     def prepare(self, loaded: Checkpoint, tokenizer: Tokenizer) -> tuple[Checkpoint, Tokenizer]:
         """The checkpoint and its tokenizer as this task needs them.

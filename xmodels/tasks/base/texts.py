@@ -15,8 +15,9 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint
-from xmodels.interfaces.reading import plain_reading
+from xmodels.interfaces.reading import plain_reading, reading_without_system
 from xmodels.layers.poolings import PUBLISHED
+from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
@@ -58,7 +59,8 @@ class TextReader(Reader):
 
     def prepare(self, loaded, tokenizer):
         system = systems.of_model(loaded.system, loaded.model, self.options.init_checkpoint)
-        reading, pooling = system and system.READING, self.options.pooling or self.default_pooling
+        reading = system.READING if system else reading_without_system(model_class(loaded.model))
+        pooling = self.options.pooling or self.default_pooling
         if reading is None and system and (self.task_class.reads_states or pooling not in (None, PUBLISHED)):
             reading = plain_reading(system.MODEL, tokenizer.vocabulary, bool(system.WRITING))
         if reading is None:
@@ -85,7 +87,10 @@ class TextReader(Reader):
 
 def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:
     """A checkpoint with rows for new tokens, drawn from a normal distribution as the others once were."""
-    config, table = loaded.config, loaded.values[TOKEN_TABLE]
+    config = loaded.config
+    if not loaded.values:
+        return dataclasses.replace(loaded, config=dataclasses.replace(config, vocabulary_size=vocabulary_size))
+    table = loaded.values[TOKEN_TABLE]
     shape = (vocabulary_size - len(table), table.shape[1])
     rows = np.random.default_rng(seed).normal(0.0, config.initializer_stddev, shape).astype(table.dtype)
     values = {**loaded.values, TOKEN_TABLE: np.concatenate([table, rows])}

@@ -1,0 +1,70 @@
+"""TextCNN: Convolutional Neural Networks for Sentence Classification (Kim, 2014, arXiv 1408.5882)."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from xmodels.layers.convolution import TokenWindows
+from xmodels.layers.embeddings import word_vectors
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCnnConfig(ModelConfig):
+    """`hidden_dim` are the filters of all `kernel_sizes` together, equally many of each. `dropout` is that of the head (section 2.1).
+    `intermediate_dim` has no meaning. Texts may have any length."""
+
+    num_layers: int = 1
+    num_heads: int = 1
+    intermediate_dim: int = 1
+    max_sequence_length: int = 65_536
+    embedding_dim: int = 300
+    kernel_sizes: tuple[int, ...] = (3, 4, 5)
+    dropout: float = 0.5
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class TextCnn(Backbone):
+    """Filters over windows of several widths, side by side.
+
+    Call arguments:
+        features: `token_ids` int (B, L), `padding_mask` bool (B, L).
+
+    Returns:
+        `sequence_output` (B, L, D), the features of the windows around each token, and `pooled_output` (B, D), their largest numbers
+        over the windows inside of the text (equation 4), by which the paper classifies.
+
+    Raises:
+        ValueError: `hidden_dim` is no multiple of the number of `kernel_sizes`.
+    """
+
+    config_class = TextCnnConfig
+    from_labels = True
+    any_length = True
+
+    def __init__(self, config: TextCnnConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        if config.hidden_dim % len(config.kernel_sizes):
+            raise ValueError(
+                "`hidden_dim` must be a multiple of the number of `kernel_sizes`, so that each has as many filters. "
+                f"Received: hidden_dim={config.hidden_dim}, kernel_sizes={config.kernel_sizes}."
+            )
+        filters = config.hidden_dim // len(config.kernel_sizes)
+        self.embedding = word_vectors(config.vocabulary_size, config.embedding_dim, name="embedding")
+        self.windows = [TokenWindows(filters, width, name=f"width_{width}") for width in config.kernel_sizes]
+
+    def call(self, features, training=None):
+        real = ops.cast(features["padding_mask"], "bool")
+        x = self.embedding(features["token_ids"])  # (B, L, E)
+        x = x * ops.expand_dims(ops.cast(real, x.dtype), -1)
+        states, pooled = zip(*(windows(x, real) for windows in self.windows), strict=True)
+        states = ops.concatenate(states, axis=-1) * ops.expand_dims(ops.cast(real, x.dtype), -1)  # (B, L, D)
+        return {"sequence_output": states, "pooled_output": ops.concatenate(pooled, axis=-1)}
+
+
+# base: the paper's, section 3.1; tiny is ours.
+SIZES = {
+    "tiny": {"hidden_dim": 96, "embedding_dim": 64, "dropout": 0.1},
+    "base": {"hidden_dim": 300, "embedding_dim": 300},
+}

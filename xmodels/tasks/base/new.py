@@ -1,0 +1,63 @@
+"""Networks that begin with random weights: `finetune --init_checkpoint=new:NETWORK/SIZE`, without a checkpoint."""
+
+import difflib
+import importlib
+
+from data_pipelines.errors import UsageError
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels import systems
+from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.models.folder import model_class, read_json
+
+NEW = "new:"  # leads the name of the network
+
+
+def network_of(options) -> tuple[str, type[Backbone], str]:
+    """The name, the class and the size of the network that --init_checkpoint asks for; the first of its sizes where it names none.
+
+    Raises:
+        CheckpointError: there is no file of this name in `xmodels/models`.
+        UsageError: the network has no such size.
+    """
+    name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
+    network = model_class(name)
+    sizes = sizes_of(network)
+    size = size or next(iter(sizes), "")
+    if size not in sizes:
+        near = difflib.get_close_matches(size, sizes, 1, 0.3) or list(sizes)
+        has = f"has the sizes {', '.join(sizes)}. Try {near[0]}" if sizes else "has no sizes"
+        raise UsageError(f"--init_checkpoint={options.init_checkpoint}: {name} {has}.")
+    return name, network, size
+
+
+def sizes_of(network: type[Backbone]) -> dict[str, dict]:
+    """The sizes that stand beside a network; empty where it has none."""
+    return getattr(importlib.import_module(network.__module__), "SIZES", {})
+
+
+def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, ModelConfig]:
+    """The name and the configuration of the network that --init_checkpoint asks for.
+
+    Args:
+        numbers: replace those of --model_config_file, which replace those of the size.
+
+    Raises:
+        CheckpointError, UsageError: as `network_of`; or --model_config_file holds no such numbers.
+    """
+    name, network, size = network_of(options)
+    given = read_json(options.model_config_file) if options.model_config_file else {}
+    system = systems.of_model(None, name, options.init_checkpoint)
+    usual = systems.configuration(system, vocabulary, size).to_json() if system else sizes_of(network)[size]
+    values = {**usual, **given, **numbers, "vocabulary_size": len(vocabulary)}
+    return name, network.config_class.from_json(values, options.model_config_file or options.init_checkpoint)
+
+
+def new_tokenizer(options) -> Tokenizer:
+    """That of --vocab_file. Raises a UsageError where the flag is missing."""
+    if not options.vocab_file:
+        raise UsageError(
+            f"--init_checkpoint={options.init_checkpoint}: a new network needs a vocabulary; name one with --vocab_file."
+        )
+    return open_tokenizer(options.vocab_file, do_lower_case=options.do_lower_case)
