@@ -11,13 +11,19 @@ from invocation import invoke
 from keras import ops
 from small_models import TOKENIZER
 
+from xmodels.layers.attention.local_window import LocalWindow
+from xmodels.layers.attention.multi_head import MultiHeadAttention
 from xmodels.layers.convolution import GatedConvolution, TokenWindows
+from xmodels.layers.costs import LAYERS, cost_model
+from xmodels.layers.initialization import glorot
 from xmodels.layers.recurrent import Bidirectional, GruCell, LstmCell, Recurrent
+from xmodels.layers.separable_convolution import SeparableConvolution
 from xmodels.models.bigru import BiGru, BiGruConfig
 from xmodels.models.bilstm import BiLstm, BiLstmConfig
 from xmodels.models.gated_convolution import GatedConvolutionConfig, GatedConvolutions
 from xmodels.models.text_cnn import TextCnn, TextCnnConfig
 from xmodels.tasks.base.answer import load
+from xmodels.training.watching.flops import count
 
 B, L, E, D = 2, 5, 3, 4
 RNG = np.random.default_rng(0)
@@ -87,7 +93,7 @@ def test_a_cell_is_the_loop_of_its_paper(name):
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_is_that_of_keras_whose_update_gate_is_the_opposite(name):
-    layer, cell = recurrent(name), None
+    layer = recurrent(name)
     cell, kernel, bias = layer.steps.cell, np.array(layer.gates.kernel), np.array(layer.gates.bias)
     if name == "lstm":
         other, weights = keras.layers.LSTM(D, return_sequences=True), [kernel, np.array(cell.recurrent.kernel), bias]
@@ -190,6 +196,60 @@ def test_a_gated_convolution_is_a_scaled_sum_and_keras_convolution():
     np.testing.assert_allclose(layer(x), (x + a * sigmoid(b)) * 0.5**0.5, atol=1e-5)
 
 
+N, WIDTH, KERNEL, WINDOW = 10, 6, 3, 4
+# What each layer multiplies, for all its steps together: `count times an einsum`.
+PRODUCTS = {
+    "self_attention": [(4, "nd,de->ne"), (1, "nd,md->nm"), (1, "nm,md->nd")],
+    "local_attention": [(4, "nd,de->ne"), (1, "nd,nrd->nr"), (1, "nr,nrd->nd")],
+    "lstm": [(4, "nd,de->ne"), (4, "nd,de->ne")],
+    "gru": [(3, "nd,de->ne"), (3, "nd,de->ne")],
+    "convolution": [(1, "nkd,kde->ne")],
+    "gated_convolution": [(2, "nkd,kde->ne")],
+    "separable_convolution": [(1, "nkd,kd->nd"), (1, "nd,de->ne")],
+}
+MADE = {
+    "self_attention": lambda: MultiHeadAttention(2, WIDTH, 0.0, glorot()),
+    "local_attention": lambda: LocalWindow(2, WIDTH, 0.0, glorot(), window=WINDOW // 2),
+    "lstm": lambda: Recurrent(LstmCell(WIDTH)),
+    "gru": lambda: Recurrent(GruCell(WIDTH)),
+    "convolution": lambda: keras.layers.Conv1D(WIDTH, KERNEL, padding="same"),
+    "gated_convolution": lambda: GatedConvolution(WIDTH, KERNEL),
+    "separable_convolution": lambda: SeparableConvolution(WIDTH, KERNEL, True, "glorot_uniform"),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_costs_are_those_of_the_layers(name):
+    cost = cost_model(name, N, WIDTH, kernel_size=KERNEL, window=WINDOW, num_heads=2)
+    sizes = {"n": N, "m": N, "d": WIDTH, "e": WIDTH, "k": KERNEL, "r": WINDOW}
+    tally = sum(times * np.prod([sizes[axis] for axis in {*each} & {*sizes}]) for times, each in PRODUCTS[name])
+    layer = MADE[name]()
+    layer(np.zeros((1, N, WIDTH), "float32"))
+    assert cost.flops == 2 * tally
+    assert cost.parameters == layer.count_params()
+    if name not in ("local_attention", "separable_convolution"):  # whose products are of blocks, or of shifted rows
+        graph = tf.function(layer).get_concrete_function(tf.TensorSpec((1, N, WIDTH), tf.float32)).graph
+        gates = {"lstm": 4, "gru": 3}.get(name, 0)
+        assert count(graph) == cost.flops + 2 * gates * WIDTH**2  # Keras takes the first step once more, to learn its shape
+    assert cost.sequential_steps == (N if name in ("lstm", "gru") else 1)
+
+
+def test_paths_grow_as_the_table_says_and_wrong_sizes_are_refused():
+    paths = {name: cost_model(name, 81, 8, window=9).longest_path for name in LAYERS}
+    assert paths == {
+        "self_attention": 1, "local_attention": 9, "lstm": 81, "gru": 81, "convolution": 27, "gated_convolution": 27,
+        "separable_convolution": 27,
+    }  # fmt: skip
+    assert [cost_model("convolution", n, 8, dilated=True).longest_path for n in (1, 3, 81, 82)] == [1, 1, 4, 5]
+    assert cost_model("lstm", 81, 8).flops / cost_model("gru", 81, 8).flops == pytest.approx(8 / 6)
+    equal = cost_model("self_attention", 64, 64).flops, cost_model("gru", 64, 64).flops
+    assert equal[0] == equal[1]  # n = d: 4 n d^2 + 2 n^2 d = 6 n d^2
+    assert cost_model("gru", 5, 8, bytes_per_number=2).activation_bytes == 6 * 5 * 8 * 2
+    for wrong in ({"layer": "pooling"}, {"n": 0}, {"layer": "convolution", "dilated": True, "kernel_size": 1}):
+        with pytest.raises(ValueError, match="Received"):
+            cost_model(**{"layer": "lstm", "n": 4, "d": 4} | wrong)
+
+
 def windows_of(kernel, bias=0.0):
     """A `TokenWindows` with one filter over (width, E) numbers."""
     layer = TokenWindows(1, len(kernel))
@@ -206,9 +266,7 @@ def test_windows_by_hand():
     np.testing.assert_allclose(pooled, [3 + 2 - 2 + 0.5])  # the one window inside of the text
     # Around each token: 0 3 1, 3 1 2, 1 2 0.
     np.testing.assert_allclose(states[:3, 0], [6 - 1 + 0.5, 3.5, 1 + 4 + 0.5])
-    short = np.array(layer(x, np.array([[1, 0, 0, 0, 0]], bool) * real)[1])  # the text is its first token
-    np.testing.assert_allclose(layer(x[:, :1], real[:, :1])[1], [[3.5]])  # 3 0 0
-    assert short.shape == (1, 1)
+    np.testing.assert_allclose(layer(x[:, :1], real[:, :1])[1], [[3.5]])  # a text of one token: 3 0 0
     np.testing.assert_allclose(windows_of([[-1.0]])(x, real)[1], [[0.0]])  # a ReLU stands before the maximum
 
 

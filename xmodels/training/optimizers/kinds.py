@@ -36,6 +36,7 @@ OPTIMIZERS = {
     "adafactor": Kind("Adafactor", {"weight_decay": 0.0}),
     "sgd": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.0}),
     "sgd_nesterov": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.9}, {"nesterov": True}),
+    "adadelta": Kind("Adadelta", {"weight_decay": 0.0}, {"rho": 0.95, "epsilon": 1e-6}),
     # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
     "adagrad": Kind("Adagrad", {"weight_decay": 0.0}, {"initial_accumulator_value": 1.0, "epsilon": 0.0}),
 }

@@ -56,6 +56,11 @@ class Adagrad(Synced, keras.optimizers.Adagrad):
 
 
 @keras.saving.register_keras_serializable("xmodels")
+class Adadelta(Synced, keras.optimizers.Adadelta):
+    """Keras' Adadelta (Zeiler, 2012); its rate is 1 in the paper."""
+
+
+@keras.saving.register_keras_serializable("xmodels")
 class BertAdamW(Synced, adam.FusedBertAdam):
     """BERT's: no bias correction."""
 

@@ -68,7 +68,7 @@ def count(graph: tf.Graph) -> float:
 
 
 def _count(nodes, shapes, library) -> float:
-    constants = {n.name: n.attr["value"].tensor for n in nodes if n.op == "Const"}
+    by_name = {node.name: node for node in nodes}
     total = 0.0
     for node in nodes:
         total += _multiplications(node, shapes)
@@ -78,7 +78,7 @@ def _count(nodes, shapes, library) -> float:
             if function is None or name == "cond":
                 continue
             if name == "body":
-                times = _iterations(constants.get(_source(node.input[1])))
+                times = _iterations(_constant(node.input[1], by_name))
             inner = _shapes(function.node_def, function)
             total += times * _count(function.node_def, inner, library)
     return total
@@ -132,6 +132,14 @@ def _shape_of(name: str, shapes) -> list[int]:
     found = shapes[_source(name)]
     index = re.search(r":(\d+)$", name)
     return found[min(int(index[1]) if index else 0, len(found) - 1)]
+
+
+def _constant(name: str, nodes):
+    """The constant that a node passes on; None where it is none. Keras' recurrent layers take the largest of one length."""
+    node = nodes.get(_source(name))
+    while node is not None and node.op in ("Max", "Identity", "Cast"):
+        node = nodes.get(_source(node.input[0]))
+    return node.attr["value"].tensor if node is not None and node.op == "Const" else None
 
 
 def _iterations(tensor) -> int:
