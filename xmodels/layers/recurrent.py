@@ -112,12 +112,17 @@ class GruCell(keras.layers.Layer):
 
 
 class Recurrent(Layer):
-    """A cell over all steps, from left to right: (B, L, E) -> (B, L, D)."""
+    """A cell over all steps, from left to right: (B, L, E) -> (B, L, D).
 
-    def __init__(self, cell, **kwargs):
+    Args:
+        initializer: of what the inputs are multiplied with; by default Glorot's.
+    """
+
+    def __init__(self, cell, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
-        width = cell.num_gates * cell.output_size
-        self.gates = keras.layers.Dense(width, bias_initializer=cell.bias_initializer, name="gates")
+        self.gates = keras.layers.Dense(
+            cell.num_gates * cell.output_size, kernel_initializer=initializer, bias_initializer=cell.bias_initializer, name="gates"
+        )  # fmt: skip
         self.steps = keras.layers.RNN(cell, return_sequences=True, name="steps")
 
     def call(self, x):

@@ -1,0 +1,56 @@
+"""Additive attention (Bahdanau, Cho and Bengio, 2015, arXiv 1409.0473, appendix A.1.2)."""
+
+import keras
+from keras import ops
+
+from xmodels.layers.attention.core import HIDDEN
+
+
+class AdditiveAttention(keras.layers.Layer):
+    """a_ij = softmax over j of v . tanh(W s_i + U h_j): what a state takes of the states of a source.
+
+    Args:
+        query_dim: the width Q of s.
+        key_dim: the width K of h.
+        align_dim: the width A of what is added.
+
+    Call arguments:
+        query: s, (B, Q).
+        keys: U h, (B, S, A), of `project`, once for all queries.
+        bias: float32 (B, S), of `bias_of`.
+
+    Returns:
+        (B, S) float32, summing to one over the real tokens of the source, and 0 at others.
+    """
+
+    def __init__(self, query_dim: int, key_dim: int, align_dim: int, **kwargs):
+        super().__init__(**kwargs)
+        self.widths = query_dim, key_dim
+
+        def dense():  # no biases, as in the paper
+            initializer = keras.initializers.RandomNormal(stddev=0.001)
+            return keras.layers.Dense(align_dim, use_bias=False, kernel_initializer=initializer)
+
+        self.query, self.key = dense(), dense()
+        self.scale = self.add_weight(shape=(align_dim,), initializer="zeros", name="scale")  # v
+
+    def build(self, *shapes, **named_shapes):
+        for layer, width in zip((self.query, self.key), self.widths, strict=True):
+            layer.build((None, width))
+        self.built = True
+
+    def project(self, states):
+        """U h of a source (B, S, K): (B, S, A)."""
+        if not self.built:
+            self.build()
+        return self.key(states)
+
+    def call(self, query, keys, bias):
+        inner = ops.tanh(ops.expand_dims(self.query(query), 1) + keys)  # (B, S, A)
+        scores = ops.cast(ops.einsum("bsa,a->bs", inner, ops.cast(self.scale, inner.dtype)), "float32")
+        return ops.softmax(scores + bias, axis=-1)
+
+
+def bias_of(padding_mask):
+    """What is added to scores before the softmax: 0 at real tokens, bool (B, S), and a number that leaves nothing elsewhere."""
+    return ops.where(ops.cast(padding_mask, "bool"), 0.0, HIDDEN)

@@ -1,0 +1,225 @@
+"""RNNsearch: Neural Machine Translation by Jointly Learning to Align and Translate (Bahdanau et al., 2015, arXiv 1409.0473)."""
+
+import dataclasses
+from typing import ClassVar
+
+import keras
+from keras import ops
+
+from data_pipelines.features import Feature
+from xmodels.layers.attention.additive import AdditiveAttention, bias_of
+from xmodels.layers.dropout import Dropout
+from xmodels.layers.layer import Layer
+from xmodels.layers.recurrent import Bidirectional, GruCell, Recurrent
+from xmodels.models.backbone import Backbone, ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class RnnSearchConfig(ModelConfig):
+    """Numbers of the network; widths below are those of the paper.
+
+    `hidden_dim` are both directions of the encoder together (2 x 1000); the decoder has half of it. `intermediate_dim` is the
+    width of the alignment model (1000). `num_layers` counts those of the encoder (1); the decoder has one. `embedding_dim` is
+    `hidden_dim` where nothing is said (620). `output_state` says which state of the decoder the output reads: "previous", s_{i-1}, as
+    the paper does (appendix A.2.2), or "current", s_i, as many codes do.
+    """
+
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {**ModelConfig.choices, "output_state": ("previous", "current")}
+    num_layers: int = 1
+    num_heads: int = 1
+    intermediate_dim: int = 1000
+    max_sequence_length: int = 65_536
+    embedding_dim: int | None = None
+    maxout_dim: int = 500
+    output_state: str = "previous"
+    dropout: float = 0.0
+
+    def __post_init__(self):
+        if self.embedding_dim is None:
+            object.__setattr__(self, "embedding_dim", self.hidden_dim)
+
+
+class AttentiveGruCell(keras.layers.Layer):
+    """One step of the decoder: it looks at the source with the state before it, and goes on from that state and what it found.
+
+    Call arguments:
+        gates: (B, 3 D), what the token before adds to the gates.
+        states: s (B, D), and of the source, unchanged: its states (B, S, K), their keys (B, S, A), and the bias (B, S).
+
+    Returns:
+        [s before the step; s behind it; what it found; how much of each token], (B, 2 D + K + S), and the states.
+    """
+
+    num_gates = 3
+
+    def __init__(self, hidden_dim: int, source_dim: int, align_dim: int, **kwargs):
+        super().__init__(**kwargs)
+        self.source_dim, self.output_size = source_dim, hidden_dim
+        self.state_size, self.bias_initializer = [hidden_dim, source_dim, align_dim, 1], "zeros"
+        self.gru = GruCell(hidden_dim, name="gru")
+        self.attention = AdditiveAttention(hidden_dim, source_dim, align_dim, name="attention")
+        self.context = keras.layers.Dense(3 * hidden_dim, use_bias=False, kernel_initializer=small(), name="context")
+
+    def build(self, shape):
+        self.gru.build(shape)
+        self.context.build((None, self.source_dim))
+        if not self.attention.built:
+            self.attention.build()
+        self.built = True
+
+    def call(self, gates, states, training=None):
+        s, source, keys, bias = states
+        shares = ops.cast(self.attention(s, keys, ops.cast(bias, "float32")), source.dtype)  # (B, S)
+        found = ops.einsum("bs,bsk->bk", shares, source)  # c_i
+        new = self.gru.updated(gates + self.context(found), s)
+        return ops.concatenate([s, new, found, shares], axis=-1), [new, source, keys, bias]
+
+
+class Maxout(Layer):
+    """The larger number of each pair of neighbours (Goodfellow et al., 2013): (..., 2 M) -> (..., M)"""
+
+    def call(self, x):
+        return ops.max(ops.reshape(x, (*ops.shape(x)[:-1], -1, 2)), axis=-1)
+
+
+class Embedding(keras.layers.Layer):
+    """Tables of source words and of target words: (B, L) -> (B, L, E)."""
+
+    def __init__(self, config: RnnSearchConfig, **kwargs):
+        super().__init__(**kwargs)
+        size = config.vocabulary_size, config.embedding_dim
+        self.source = keras.layers.Embedding(*size, embeddings_initializer=small(), name="source")
+        self.target = keras.layers.Embedding(*size, embeddings_initializer=small(), name="target")
+
+    def build(self, shape):
+        for table in (self.source, self.target):
+            table.build(shape)
+        self.built = True
+
+    def call(self, token_ids):
+        return self.source(token_ids)
+
+
+@keras.saving.register_keras_serializable("xmodels")
+class RnnSearch(Backbone):
+    """A bidirectional GRU reads, and a GRU with additive attention writes.
+
+    Call arguments:
+        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), what the decoder
+            reads: the target moved on by one place.
+
+    Returns:
+        `sequence_output` (B, T, M), what the output layer reads, and `encoder_output` (B, S, D). Target padding stands behind the
+        target, which does not see it.
+
+    Raises:
+        ValueError: `hidden_dim` is odd.
+    """
+
+    config_class = RnnSearchConfig
+    encodes = True
+    any_length = True
+    reads = {**Backbone.reads, "target_ids": Feature((None,))}
+    rewinds = False  # a state does not know the one before
+
+    def __init__(self, config: RnnSearchConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        if config.hidden_dim % 2:
+            raise ValueError(f"`hidden_dim` must be even, half for each direction. Received: {config.hidden_dim}.")
+        width = config.hidden_dim // 2
+        self.embedding = Embedding(config, name="embedding")
+        self.encoder_layers = [
+            Bidirectional(*(Recurrent(GruCell(width), small()) for _ in range(2)), name=f"encoder_{i}")
+            for i in range(config.num_layers)
+        ]
+        self.begin = keras.layers.Dense(width, "tanh", use_bias=False, kernel_initializer=small(), name="begin")  # W_s
+        cell = AttentiveGruCell(width, config.hidden_dim, config.intermediate_dim, name="cell")
+        self.gates = keras.layers.Dense(3 * width, kernel_initializer=small(), name="gates")
+        self.steps = keras.layers.RNN(cell, return_sequences=True, return_state=True, name="steps")
+        # U_o s, V_o e and C_o c, one product of all three side by side.
+        self.deep = keras.layers.Dense(2 * config.maxout_dim, kernel_initializer=small(), name="deep")
+        self.maxout, self.dropout = Maxout(), Dropout(config.dropout)
+        self.output_words = keras.layers.Dense(config.vocabulary_size, kernel_initializer=small(), name="output_words")
+        self.output_words.build((None, config.maxout_dim))  # only `logits` calls it
+
+    def logits(self, states):
+        """(..., M) -> float32 (..., V)"""
+        return ops.cast(self.output_words(states), "float32")
+
+    def call(self, features, training=None):
+        source = self.encode(features, training)
+        outputs, _ = self._run(features["target_ids"], self._before(source, features["padding_mask"]), training)
+        return {"sequence_output": outputs, "encoder_output": source}
+
+    def encode(self, features, training=None):
+        """(B, S, D), the states of the source."""
+        return self.hidden_states(features, training)[-1]
+
+    def hidden_states(self, features, training=None):
+        """Of the source: its word vectors (B, S, E), and what leaves each layer of the encoder, (B, S, D)."""
+        states = [self.embedding(features["token_ids"])]
+        for layer in self.encoder_layers:
+            states.append(layer(self.dropout(states[-1], training=training), features["padding_mask"]))
+        return states
+
+    def _before(self, source, padding_mask) -> dict:
+        """The state before the first token, and what the decoder knows of the source; keys are computed here, once."""
+        backwards = source[:, 0, self.config.hidden_dim // 2 :]  # has read all of it
+        return {
+            "past": self.begin(backwards),
+            "source": source,
+            "keys": self.steps.cell.attention.project(source),
+            "bias": bias_of(padding_mask),
+        }
+
+    def _run(self, target_ids, before: dict, training=None):
+        """Outputs (B, T, M) of the next T tokens, and the state behind them (B, D / 2)."""
+        words = self.embedding.target(target_ids)  # (B, T, E)
+        found, past = self._steps(words, before)
+        width, dim = self.config.hidden_dim // 2, self.config.hidden_dim
+        old, new, context = (found[..., i:j] for i, j in ((0, width), (width, dim), (dim, 2 * dim)))
+        state = old if self.config.output_state == "previous" else new
+        deep = self.deep(ops.concatenate([state, words, context], axis=-1))  # (B, T, 2 M)
+        return self.dropout(self.maxout(deep), training=training), past
+
+    def _steps(self, words, before: dict):
+        found, past, *_ = self.steps(
+            self.gates(words), initial_state=[before[name] for name in ("past", "source", "keys", "bias")]
+        )
+        return found, past
+
+    def alignments(self, features):
+        """How much of each source token was looked at before each target token, (B, T, S), for pictures (figure 3)."""
+        before = self._before(self.encode(features), features["padding_mask"])
+        found, _ = self._steps(self.embedding.target(features["target_ids"]), before)
+        return found[..., 2 * self.config.hidden_dim :]
+
+    def start(self, features, length: int):
+        """What `decode` takes as `past`; it does not grow with `length`. The source is encoded here, once."""
+        return self._before(self.encode(features), features["padding_mask"])
+
+    def decode(self, target_ids, past, position):
+        """The next tokens of targets, at the cost of these alone.
+
+        Args:
+            target_ids: int (B, T).
+            past: of `start`, or of the call before.
+            position: of no importance, as the state knows what came before.
+
+        Returns:
+            Their outputs (B, T, M), and `past` with these tokens.
+        """
+        outputs, state = self._run(target_ids, past)
+        return outputs, {**past, "past": state}
+
+
+def small() -> keras.initializers.Initializer:
+    """Of weights that are neither recurrent nor of the alignment (appendix B.1)."""
+    return keras.initializers.RandomNormal(stddev=0.01)
+
+
+# base: the paper's, appendices A.2.3 and B.1; tiny is ours.
+SIZES = {
+    "tiny": {"hidden_dim": 256, "intermediate_dim": 128, "embedding_dim": 128, "maxout_dim": 128},
+    "base": {"hidden_dim": 2000, "intermediate_dim": 1000, "embedding_dim": 620, "maxout_dim": 500},
+}
