@@ -8,13 +8,17 @@ import pytest
 from invocation import invoke
 from small_models import NAMES, PLACES
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs import errors
+from xmodels.tasks.base.answer import load
+from xmodels.tasks.base.run import choose_settings, read_task
 from xmodels.tasks.classify.score import matthews
+from xmodels.tasks.classify.serve import Server, ask
 from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.classify.thresholds import MEASURES, best_threshold
 
 QUICK = {
     "max_seq_length": 16, "train_batch_size": 16, "distribution_strategy": "one_device", "jit_compile": "false",
@@ -135,6 +139,69 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, small_
     assert all(f"{each['text']}\t{each['truth']}\n" in known for each in wrong["examples"])
     assert f"{wrong['wrong']} wrong answers on 32 rows of dev.tsv" in (tmp_path / "run/report.html").read_text()
     assert folder.read_labels(str(tmp_path / "run/backbone")) == ("person", "place")
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_threshold_of_two_labels_is_the_best_of_all(name):
+    from sklearn import metrics
+
+    theirs = {
+        "accuracy": metrics.accuracy_score, "f1": metrics.f1_score, "mcc": metrics.matthews_corrcoef,
+        "macro_f1": lambda truth, found: metrics.f1_score(truth, found, average="macro"),
+    }[name]  # fmt: skip
+    draw = np.random.default_rng(3)
+    for _ in range(10):
+        right = draw.random(60) < 0.3
+        probabilities = np.round(0.7 * draw.random(60) + 0.2 * right, 1)  # many are equal
+        found = theirs(right, probabilities >= best_threshold(probabilities, right, MEASURES[name]))
+        every = [theirs(right, probabilities >= cut) for cut in np.arange(0.05, 1.05, 0.1)]
+        assert found == pytest.approx(max(every))
+
+
+def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(data, small_bert, tmp_path, capsys):
+    run, dev = tmp_path / "run", data / "dev.tsv"
+    flags = {"eval_file": dev, "test_file": dev, "num_train_epochs": 1, "learning_rate": 1e-4, "best_metric": "f1"}
+    (tmp_path / "more.tsv").write_text(  # five rows of the rarer label, as fewer choose no threshold
+        dev.read_text("utf-8") + "".join(f"{a} {b}\tplace\n" for a in PLACES for b in NAMES), "utf-8"
+    )
+    flags |= {"eval_file": tmp_path / "more.tsv", "test_file": tmp_path / "more.tsv", "positive_label": "place"}
+    assert finetune(data, small_bert, run, **flags, tune_threshold=True) == 0
+    settings = read_task(str(run)).settings
+    assert settings["positive_label"] == "place" and settings["threshold"] != 0.5
+    results = json.loads((run / "results.json").read_text())["results"]
+    assert results["test f1"] == pytest.approx(results["evaluation f1"])  # with the threshold chosen before
+    given = {"test_file": tmp_path / "more.tsv", "output_file": tmp_path / "scores.json"}
+    assert invoke("evaluate", model_dir=run, **given) == 0
+    found = json.loads((tmp_path / "scores.json").read_text())
+    assert found["f1"] == found["f1_by_label"]["place"] == pytest.approx(results["evaluation f1"], abs=1e-3)
+    assert found["threshold"] == settings["threshold"]
+    assert json.loads((run / "errors.json").read_text())["wrong"] == round((1 - found["accuracy"]) * 48)
+
+    choose_settings(str(run), {"threshold": 1e-6})  # all are places then, in answers and in a graph
+    predictor = load(str(run))
+    texts = [("ann bob",), ("rome dan",)]
+    assert [each.label for each in predictor.predict(texts)] == ["place", "place"]
+    assert {x.decode() for x in ask(Server(predictor, "core").answer, texts)["label"]} == {"place"}
+    choose_settings(str(run), {"threshold": 2})
+    with pytest.raises(CheckpointError, match="`threshold`, a number from 0 to 1"):
+        load(str(run))
+
+
+def test_what_is_of_two_labels_is_refused_of_more(data, small_bert, tmp_path, capsys):
+    (tmp_path / "three.tsv").write_text("text\tlabel\n" + 3 * "ann\ta\nbob\tb\nrome\tc\n", "utf-8")
+    given = {"train_file": tmp_path / "three.tsv", "eval_file": tmp_path / "three.tsv"}
+    two = {"train_file": data / "train.tsv"}
+    for flags, said in (
+        ({"tune_threshold": True}, "--tune_threshold: is for two labels, and the rows have 3"),
+        ({"best_metric": "f1"}, "--best_metric=f1: is for two labels"),
+        (
+            two | {"eval_file": data / "dev.tsv", "positive_label": "x"},
+            "--positive_label=x: is no label; they are person",
+        ),
+        (two | {"eval_file": "", "tune_threshold": True}, "chosen on --eval_file"),
+    ):
+        assert finetune(data, small_bert, tmp_path / "run", **given | flags) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

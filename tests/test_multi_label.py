@@ -10,13 +10,15 @@ from small_models import NAMES, PLACES, TOKENIZER
 
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError
+from data_pipelines.finetuning.class_weights import label_weights
 from xmodels.jobs.finetuning_start import opened, reader_of
 from xmodels.jobs.options.finetune import Options
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import read_task
+from xmodels.tasks.classify.thresholds import best_threshold
 from xmodels.tasks.multi_label.read import read_rows
-from xmodels.tasks.multi_label.score import best_threshold, scores
+from xmodels.tasks.multi_label.score import CHOICES, chosen, scores
 from xmodels.tasks.multi_label.task import MultiLabel
 
 QUICK = {
@@ -59,7 +61,7 @@ def test_scores_are_scikit_learns():
     found, chosen = scores(probabilities, truth, thresholds), probabilities >= thresholds
     assert found["micro_f1"] == pytest.approx(f1_score(truth, chosen, average="micro"))
     assert found["macro_f1"] == pytest.approx(f1_score(truth, chosen, average="macro"))
-    assert found["exact_match"] == pytest.approx(accuracy_score(truth, chosen))
+    assert found["accuracy"] == pytest.approx(accuracy_score(truth, chosen))
 
 
 def test_a_threshold_is_the_best_of_all():
@@ -74,6 +76,40 @@ def test_a_threshold_is_the_best_of_all():
             assert found == pytest.approx(max(f1_score(right, probabilities >= x) for x in np.arange(0.0, 1.0, 0.05)))
     few = np.arange(40) < 4
     assert best_threshold(few.astype(float), few) == 0.5
+
+
+@pytest.mark.parametrize("metric", CHOICES)
+def test_thresholds_are_those_of_the_score_that_decides(metric):
+    draw = np.random.default_rng(2)
+    for _ in range(5):
+        truth = draw.random((40, 2)) < [0.3, 0.6]
+        probabilities = np.round(0.7 * draw.random((40, 2)) + 0.3 * truth, 1)
+        grid = np.arange(0.0, 1.1, 0.05)
+        every = [scores(probabilities, truth, [a, b])[metric] for a in grid for b in grid]
+        found = scores(probabilities, truth, **chosen(probabilities, truth, metric))
+        usual = scores(probabilities, truth, [0.5, 0.5])
+        assert found[metric] == pytest.approx(max(every)) or (metric == "accuracy" and found[metric] >= usual[metric])
+
+
+def test_weights_of_labels_are_those_of_scikit_learn_and_of_a_copied_row():
+    from sklearn.utils.class_weight import compute_class_weight
+
+    truth = np.array([[1, 0, 1], [0, 0, 1], [0, 1, 1], [0, 0, 1]], np.float32)
+    found = label_weights("balanced", list("abc"), truth)
+    for k in range(2):
+        expected = compute_class_weight("balanced", classes=np.array([0.0, 1.0]), y=truth[:, k])
+        assert found[k] == pytest.approx(tuple(expected))
+    assert label_weights("b:3", list("abc"), truth) == [(1.0, 1.0), (1.0, 3.0), (1.0, 1.0)]
+    logits, ones = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32), np.ones(4, np.float32)
+    task = MultiLabel(BertConfig(20, 16, 1, 2, 32), "abc", class_weights=[(1.0, 1.0), (1.0, 3.0), (1.0, 1.0)])
+    total, weight = task.loss(logits, truth, ones)
+    task.class_weights = [(1.0, 1.0)] * 3
+    plain, count = task.loss(logits, truth, ones)
+    task.class_weights = None
+    np.testing.assert_allclose([plain, count], [np.array(x) for x in task.loss(logits, truth, ones)], rtol=1e-6)
+    again = 2 * np.logaddexp(0, -logits[2, 1])  # the row of label b, two times more
+    assert float(total) == pytest.approx(float(plain) + again / 3, rel=1e-5)
+    assert float(weight) == pytest.approx(float(count) + 2 / 3)
 
 
 def test_the_loss_is_the_mean_over_labels_and_filled_rows_count_for_nothing():

@@ -122,6 +122,8 @@ def test_what_a_resumed_run_must_keep():
         "projection_dim",
         "normalize_vectors",
         "class_weights",
+        "positive_label",
+        "tune_threshold",
         "label_separator",
         "distill_file",
         "distill_divergence",

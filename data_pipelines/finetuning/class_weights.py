@@ -23,6 +23,28 @@ def class_weights(text: str, labels: Sequence[str], ids: np.ndarray) -> list[flo
     if text == BALANCED:
         counts = np.bincount(ids, minlength=len(labels))
         return [len(ids) / (len(labels) * max(1, int(count))) for count in counts]
+    return _given(text, labels)
+
+
+def label_weights(text: str, labels: Sequence[str], truth: np.ndarray) -> list[tuple[float, float]]:
+    """What a row without a label and a row with it count in the loss of that label, for each of C labels.
+
+    Args:
+        text: `balanced`, N / (2 n) for the n of N rows that have a label, and likewise for those that do not, as scikit-learn has it
+            for one classifier a label; or `LABEL:WEIGHT,...` of rows that have the label, 1 for all others.
+        truth: 0 or 1, (N, C), of the training rows.
+
+    Raises:
+        UsageError: as `class_weights`.
+    """
+    if text == BALANCED:
+        columns = (column > 0.5 for column in np.asarray(truth).T)
+        return [tuple(class_weights(BALANCED, ("without", "with"), column.astype(int))) for column in columns]
+    return [(1.0, weight) for weight in _given(text, labels)]
+
+
+def _given(text: str, labels: Sequence[str]) -> list[float]:
+    """The weights of `LABEL:WEIGHT,...`."""
     found = dict.fromkeys(labels, 1.0)
     for part in text.split(","):
         name, colon, number = part.strip().rpartition(":")

@@ -20,6 +20,7 @@ class Evaluation:
         decisive: the score that chooses the best epoch.
         batches: those of training; evaluation sets are read as they are, once and in order.
         stream: of the learner, whose objective is scored; None for the first.
+        tuned: the settings that the evaluation set chooses, of `score.CHOSEN` those that the task has.
         chosen: the settings that the evaluation set chose last.
         answers: what the network answered to it then, and what is right.
     """
@@ -36,6 +37,9 @@ class Evaluation:
 
     def __post_init__(self):
         self.score = part(self.task_name, "score")
+        settings = getattr(self.task, "settings", {})
+        self.tuned = tuple(name for name in self.score.CHOSEN if name in settings)
+        self._fixed = {name: settings[name] for name in self.score.SETTINGS if name in settings}
         self._predict = tf.function(self._outputs, reduce_retracing=True, autograph=False)
         self._sets: dict[int, tuple[object, tf.data.Dataset]] = {}  # by the identity of a source, which is kept too
 
@@ -46,7 +50,7 @@ class Evaluation:
             settings: what an evaluation set chose before; None where this set chooses.
         """
         means = self.learner.evaluate(self._batches(source), self.stream)
-        if self.decisive in means:
+        if self.decisive in means and not self.tuned:
             return means
         with self.learner.averaged():
             outputs, examples = self.answered(source)
@@ -55,10 +59,13 @@ class Evaluation:
         else:
             answers = self.score.from_arrays(outputs, examples, self.labels)
         if settings is None:
-            settings, self.answers = self.score.chosen(*answers), answers
+            settings, self.answers = self._choose(answers), answers
             self.chosen = settings
-        found = self.score.scores(*answers, **settings)
+        found = self.score.scores(*answers, **settings, **self._fixed)
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
+
+    def _choose(self, answers: tuple) -> dict:
+        return self.score.chosen(*answers, self.decisive, **self._fixed) if self.tuned else {}
 
     def answered(self, source) -> list[Mapping[str, np.ndarray]]:
         """What the network answers to a set, and the set: {name: array (N, ...)} each."""
@@ -73,7 +80,7 @@ class Evaluation:
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some and does not wait for the end."""
         if self.answers is not None and not self.score.DRAWS_LAST:
-            self.score.draw(folder, *self.answers, self.chosen)
+            self.score.draw(folder, *self.answers, self.chosen | self._fixed)
 
     def _outputs(self, batch):
         return self.task.predict(self.task.forward(self.learner.backbone, batch, training=False))

@@ -74,7 +74,7 @@ class Job:
 
     def means(self, name: str) -> dict[str, float]:
         """Losses and scores of an evaluation set; the set that chooses the epoch chooses settings of the task too."""
-        names, settings = self.evaluation.score.CHOSEN, None
+        names, settings = self.evaluation.tuned, None
         if name != "evaluation":
             stored = read_task(self.options.model_dir).settings if names else {}
             settings = {each: stored[each] for each in names}

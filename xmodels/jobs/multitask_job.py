@@ -71,7 +71,7 @@ class Member:
             settings: what the evaluation set chose before; None where this set chooses.
         """
         if settings is not None:
-            names = self.evaluation.score.CHOSEN
+            names = self.evaluation.tuned
             settings = {each: settings.get(each, self.task.settings[each]) for each in names}
         return self.evaluation.means(self.data.evaluation_sets[name], settings)
 

@@ -19,7 +19,8 @@ from xmodels.jobs.options import finetune, multitask
 FILES = ("train_file", "data_dir", "eval_file", "test_file")
 OF_A_TASK = (
     "task", *FILES, "text_column", "text_pair_column", "label_column", "on_bad_row", "max_seq_length", "train_batch_size",
-    "task_dropout", "pooling", "class_weights", "best_metric", "label_separator", "list_size", "redraw_lists", "rank_loss",
+    "task_dropout", "pooling", "class_weights", "best_metric", "positive_label", "tune_threshold",
+    "label_separator", "list_size", "redraw_lists", "rank_loss",
     "rank_scale", "relevant_label", "train_fraction", "num_train_examples", "prefix", "max_target_length",
 )  # fmt: skip
 NAME = r"[A-Za-z][A-Za-z0-9_]*"  # a folder, and a part of the names of weights

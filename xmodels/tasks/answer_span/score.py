@@ -123,7 +123,7 @@ def answered(outputs: dict[str, np.ndarray], source: SpanSource, task, settings:
     return found
 
 
-def chosen(predictions: list[Found], truth: list[Question]) -> dict:
+def chosen(predictions: list[Found], truth: list[Question], metric: str) -> dict:
     """The threshold with the best F1, where some questions have no answer."""
     if metric_of(truth) != SQUAD2:
         return {"null_score_diff_threshold": None}

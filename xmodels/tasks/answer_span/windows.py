@@ -62,8 +62,8 @@ def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
     answer."""
     if not frame.num_special(2):
         raise UsageError(
-            "--init_checkpoint: this network reads texts without any special token, so none could stand for having no answer. Take one "
-            "that has some, such as BERT, GPT, XLNet, BART or T5."
+            "--init_checkpoint: this network reads texts without any special token, so none could stand for having no answer. Take "
+            "one that has some, such as BERT, GPT, XLNet, BART or T5."
         )
     capacity = max_text_tokens(2, max_sequence_length, frame) - settings.max_query_length
     if capacity < 1:

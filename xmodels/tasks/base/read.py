@@ -100,6 +100,8 @@ OWN_FLAGS = {
     "normalize_vectors": False,
     "class_weights": None,
     "best_metric": None,
+    "positive_label": None,
+    "tune_threshold": False,
     "label_separator": None,
     "distill_file": None,
     "distill_epochs": None,

@@ -17,7 +17,7 @@ from xmodels.models.backbone import Backbone
 from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
-from xmodels.tasks.multi_label.task import THRESHOLD
+from xmodels.tasks.classify.thresholds import THRESHOLD
 
 TASK_FILE = "task.json"
 # A file that tells another kind of folder -> what that is.

@@ -16,6 +16,7 @@ REPORTED: tuple[str, ...] = ()  # further scores that stand in the log of a fine
 CHOSEN: tuple[
     str, ...
 ] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
+SETTINGS: tuple[str, ...] = ()  # further settings of the run that `chosen` and `scores` take, where the task has them
 READS_SOURCE = False  # whether `from_source` takes the place of `from_arrays`
 DRAWS_LAST = False  # whether `draw` waits for the weights that are handed over, whose answers `from_arrays` gives it
 
@@ -75,8 +76,12 @@ def from_source(outputs: dict, source, task) -> tuple[list, list]:
     raise NotImplementedError
 
 
-def chosen(predictions: list, truth: list) -> dict:
-    """The values of `CHOSEN`, such as a threshold, that suit an evaluation set."""
+def chosen(predictions: list, truth: list, metric: str) -> dict:
+    """The values of `CHOSEN`, such as a threshold, that suit an evaluation set.
+
+    Args:
+        metric: the score that chooses the epoch, of `scores`.
+    """
     return {}
 
 

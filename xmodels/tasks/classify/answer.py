@@ -2,21 +2,23 @@
 
 import dataclasses
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.tasks.base import answer
+from xmodels.tasks.base.run import TASK_FILE
 
 ADVICE = {  # for inputs of another number of texts than the key
     1: ("single texts", "give one text, without --text_pair or --text_pair_column"),
     2: ("pairs of texts", "give the second text with --text_pair, or its column with --text_pair_column"),
 }
 SHOWN = 10  # labels, the likeliest ones
+OF_TWO = ("threshold", "positive_label")  # settings of runs that tell two labels apart
 MATCHING = ("1", "yes", "true", "match", "relevant", "entailment")  # of two labels, how one says that texts match
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """The most probable label of one input, and the probability of each label, in the order of their ids."""
+    """The most probable label of one input, or that of the threshold, and the probability of each label, in the order of their ids."""
 
     label: str
     probabilities: dict[str, float]
@@ -26,6 +28,18 @@ class Predictor(answer.Predictor):
     """Labels inputs: tuples of `num_texts` strings; of one or two where `num_texts` is 0."""
 
     answers = "labels"
+
+    def make_task(self, run):
+        labels, given = run.description.labels, {n: v for n, v in run.description.settings.items() if n in OF_TWO}
+        number, positive = given.get("threshold", 0.5), given.get("positive_label", labels[-1])
+        if given and (
+            len(labels) != 2 or positive not in labels or not isinstance(number, int | float) or not 0 <= number <= 1
+        ):
+            raise CheckpointError(
+                f"{TASK_FILE}: `settings` must hold `threshold`, a number from 0 to 1, and `positive_label`, one of two labels. "
+                f"Found: {given!r:.80}, labels {', '.join(labels)!r:.80}."
+            )
+        return run.make_task(**given)
 
     def example(self):
         return ("",) * (self.num_texts or 1)

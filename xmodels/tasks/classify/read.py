@@ -4,11 +4,13 @@ import os
 from typing import ClassVar
 
 from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.errors import UsageError
 from data_pipelines.finetuning.class_weights import class_weights
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from xmodels.tasks.base.read import Data, Survey, print_left_out
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
 from xmodels.tasks.classify.tables import TASK, labelled_source, recorded_source
+from xmodels.tasks.classify.thresholds import THRESHOLD
 from xmodels.training.watching.progress import print_status
 
 SAMPLE = 1000  # rows of a survey whose texts are kept
@@ -17,14 +19,42 @@ SAMPLE = 1000  # rows of a survey whose texts are kept
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "best_metric", "task_dropout")
-    best_metrics = ("accuracy", "macro_f1", "mcc")
+    own_flags: ClassVar[tuple[str, ...]] = (
+        "class_weights", "best_metric", "task_dropout", "positive_label", "tune_threshold",
+    )  # fmt: skip
+    best_metrics = ("accuracy", "f1", "macro_f1", "mcc")
     joins = True
 
     def task(self, config, data):
         given = self.options.class_weights
         weights = given and class_weights(given, data.labels, data.source.arrays["labels"])
-        return self.task_class(config, data.labels, reading=self.reading, class_weights=weights)
+        return self.task_class(
+            config, data.labels, reading=self.reading, class_weights=weights, **self.of_two(data.labels)
+        )
+
+    def of_two(self, labels: list[str]) -> dict:
+        """What the flags say that are of two labels: arguments of the task.
+
+        Raises:
+            UsageError: there are more labels, or the positive one is none of them.
+        """
+        options = self.options
+        flags = {
+            "--tune_threshold": options.tune_threshold, f"--positive_label={options.positive_label}": options.positive_label,
+            "--best_metric=f1": options.best_metric == "f1",
+        }  # fmt: skip
+        given = next((flag for flag, value in flags.items() if value), None)
+        if given and len(labels) != 2:
+            raise UsageError(
+                f"{given}: is for two labels, and the rows have {len(labels)}. Take --best_metric=macro_f1, the mean over all labels, "
+                "or --task=multi_label, where each label has a threshold."
+            )
+        if options.positive_label is not None and options.positive_label not in labels:
+            raise UsageError(f"--positive_label={options.positive_label}: is no label; they are {', '.join(labels)}.")
+        if options.tune_threshold and not options.eval_file:
+            raise UsageError("--tune_threshold: the threshold is chosen on --eval_file, and there is none. Give it.")
+        threshold = {"threshold": THRESHOLD} if options.tune_threshold else {}
+        return threshold | ({"positive_label": options.positive_label} if options.positive_label is not None else {})
 
     @property
     def columns(self) -> Columns:
@@ -62,6 +92,7 @@ class Reader(TextReader):
             if warning := shared_warning(other, [row.texts for row in rows], path, [row.texts for row in train]):
                 print_status(warning)
             summary.append(f"{len(rows):,} {titles[name]}")
+        self.of_two(labels)
         texts = [text for row in train[:SAMPLE] for text in row.texts]
         return Survey(", ".join(summary), labels, len(train), texts)
 

@@ -10,8 +10,11 @@ from xmodels.tasks.base import pictures
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.score import Mistake, check_plots, predict
 from xmodels.tasks.classify.answer import Prediction
+from xmodels.tasks.classify.thresholds import MEASURES, THRESHOLD, best_threshold
 
 DRAWS_LAST = True
+CHOSEN, SETTINGS = ("threshold",), ("positive_label",)
+REPORTED = ("accuracy",)
 CONFUSED = 20  # labels; of more the confusions are not printed
 
 
@@ -31,9 +34,10 @@ def evaluate(
     label_ids(test_file, rows, list(predictor.labels))  # says which label is unknown
     truth = [row.label for row in rows]
     predictions = predict(predictor, [row.texts for row in rows], batch_size or 32)
-    found = scores(predictions, truth)
+    settings = predictor.task.settings
+    found = scores(predictions, truth, **{name: settings[name] for name in (*CHOSEN, *SETTINGS) if name in settings})
     report(test_file, found, truth)
-    for path in draw(plots, predictions, truth, {}) if plots else ():
+    for path in draw(plots, predictions, truth, settings) if plots else ():
         print(f"  picture: {path}")
     return found
 
@@ -47,7 +51,10 @@ def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list,
 
 def mistakes(outputs: dict, examples: dict, labels: list[str], settings: dict) -> list[Mistake]:
     """The wrong answers."""
-    found, truth, probabilities = outputs["label_ids"], examples["labels"], outputs["probabilities"]
+    truth, probabilities = examples["labels"], outputs["probabilities"]
+    found = named(
+        outputs["label_ids"], probabilities, labels, **{n: v for n, v in settings.items() if n in (*CHOSEN, *SETTINGS)}
+    )
     wrong = np.flatnonzero(found != truth).tolist()
     return [Mistake(i, labels[truth[i]], labels[found[i]], float(probabilities[i, found[i]])) for i in wrong]
 
@@ -68,37 +75,65 @@ def arrays_of(predictions: list, truth: list[str]) -> tuple[list[str], np.ndarra
     return list(ids), probabilities, np.array([ids[name] for name in truth])
 
 
-def confusion_of(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How many rows of each label (C, ...) are taken for each (..., C)."""
-    confusion = np.zeros((probabilities.shape[1], probabilities.shape[1]), int)
-    np.add.at(confusion, (right, probabilities.argmax(axis=1)), 1)
+def positive_of(labels: list[str], positive_label: str | None) -> int:
+    """The id of the positive label of two: by default the second."""
+    return labels.index(positive_label) if positive_label is not None else 1
+
+
+def named(likeliest, probabilities, labels, threshold=None, positive_label=None) -> np.ndarray:
+    """The ids of the labels that are named, (N,): the likeliest, or of two by the threshold of the positive one, as in `Classify`."""
+    if threshold is None:
+        return np.asarray(likeliest)
+    positive = positive_of(labels, positive_label)
+    return np.where(probabilities[:, positive] >= np.float32(threshold), positive, 1 - positive)
+
+
+def chosen(predictions: list, truth: list[str], metric: str, positive_label: str | None = None) -> dict:
+    """The threshold of the positive label with the best score."""
+    labels, probabilities, right = arrays_of(predictions, truth)
+    positive = positive_of(labels, positive_label)
+    return {"threshold": best_threshold(probabilities[:, positive].astype(float), right == positive, MEASURES[metric])}
+
+
+def confusion_of(found: np.ndarray, right: np.ndarray, count: int) -> np.ndarray:
+    """How many rows of each of C labels (C, ...) are taken for each (..., C)."""
+    confusion = np.zeros((count, count), int)
+    np.add.at(confusion, (right, found), 1)
     return confusion
 
 
 def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> list[str]:
-    """Which label is taken for which; of two labels also how well the second is found from each threshold on."""
+    """Which label is taken for which; of two labels also how well the positive one is found from each threshold on."""
     labels, probabilities, right = arrays_of(predictions, truth)
-    labels, table = pictures.drawable(labels), confusion_of(probabilities, right)
+    threshold, positive_label = settings.get("threshold"), settings.get("positive_label")
+    found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
+    positive = positive_of(labels, positive_label)
+    labels, table = pictures.drawable(labels), confusion_of(found, right, len(labels))
     names, small = pictures.folded(labels, table, table.sum(axis=1))
     figures = {"confusions": pictures.confusions(names, small, "rows by label")}
     if len(labels) == 2:
-        figures["thresholds"] = pictures.by_threshold([(labels[1], probabilities[:, 1], right == 1, 0.5)])
+        panel = labels[positive], probabilities[:, positive], right == positive
+        figures["thresholds"] = pictures.by_threshold([(*panel, THRESHOLD if threshold is None else threshold)])
     return pictures.write(folder, figures)
 
 
-def scores(predictions: list, truth: list[str]) -> dict:
-    """accuracy, macro_f1, mcc, f1 by label, loss in nats, and confusion[true][answered]."""
+def scores(
+    predictions: list, truth: list[str], threshold: float | None = None, positive_label: str | None = None
+) -> dict:
+    """accuracy, macro_f1, mcc, f1_by_label, loss in nats, confusion[true][answered], and of two labels f1, of the positive one."""
     labels, probabilities, right = arrays_of(predictions, truth)
-    f1 = keras.metrics.F1Score(average=None)
-    f1.update_state(np.eye(len(labels), dtype=np.float32)[right], probabilities)
-    each = np.array(f1.result())
-    confusion = confusion_of(probabilities, right)
+    found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
+    confusion = confusion_of(found, right, len(labels))
+    both = confusion.sum(axis=0) + confusion.sum(axis=1)
+    each = 2 * np.diagonal(confusion) / np.maximum(1, both)  # (C,)
     loss = keras.losses.sparse_categorical_crossentropy(right, probabilities)
     return {
-        "accuracy": float((probabilities.argmax(axis=1) == right).mean()),
+        "accuracy": float((found == right).mean()),
         "macro_f1": float(each.mean()),
         "mcc": matthews(confusion),
-        "f1": dict(zip(labels, each.tolist(), strict=True)),
+        **({"f1": float(each[positive_of(labels, positive_label)])} if len(labels) == 2 else {}),
+        "f1_by_label": dict(zip(labels, each.tolist(), strict=True)),
+        **({} if threshold is None else {"threshold": threshold}),
         "loss": float(np.mean(loss)),
         "confusion": confusion.tolist(),
     }
@@ -109,7 +144,7 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     print(
         f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, MCC {found['mcc']:.4f}"
     )
-    labels = list(found["f1"])
+    labels = list(found["f1_by_label"])
     counts = {name: truth.count(name) for name in labels}
     print(f"  always naming the commonest label would score {max(counts.values()) / len(truth):.4f}")
     width = max(map(len, [*labels, "label"]))
@@ -117,4 +152,4 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     for name, row in zip(labels, found["confusion"], strict=True):
         pairs = zip(labels, row, strict=True) if len(labels) <= CONFUSED else ()
         confused = ", ".join(f"{other} {count}" for other, count in pairs if count)
-        print(for_terminal(f"  {name:{width}}  {counts[name]:4}  {found['f1'][name]:.3f}  {confused}"))
+        print(for_terminal(f"  {name:{width}}  {counts[name]:4}  {found['f1_by_label'][name]:.3f}  {confused}"))

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from data_pipelines.escaping import for_json_line, for_markdown
+from data_pipelines.escaping import for_code_span, for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
@@ -75,8 +75,8 @@ class Server(serve.Server):
         difference = check_difference(
             max(float(np.max(np.abs(found - wanted))), float(np.max(np.abs(together - np.tile(wanted, (TIMES, 1))))))
         )
-        if [x["label"][0].decode() for x in answers] != [predictor.labels[row.argmax()] for row in found]:
-            raise RuntimeError("The exported model names other labels than the likeliest. Please report this.")
+        if [x["label"][0].decode() for x in answers] != self.labels_of(found):
+            raise RuntimeError("The exported model names other labels than the run. Please report this.")
         if len(served["serving_default"](**{name: tf.constant([], tf.string) for name in names})["label"]):
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
         return max(difference, self.compare_attention(served))
@@ -85,6 +85,10 @@ class Server(serve.Server):
         """As `ServedAttention.compare`, of the first text."""
         row = EXAMPLES[: len(self.names)]
         return self.attention.compare(served, row, self.predictor.features([row]))
+
+    def labels_of(self, probabilities: np.ndarray) -> list[str]:
+        """What the run names, of probabilities (B, C)."""
+        return [self.predictor.labels[int(place)] for place in self.task.named(probabilities)]
 
     def probabilities(self, rows: list[tuple[str, ...]]) -> np.ndarray:
         """float32 (B, C), as the run sees them."""
@@ -96,7 +100,9 @@ class Server(serve.Server):
         names, known = self.names, self.predictor.labels
         rows, instances, columns = serve.example_inputs(names, EXAMPLES)
         found = self.probabilities(rows)
-        labels = [known[row.argmax()] for row in found]
+        labels, given = self.labels_of(found), self.task.settings
+        threshold = given.get("threshold")
+        positive = for_code_span(given.get("positive_label", known[-1]))
         probabilities = [[round(float(x), 4) for x in row] for row in found]
         predictions = [{"label": x, "probabilities": y} for x, y in zip(labels, probabilities, strict=True)]
         requests = serve.requests(
@@ -105,6 +111,9 @@ class Server(serve.Server):
         )  # fmt: skip
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
+            named="the most probable label"
+            if threshold is None
+            else f"{positive} from a probability of {threshold:.4g} on",
             num_labels=len(known),
             labels="\n".join(f"{index}. {for_markdown(for_json_line(label))}" for index, label in enumerate(known)),
             length=self.max_sequence_length,
@@ -125,7 +134,7 @@ README_TEXT = """The vocabulary, the tokenizer and the labels are inside.
 | of the signature `serving_default` | |
 |---|---|
 {inputs}
-| output `label` | string (B,), the most probable label |
+| output `label` | string (B,), {named} |
 | output `probabilities` | float32 (B, {num_labels}), in the order below |
 
 Labels:

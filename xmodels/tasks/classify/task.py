@@ -16,6 +16,8 @@ class Classify(SummaryTask):
         labels: the names of the C classes, in the order of their ids.
         reading: how the network reads texts; by default as BERT does.
         class_weights: what an example of each class counts in the loss; by default all the same.
+        positive_label: of two classes, that of which scores speak, and which is named from `threshold`; by default the second.
+        threshold: of its probability; None names the likeliest class.
     """
 
     title = "Text classifier"
@@ -23,9 +25,11 @@ class Classify(SummaryTask):
     reads = {"token_ids": Feature((None,)), "labels": Feature(())}
     signature = {"label_ids": Feature(()), "probabilities": Feature((None,), "float32")}
 
-    def __init__(self, config, labels, reading=None, class_weights=None, **kwargs):
+    def __init__(self, config, labels, reading=None, class_weights=None, positive_label=None, threshold=None, **kwargs):
         super().__init__(**kwargs)
         self.label_names, self.class_weights = tuple(labels), class_weights and tuple(class_weights)
+        given = {"positive_label": positive_label, "threshold": threshold}
+        self.settings = {name: value for name, value in given.items() if value is not None}
         self.add_head(config, len(self.label_names), reading or Reading())
 
     def forward(self, backbone, batch, training=None):
@@ -51,4 +55,11 @@ class Classify(SummaryTask):
 
     def predict(self, outputs):
         probabilities = ops.softmax(outputs["logits"], axis=-1)  # (B, C)
-        return {"label_ids": ops.cast(ops.argmax(probabilities, axis=-1), "int32"), "probabilities": probabilities}
+        return {"label_ids": ops.cast(self.named(probabilities), "int32"), "probabilities": probabilities}
+
+    def named(self, probabilities):
+        """The ids of the labels that are named, (B,): the likeliest, or by the threshold."""
+        if (threshold := self.settings.get("threshold")) is None:
+            return ops.argmax(probabilities, axis=-1)
+        positive = self.label_names.index(self.settings.get("positive_label", self.label_names[-1]))
+        return ops.where(probabilities[:, positive] >= threshold, positive, 1 - positive)

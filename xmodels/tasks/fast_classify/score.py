@@ -15,6 +15,7 @@ from xmodels.tasks.fast_classify.answer import DEFAULT_SPEED, FULL, check_speed
 from xmodels.tasks.fast_classify.costs import expected_speedup
 from xmodels.tasks.fast_classify.exits import Exits
 
+CHOSEN, SETTINGS = (), ()  # labels are the likeliest
 DRAWS_LAST = False  # the evaluation has drawn already; the teacher's phase has no exits
 SPEEDS = "0,0.1,0.3,0.5,0.8"
 REPORTED = ("teacher_accuracy", "accuracy", "mean_layers")  # of an evaluation: the latter two at `DEFAULT_SPEED`
@@ -54,7 +55,7 @@ def evaluate(
         )
         found["speeds"].append(row)
         if each == speeds[0]:
-            found |= {name: scored[name] for name in ("accuracy", "macro_f1", "f1", "confusion", "loss")}
+            found |= {name: scored[name] for name in ("accuracy", "macro_f1", "f1_by_label", "confusion", "loss")}
     majority = max(map(names.count, set(names))) / len(names)
     print(f"  always naming the commonest label would score {majority:.4f}")
     if plots and predictor.distilled:

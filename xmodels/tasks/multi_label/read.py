@@ -10,6 +10,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow, Columns, read_table
 from data_pipelines.errors import DataError
+from data_pipelines.finetuning.class_weights import label_weights
 from data_pipelines.finetuning.row_checks import check_texts, shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import pack_columns, pack_texts
@@ -83,7 +84,8 @@ def said(labels: np.ndarray) -> str:
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("label_separator", "task_dropout")
+    own_flags: ClassVar[tuple[str, ...]] = ("label_separator", "task_dropout", "class_weights", "best_metric")
+    best_metrics = ("micro_f1", "macro_f1", "accuracy")
     joins = True
 
     def rows_of(self, path: str) -> list[Labelled]:
@@ -164,4 +166,6 @@ class Reader(TextReader):
         return SEPARATOR if given is None else given
 
     def task(self, config, data):
-        return self.task_class(config, data.labels, reading=self.reading, separator=self.separator)
+        given, rows = self.options.class_weights, data.source.arrays["labels"]
+        weights = given and [tuple(pair) for pair in label_weights(given, data.labels, rows)]
+        return self.task_class(config, data.labels, self.reading, weights, separator=self.separator)

@@ -6,12 +6,12 @@ from data_pipelines.escaping import for_terminal
 from xmodels.tasks.base import pictures
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.score import Mistake, check_plots, predict
+from xmodels.tasks.classify.thresholds import FEW, MEASURES, best_cut, best_threshold
 from xmodels.tasks.multi_label.read import label_rows, read_rows
-from xmodels.tasks.multi_label.task import THRESHOLD
 
 DECISIVE, CHOSEN = "micro_f1", ("thresholds",)
-REPORTED = ("macro_f1",)
-FEW = 5  # texts with a label; with fewer its threshold is not chosen
+REPORTED = ("micro_f1", "macro_f1", "accuracy")
+ROUNDS = 50  # of a search for thresholds; some rounds are usual
 
 
 def evaluate(
@@ -33,12 +33,12 @@ def evaluate(
     found = scores(probabilities, truth, predictor.thresholds) | {"labels": list(predictor.labels)}
     print(
         f"{test_file}: {len(rows):,} rows, micro F1 {found['micro_f1']:.4f}, macro F1 {found['macro_f1']:.4f}, "
-        f"all labels right {found['exact_match']:.4f}"
+        f"accuracy (all labels right) {found['accuracy']:.4f}"
     )
     width = max(map(len, [*predictor.labels, "label"]))
     print(f"  {'label':{width}}  rows  threshold    F1")
     for name, count, threshold, f1 in zip(
-        predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1"], strict=True
+        predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1_by_label"], strict=True
     ):
         print(for_terminal(f"  {name:{width}}  {int(count):4}  {threshold:9.3f}  {f1:.3f}"))
     settings = {"thresholds": predictor.thresholds, "labels": predictor.labels}
@@ -52,15 +52,16 @@ def from_arrays(outputs, examples, labels):
 
 
 def scores(probabilities, truth, thresholds) -> dict:
-    """micro_f1, macro_f1, exact_match, and f1 of each label: of probabilities (N, C) and of what is right, 0 or 1."""
+    """micro_f1, macro_f1, accuracy (all labels of a text right) and f1_by_label (C,), as scikit-learn has them: of probabilities
+    (N, C) and of what is right, 0 or 1."""
     chosen, right = np.asarray(probabilities) >= np.asarray(thresholds), np.asarray(truth) > 0.5
     both, either = (chosen & right).sum(axis=0), chosen.sum(axis=0) + right.sum(axis=0)  # (C,)
     each = 2 * both / np.maximum(1, either)
     return {
         "micro_f1": float(2 * both.sum() / max(1, either.sum())),
         "macro_f1": float(each.mean()),
-        "exact_match": float((chosen == right).all(axis=1).mean()),
-        "f1": each.tolist(),
+        "accuracy": float((chosen == right).all(axis=1).mean()),
+        "f1_by_label": each.tolist(),
     }
 
 
@@ -115,25 +116,70 @@ def sure(probability: float, right: bool) -> float:
     return float(1.0 - probability if right else probability)
 
 
-def chosen(predictions, truth) -> dict:
-    """For each label the threshold with the best F1; of equally good ones that in the middle of the widest gap.
+def chosen(predictions, truth, metric: str) -> dict:
+    """The thresholds with the best score; of equally good ones those in the middle of the widest gaps.
 
-    A label that few texts have keeps the usual one.
+    A label that few texts have, or lack, keeps the usual one.
     """
     probabilities, right = np.asarray(predictions, np.float64), np.asarray(truth) > 0.5
-    return {"thresholds": [best_threshold(p, t) for p, t in zip(probabilities.T, right.T, strict=True)]}
+    return {"thresholds": CHOICES[metric](probabilities, right).tolist()}
 
 
-def best_threshold(probabilities: np.ndarray, right: np.ndarray) -> float:
-    """Of one label: float (N,), bool (N,)."""
-    if right.sum() < FEW or (~right).sum() < FEW:
-        return THRESHOLD
-    order = np.argsort(-probabilities, kind="stable")
-    values, hits = probabilities[order], np.cumsum(right[order])
-    f1 = 2 * hits / (np.arange(1, len(values) + 1) + right.sum())  # where the first so many are named
-    below = np.append(values[1:], 0.0)
-    gaps = values - below
-    f1[gaps <= 0] = -1.0  # no threshold parts equal probabilities
-    best = np.flatnonzero(f1 >= f1.max() - 1e-12)
-    place = best[np.argmax(gaps[best])]
-    return float((values[place] + below[place]) / 2)
+def best_of_each(probabilities: np.ndarray, right: np.ndarray, measure=MEASURES["f1"]) -> np.ndarray:
+    """For each label the threshold with the best score of its own, (C,); with F1 that of macro F1."""
+    return np.array([best_threshold(p, t, measure) for p, t in zip(probabilities.T, right.T, strict=True)])
+
+
+def best_micro_f1(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The thresholds with the best micro F1, (C,).
+
+    F1 is 2 TP / (named + right). No thresholds do better than F where none make 2 TP - F named larger, which is a sum over labels
+    (Dinkelbach, 1967), so steps to the best of that sum end at the best F.
+    """
+    thresholds = best_of_each(probabilities, right)
+    for _ in range(ROUNDS):
+        best, before = scores(probabilities, right, thresholds)["micro_f1"], thresholds
+        thresholds = improved(probabilities, right, before, lambda k, best=best: 2.0 * right[:, k] - best)
+        if np.array_equal(thresholds, before):
+            break
+    return thresholds
+
+
+def best_accuracy(probabilities: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Thresholds with a good share of texts of which all labels are right, (C,).
+
+    They begin with the most right decisions for each label. Then each in turn is the best one beside the others, so the share never
+    falls.
+    """
+    thresholds = best_of_each(probabilities, right, MEASURES["accuracy"])
+    for _ in range(ROUNDS):
+        before = thresholds.copy()
+        for k in range(len(thresholds)):
+            wrong = (probabilities >= thresholds) != right
+            others = ~np.delete(wrong, k, axis=1).any(axis=1)  # (N,), all other labels are right
+            gains = np.where(right[:, k], 1.0, -1.0) * others
+            thresholds[k] = improved(probabilities[:, [k]], right[:, [k]], thresholds[[k]], lambda _, g=gains: g)[0]
+        if np.array_equal(thresholds, before):
+            break
+    return thresholds
+
+
+def improved(probabilities: np.ndarray, right: np.ndarray, thresholds: np.ndarray, gains_of) -> np.ndarray:
+    """The thresholds (C,) that name the texts with the largest sum of gains, where that is more than now.
+
+    Args:
+        gains_of: number of a label -> float (N,), what it is worth to name it of each text.
+    """
+    found = thresholds.copy()
+    for k, (values, truth) in enumerate(zip(probabilities.T, right.T, strict=True)):
+        if min(truth.sum(), (~truth).sum()) < FEW:
+            continue
+        order, gains = np.argsort(-values, kind="stable"), gains_of(k)
+        totals = np.concatenate([[0.0], np.cumsum(gains[order])])
+        cut = best_cut(values[order], totals)
+        if gains[values >= cut].sum() > gains[values >= found[k]].sum() + 1e-9:
+            found[k] = cut
+    return found
+
+
+CHOICES = {"macro_f1": best_of_each, "micro_f1": best_micro_f1, "accuracy": best_accuracy}

@@ -107,7 +107,7 @@ def from_source(outputs, source, task) -> tuple:
     return outputs["scores"].tolist(), Truth(rows, arrays["labels"].tolist())
 
 
-def chosen(predictions, truth: Truth) -> dict:
+def chosen(predictions, truth: Truth, metric: str) -> dict:
     return {"threshold": best_threshold(predictions, truth.values) if truth.rows == MATCH else None}
 
 
