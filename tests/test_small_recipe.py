@@ -127,3 +127,13 @@ def test_positions_begin_as_sinusoids_as_large_as_tokens():
             found = np.diagonal(products, distance)
             assert found.std() < 1e-5 * found.mean()
         assert np.diagonal(products, 1).mean() > np.diagonal(products, 20).mean()
+
+
+@pytest.mark.parametrize(
+    ("width", "rate"), [(64, 3e-4), (128, 3e-4), (256, 1.5e-4), (512, 7.5e-5), (768, 5e-5), (1024, 5e-5)]
+)
+def test_fine_tuning_takes_a_larger_rate_for_narrower_networks(width, rate):
+    config = dataclasses.replace(chosen()[0], hidden_dim=width)
+    numbers = systems.load("bert").READING.numbers_for(config)
+    assert numbers["learning_rate"] == pytest.approx(rate)
+    assert {**numbers, "learning_rate": 5e-5} == systems.load("bert").READING.numbers

@@ -18,6 +18,9 @@ from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 BERT_NUMBERS = {
     "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
 }  # fmt: skip
+# The learning rate of networks narrower than every published base one: at 5e-5 those of 128 hardly leave where they began. Wider ones take
+# as much less as they are wider, down to about BERT's own (docs/small_networks.md has what was measured).
+BASE_WIDTH, SMALL_WIDTH, SMALL_RATE = 768, 128, 3e-4
 STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
 
 
@@ -69,7 +72,7 @@ class Reading:
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
-        numbers: flags of `finetune` and what holds where they are not given.
+        numbers: flags of `finetune` and what holds where they are not given; `numbers_for` has those of small networks.
         default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, of `layers.poolings`; a
             run keeps the one that it began with.
         pooling: of `layers.poolings`. Where it is not "published", tasks put it in the place of `summary`.
@@ -86,6 +89,13 @@ class Reading:
     default_pooling: Callable[[Any], str] = as_published
     pooling: str = PUBLISHED
     encodes: bool = False
+
+    def numbers_for(self, config) -> dict[str, Any]:
+        """`numbers`, with a larger learning rate where the network is narrower than `BASE_WIDTH`."""
+        if config.hidden_dim >= BASE_WIDTH:
+            return dict(self.numbers)
+        rate = SMALL_RATE * min(1.0, SMALL_WIDTH / config.hidden_dim)
+        return {**self.numbers, "learning_rate": max(rate, self.numbers["learning_rate"])}
 
     def with_pooling(self, name: str | None) -> "Reading":
         """The same with one of `layers.poolings`; with the name of what it reads already, or None, it stays as published.

@@ -69,7 +69,7 @@ class TextReader(Reader):
                 f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2"
                 + (", or say which of its states answer: --pooling=mean." if self.pools and system else ".")
             )
-        self.numbers = dict(reading.numbers)
+        self.numbers = reading.numbers_for(loaded.config)
         if self.pools:
             self.numbers["pooling"] = self.default_pooling or reading.default_pooling(loaded.config)
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
