@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from invocation import invoke
+from keras import ops
 from parity import read_case
 from small_models import NAMES, PLACES, TOKENIZER, network
 from test_bert_parity import write_hugging_face
@@ -14,7 +15,7 @@ from test_bert_parity import write_hugging_face
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.finetuning.answer_span import find_answer
 from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET
-from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.conversion import convert
 from xmodels.interfaces.reading import plain_reading
@@ -26,7 +27,7 @@ from xmodels.tasks.answer_span.read import answer_in
 from xmodels.tasks.answer_span.score import best_threshold, scores
 from xmodels.tasks.answer_span.serve import Server
 from xmodels.tasks.answer_span.spans import Answer, Found, candidates, find
-from xmodels.tasks.answer_span.task import AnswerSpan
+from xmodels.tasks.answer_span.task import AnswerSpan, place_losses
 from xmodels.tasks.answer_span.windows import Settings, pack_windows, places, windows_of
 from xmodels.tasks.base.answer import load
 
@@ -126,6 +127,24 @@ def test_windows_labels_and_n_best_lists_are_those_of_googles_script(case, tmp_p
     assert row == len(expected["features"])
 
 
+@pytest.mark.parametrize("case", ["squad_v1", "squad_v2"])
+def test_answers_are_spelled_as_googles_script_projects_them(case):
+    """It puts words together and looks for them in the text; ours are the characters of the tokens."""
+    inputs, expected = (
+        json.loads((GOLDEN / case / f"{n}.json").read_text())["final_text" + suffix]
+        for n, suffix in (("inputs", "_cases"), ("outputs", ""))
+    )
+    tokenizer = WordPieceTokenizer(Vocabulary([*SPECIAL_TOKENS, *{w for p, _ in inputs for w in p.split()}], "golden"))
+    found = []
+    for words, text in inputs:
+        encoding, ids = tokenizer.encode(text), tokenizer.encode(words).ids
+        count = len(ids)
+        places = [i for i in range(len(encoding.ids)) if list(encoding.ids[i : i + count]) == list(ids)]
+        spans = encoding.spans
+        found.append(text[spans[places[0]][0] : spans[places[0] + count - 1][1]] if places else text)
+    assert found == expected
+
+
 def test_the_head_is_that_of_hugging_face(tmp_path):
     case = read_case("bert/heads")
     found = convert.load(write_hugging_face(tmp_path / "hf", case, "qa/"))
@@ -138,6 +157,15 @@ def test_the_head_is_that_of_hugging_face(tmp_path):
     outputs = task.forward(backbone, batch)
     for name in ("start", "end"):
         np.testing.assert_allclose(outputs[f"{name}_logits"], case.outputs[f"qa/{name}_logits"], atol=1e-4)
+    means = []  # theirs are means over the targets that stand in the row; one stands behind it
+    for name in ("start", "end"):
+        places = case.inputs[f"{name}_positions"].astype("int32")
+        losses = np.array(place_losses(ops.convert_to_tensor(outputs[f"{name}_logits"]), places))
+        inside = places < outputs[f"{name}_logits"].shape[1]
+        assert not losses[~inside].any()
+        means.append(losses.sum() / inside.sum())
+    assert sum(means) / 2 == pytest.approx(float(case.outputs["qa/loss"]), abs=1e-4)
+    assert case.inputs["end_positions"].max() >= outputs["end_logits"].shape[1]
 
 
 @pytest.mark.parametrize(
