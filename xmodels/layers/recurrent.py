@@ -144,12 +144,12 @@ class Bidirectional(Layer):
 
     def __init__(self, forward: Recurrent, backward: Recurrent, **kwargs):
         super().__init__(**kwargs)
-        self.forward, self.backward = forward, backward
+        self.ahead, self.behind = forward, backward  # PyTorch has a `forward` of its own
 
     def call(self, x, padding_mask):
         order = reversal(padding_mask)
-        backwards = turned(self.backward(turned(x, order)), order)
-        states = ops.concatenate([self.forward(x), backwards], axis=-1)
+        backwards = turned(self.behind(turned(x, order)), order)
+        states = ops.concatenate([self.ahead(x), backwards], axis=-1)
         return states * ops.expand_dims(ops.cast(padding_mask, states.dtype), -1)
 
 
