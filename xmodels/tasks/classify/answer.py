@@ -31,7 +31,7 @@ class Predictor(answer.Predictor):
 
     def make_task(self, run):
         labels, given = run.description.labels, {n: v for n, v in run.description.settings.items() if n in OF_TWO}
-        number, positive = given.get("threshold", 0.5), given.get("positive_label", labels[-1])
+        number, positive = given.get("threshold", 0.5), given.get("positive_label", next(iter(labels), None))
         if given and (
             len(labels) != 2 or positive not in labels or not isinstance(number, int | float) or not 0 <= number <= 1
         ):
