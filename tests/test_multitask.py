@@ -240,6 +240,13 @@ def test_results_name_each_task_and_the_mean_of_their_scores_chooses(run):
     assert "mean_score" in (run / "report.html").read_text()
 
 
+def test_each_task_has_a_report_with_its_own_pictures(run):
+    names = {"place": "confusions", "pair": "confusions", "answer": "ranks"}
+    for name, picture in names.items():
+        assert (run / name / f"pictures/{picture}.png").exists()
+        assert f"alt='{picture}'" in (run / name / "report.html").read_text("utf-8")
+
+
 def test_each_task_is_a_run_that_can_be_used(run, data, tmp_path, capsys):
     flags = {"test_file": data / "pair_dev.tsv", "output_file": tmp_path / "scores.json"}
     assert invoke("evaluate", model_dir=run / "pair", **flags) == 0

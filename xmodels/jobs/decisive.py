@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
+from xmodels.tasks.base import score as base
 from xmodels.tasks.base.find import part
 from xmodels.training.step.learner import Learner
 
@@ -53,16 +54,19 @@ class Evaluation:
         if self.decisive in means and not self.tuned:
             return means
         with self.learner.averaged():
-            outputs, examples = self.answered(source)
-        if self.score.READS_SOURCE:
-            answers = self.score.from_source(outputs, source, self.task)
-        else:
-            answers = self.score.from_arrays(outputs, examples, self.labels)
+            answers = self._answers(source)
         if settings is None:
             settings, self.answers = self._choose(answers), answers
             self.chosen = settings
         found = self.score.scores(*answers, **settings, **self._fixed)
         return {**means, **{name: found[name] for name in (self.decisive, *self.score.REPORTED) if name in found}}
+
+    def _answers(self, source) -> tuple:
+        """What the network answers to a set, and what is right, as `scores` takes them."""
+        outputs, examples = self.answered(source)
+        if self.score.READS_SOURCE:
+            return self.score.from_source(outputs, source, self.task)
+        return self.score.from_arrays(outputs, examples, self.labels)
 
     def _choose(self, answers: tuple) -> dict:
         return self.score.chosen(*answers, self.decisive, **self._fixed) if self.tuned else {}
@@ -76,6 +80,15 @@ class Evaluation:
         if id(source) not in self._sets:
             self._sets[id(source)] = source, dataclasses.replace(self.batches, source=source).once()
         return self._sets[id(source)][1]
+
+    def draw_set(self, folder: str, source, settings: dict) -> None:
+        """Writes the task's pictures of answers to a set by the weights as they are, where it has some and does not wait for the end.
+
+        Args:
+            settings: of the run.
+        """
+        if not self.score.DRAWS_LAST and self.score.draw is not base.draw:
+            self.score.draw(folder, *self._answers(source), {n: settings[n] for n in self.tuned} | self._fixed)
 
     def draw(self, folder: str) -> None:
         """Writes the task's pictures of the last answers, where it has some and does not wait for the end."""

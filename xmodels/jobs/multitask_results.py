@@ -9,11 +9,13 @@ from xmodels.jobs.finetuning_errors import write_errors
 from xmodels.jobs.multitask_job import Job, Member
 from xmodels.models.folder import assign, read_json
 from xmodels.runs import folder as run_folder
-from xmodels.runs.report import write_report
-from xmodels.tasks.base.run import JOINT_FILE, choose_settings, write_task
+from xmodels.runs.report import PICTURES, write_report
+from xmodels.tasks.base.run import JOINT_FILE, choose_settings, read_task, write_task
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
 from xmodels.training.watching.progress import print_status
+
+SETS = ("evaluation", "test")  # of which answers are drawn, the first that there is
 
 
 def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
@@ -75,7 +77,11 @@ def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str
     said = {"task": options.task, "labels": ", ".join(labels[:20]) or "none", "learnt with": job.options.model_dir}
     run_folder.write_model_card(folder, member.task.title, said | facts, results)
     write_errors(member)
+    source = next((member.data.evaluation_sets[n] for n in SETS if n in member.data.evaluation_sets), None)
+    if source is not None:
+        member.evaluation.draw_set(os.path.join(folder, PICTURES), source, read_task(folder).settings)
     run_folder.write_results(folder, job.num_steps, job.num_steps, results)
+    write_report(folder)
 
 
 def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
