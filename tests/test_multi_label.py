@@ -249,6 +249,13 @@ def test_records_teach_what_their_table_teaches(data, small_bert, tmp_path, caps
     run, files = tmp_path / "run", {"data_dir": tmp_path / "train", "eval_file": tmp_path / "dev"}
     assert invoke("finetune", init_checkpoint=small_bert, model_dir=run, num_train_epochs=0.1, **files, **QUICK) == 0
     assert read_task(str(run)).settings["label_separator"] == "|"
+    scores = []
+    for file in (tmp_path / "dev", data / "dev.tsv"):
+        assert invoke("evaluate", model_dir=run, test_file=file, output_file=tmp_path / "scores.json") == 0
+        scores.append(json.loads((tmp_path / "scores.json").read_text()))
+    assert scores[0] == {name: pytest.approx(value) for name, value in scores[1].items() if name != "labels"}
+    assert invoke("evaluate", model_dir=run, test_file=tmp_path / "dev", text_column="text") == 2
+    assert "--text_column: --test_file=" in capsys.readouterr().err
     other = {**QUICK, "task": "classify"}
     assert invoke("finetune", init_checkpoint=small_bert, model_dir=tmp_path / "other", **files, **other) != 0
     assert "holds records for multi_label, expected those of" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from data_pipelines.options.declaration import given
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import MANIFEST
 from xmodels.conversion import names
+from xmodels.jobs.evaluate_records import evaluate_records
 from xmodels.jobs.options.evaluate import Options
 from xmodels.jobs.predict import load_predictor
 from xmodels.tasks.base import find
@@ -31,11 +32,17 @@ def evaluate(options: Options) -> dict:
     for name in given(options):
         if name not in known and name != "task":
             raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
-    if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
-        raise UsageError(
-            f"--test_file={options.test_file}: holds records. `evaluate` reads the file that they were made of."
-        )
     check_output(options.output_file)
+    if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
+        if find.task_class(task) is None:
+            raise UsageError(
+                f"--test_file={options.test_file}: holds records. --task={task} reads the file that they were made of."
+            )
+        predictor = predictor or load_predictor(options.model_dir)
+        scores = evaluate_records(predictor, options, given(options))
+        if options.output_file:
+            write_json(options.output_file, scores)
+        return scores
     values = {name: getattr(options, name) for name in parameters if name != "predictor"}
     if "predictor" in parameters:
         values["predictor"] = predictor or load_predictor(options.model_dir)

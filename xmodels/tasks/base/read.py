@@ -260,6 +260,21 @@ class Reader:
         """The files that the flags name."""
         raise NotImplementedError
 
+    def recorded_set(self, folder: str, tokenizer: Tokenizer, labels: list[str]) -> ArraySource:
+        """A folder of records, to be scored by the arrays that it holds.
+
+        Args:
+            labels: those of the training; empty where they have no names.
+
+        Raises:
+            UsageError: what is right of this task is not told by records.
+            DataError: as `read`.
+        """
+        raise UsageError(
+            f"--test_file={folder}: holds records, which do not say all that --task={self.name} is scored by. Name the file that "
+            "they were made of."
+        )
+
     def task(self, config: ModelConfig, data: Data) -> Task:
         """The head; handed over with the network."""
         given = {"reading": self.reading} if self.reading else {}

@@ -36,6 +36,9 @@ class Reader(TextReader):
                 print_status(warning)
         return Data(source, evaluation_sets, [], 0, f"{source.arrays['choice_weights'].shape[1]} choices")
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self.source_of(folder, tokenizer)
+
     def source_of(self, path: str, tokenizer) -> ArraySource:
         """The questions of a file, or of a folder of records."""
         read = recorded_source if os.path.isdir(path) else choice_source

@@ -76,6 +76,9 @@ class Reader(TextReader):
         print_left_out(path, bad_rows)
         return found
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self.source_of(folder, tokenizer, labels)[0]
+
     def survey(self):
         path = self.training_files()
         train = self.rows_of(path)

@@ -113,6 +113,9 @@ class Reader(TextReader):
         labels, count = self.check_records(TASK, tokenizer)
         return Survey(f"{count:,} examples, {len(labels)} labels", labels, count)
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self.examples(folder, tokenizer, labels)[0]
+
     def labels_in(self, path: str, rows: Sequence[Labelled]) -> list[str]:
         """The labels of a training table in the order of their ids."""
         labels = sort_labels({label for row in rows for label in row.labels})

@@ -201,6 +201,9 @@ class Reader(TextReader):
         scale = 1.0 if self.options.rank_scale is None else self.options.rank_scale
         return self.task_class(config, data.labels, reading=self.reading, loss=loss, scale=scale, draw=self.draw)
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self._source(folder, tokenizer, None)
+
     def _source(self, path: str, tokenizer, sample_by: str | None) -> RankSource:
         redraws = sample_by and self.options.redraw_lists
         if os.path.isdir(path) and redraws:

@@ -100,6 +100,9 @@ class Reader(TextReader):
             evaluation_sets[name] = found
         return Data(source, evaluation_sets, [], num_texts, spread(source.arrays["labels"]))
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self._source(folder, tokenizer)[0]
+
     def _source(self, path: str, tokenizer) -> tuple[ArraySource, int]:
         length, frame = self.options.max_seq_length, self.reading.frame
         if os.path.isdir(path):

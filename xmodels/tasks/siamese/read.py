@@ -207,6 +207,9 @@ class Reader(TextReader):
             dataclasses.replace(each, texts=texts) for each, texts in zip(examples, zip(*ids, strict=True), strict=True)
         ]
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self._source(folder, tokenizer, self._ids(folder, tokenizer), labels)
+
     def _source(self, path: str, tokenizer, examples: Sequence[Example], labels: list[str]) -> ArraySource:
         texts = [each.texts for each in examples]
         arrays = pack_sides(texts, tokenizer.vocabulary, self.options.max_seq_length, self.reading.frame)

@@ -189,6 +189,9 @@ class Reader(TextReader):
     def task(self, config, data):
         return self.task_class(config, data.labels, reading=self.reading, settings=self.settings)
 
+    def recorded_set(self, folder, tokenizer, labels):
+        return self._source(folder, tokenizer, labels)[0]
+
     def _source(self, path: str, tokenizer, labels: list[str] | None) -> tuple[TagSource, list[str]]:
         read = self._recorded if os.path.isdir(path) else self._written
         rows, tags, text_ids, labels = read(path, tokenizer, labels)
