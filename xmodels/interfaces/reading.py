@@ -18,8 +18,8 @@ from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 BERT_NUMBERS = {
     "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
 }  # fmt: skip
-# The learning rate of networks narrower than every published base one: at 5e-5 those of 128 hardly leave where they began. Wider ones take
-# as much less as they are wider, down to about BERT's own (docs/small_networks.md has what was measured).
+# The learning rate of networks narrower than every published base one: at 5e-5 those of 128 hardly leave where they began. Wider
+# ones take as much less as they are wider, down to about BERT's own (docs/small_networks.md has what was measured).
 BASE_WIDTH, SMALL_WIDTH, SMALL_RATE = 768, 128, 3e-4
 STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
 
