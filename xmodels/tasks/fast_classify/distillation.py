@@ -17,13 +17,13 @@ class Distil(FastClassify):
     """
 
     label = "fast_classify"  # its weights are those of the task
-    settings = {"distilled": True}
 
     def __init__(self, config, labels, reading=None, direction="teacher_first", **kwargs):
         super().__init__(config, labels, reading, **kwargs)
         if direction not in DISTILLATIONS:
             raise ValueError(f"Unknown direction {direction!r}. Known: {', '.join(DISTILLATIONS)}.")
         self.direction = direction
+        self.settings |= {"distilled": True}
 
     def freeze(self, backbone) -> None:
         """Leaves the students alone to learn. Call it before an optimizer is made."""
