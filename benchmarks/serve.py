@@ -4,6 +4,11 @@
 
 The run answers the texts by `predict` first: its answers are what the server's are compared with, and its speed is the yardstick.
 Then the server answers one client, then only good clients, then all. Needs `pip install 'xmodels[serve]'`.
+
+The page has two kinds of speed. Texts a second are by the clock: on this machine the clients and whatever else runs use the same
+processors. Milliseconds are what the process that answers uses of the processors for a text, so their ratio to `predict` leaves
+clients out. Threads of TensorFlow that wait for each other use processors too, more so where these are busy; there are none on one
+core: `taskset -c 0 python -m benchmarks.serve …`.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import psutil
@@ -28,6 +34,8 @@ import tensorflow as tf
 import xmodels
 
 CLEAN_SECONDS = 30
+YARDSTICK_SECONDS = 10  # of processors, that `predict` and the SavedModel are measured for at least
+BATCH = 32  # texts, of `predict` and of the SavedModel without a server
 BODY_BYTES = 100 * 1024 * 1024
 BLOCK = b"x" * (64 * 1024)
 EXPECTED = {
@@ -160,14 +168,33 @@ async def run(load: Load, clients: int, seconds: float, with_bad: bool) -> None:
             load.codes[kind, type(found).__name__] += 1
 
 
-def predicted(model_dir: str, texts: list[str]) -> tuple[list[list[float]], float, float]:
-    """The probabilities of `predict`, how many texts a second it answers, and milliseconds of processors for a text."""
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """Texts a second by the clock, and milliseconds of processors for a text."""
+
+    texts: float
+    cost: float
+
+    @classmethod
+    def of(cls, answer: Callable[[], object], num_texts: int) -> "Speed":
+        """That of a function of this process, which answers so many texts; the first call traces and is not counted."""
+        answer()
+        began, before, count = time.monotonic(), time.process_time(), 0
+        while count == 0 or time.process_time() - before < YARDSTICK_SECONDS:
+            answer()
+            count += num_texts
+        return cls(count / (time.monotonic() - began), 1000 * (time.process_time() - before) / count)
+
+    def beside(self, yardstick: "Speed") -> str:
+        """Both numbers as shares of the yardstick's speed."""
+        return f"{self.texts / yardstick.texts:.2f} of `predict` by the clock, {yardstick.cost / self.cost:.2f} by processors"
+
+
+def predicted(model_dir: str, texts: list[str]) -> tuple[list[list[float]], Speed]:
+    """The probabilities of `predict`, and its speed."""
     network = xmodels.load(model_dir)
-    found = network.predict(texts)  # traces
-    began, used = time.monotonic(), time.process_time()
-    network.predict(texts)
-    used = 1000 * (time.process_time() - used) / len(texts)
-    return [list(each.probabilities.values()) for each in found], len(texts) / (time.monotonic() - began), used
+    found = [list(each.probabilities.values()) for each in network.predict(texts, BATCH)]
+    return found, Speed.of(lambda: network.predict(texts, BATCH), len(texts))
 
 
 def alone(load: Load, export_dir: str) -> tuple[list[float], list[float]]:
@@ -191,14 +218,15 @@ def alone(load: Load, export_dir: str) -> tuple[list[float], list[float]]:
     return direct[len(texts) :], single[len(texts) :]
 
 
-def in_process(texts: list[str], export_dir: str) -> float:
-    """How many texts a second the SavedModel answers without a server, in batches of 32 as they come."""
+def in_process(texts: list[str], export_dir: str) -> Speed:
+    """The speed of the SavedModel without a server, in batches as they come."""
     signature = tf.saved_model.load(str(pathlib.Path(export_dir) / "1")).signatures["serving_default"]
-    for _ in range(2):  # the first time it meets new shapes
-        began = time.monotonic()
-        for start in range(0, len(texts), 32):
-            signature(text=tf.constant(texts[start : start + 32]))["probabilities"].numpy()
-    return len(texts) / (time.monotonic() - began)
+
+    def answer() -> None:
+        for start in range(0, len(texts), BATCH):
+            signature(text=tf.constant(texts[start : start + BATCH]))["probabilities"].numpy()
+
+    return Speed.of(answer, len(texts))
 
 
 async def memory(process: psutil.Process, found: list[float]) -> None:
@@ -225,21 +253,19 @@ def processor_seconds(process: int) -> float:
     return times.user + times.system
 
 
-def batch_size(port: int) -> float:
-    """Rows a batch on average, of all so far."""
+def batches(port: int) -> np.ndarray:
+    """Rows that the network has read so far, and in how many batches."""
     import urllib.request
 
     text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-    total, count = (
-        float(re.search(rf"^xmodels_batch_rows_{name} (\S+)", text, re.MULTILINE)[1]) for name in ("sum", "count")
-    )
-    return total / max(count, 1)
+    names = "sum", "count"
+    return np.array([float(re.search(rf"^xmodels_batch_rows_{name} (\S+)", text, re.MULTILINE)[1]) for name in names])
 
 
 def measure(arguments) -> str:
     """The page."""
     texts = pathlib.Path(arguments.texts).read_text("utf-8").splitlines()[: arguments.num_texts]
-    expected, speed, cost = predicted(arguments.model_dir, texts)
+    expected, speed = predicted(arguments.model_dir, texts)
     saved_model = in_process(texts, arguments.export_dir)
     command = [
         sys.executable,
@@ -257,38 +283,42 @@ def measure(arguments) -> str:
         direct, single = alone(load, arguments.export_dir)
         asyncio.run(run(load, arguments.clients, 10, False))  # memory grows while TensorFlow sees new shapes
         clean = Load(texts, expected, name, int(port))
-        before = processor_seconds(server.pid)
+        rows_before = batches(int(port))
+        before = time.monotonic(), processor_seconds(server.pid), time.process_time()
         asyncio.run(run(clean, arguments.clients, CLEAN_SECONDS, False))
-        served = 1000 * (processor_seconds(server.pid) - before) / max(clean.rows, 1)
-        rows = batch_size(int(port))
+        after = time.monotonic(), processor_seconds(server.pid), time.process_time()
+        seconds, answering, asking = np.subtract(after, before)
+        served = Speed(clean.rows / seconds, 1000 * answering / max(clean.rows, 1))
+        asking = 1000 * asking / max(clean.rows, 1)
+        rows = np.divide(*(batches(int(port)) - rows_before))
         mixed = Load(texts, expected, name, int(port))
         used = asyncio.run(watched(mixed, arguments.clients, arguments.minutes * 60, psutil.Process(server.pid)))
     finally:
         server.send_signal(signal.SIGTERM)
         _, said = server.communicate(timeout=60)
-    return page(
-        arguments, speed, saved_model, (cost, served), direct, single, clean, rows, mixed, used, server.returncode, said
-    )
+    speeds = speed, saved_model, served
+    return page(arguments, speeds, asking, direct, single, clean, rows, mixed, used, server.returncode, said)
 
 
-def page(arguments, speed, saved_model, costs, direct, single, clean, rows, mixed, used, code, said) -> str:
+def page(arguments, speeds, asking, direct, single, clean, rows, mixed, used, code, said) -> str:
     """All numbers as Markdown."""
     wrong = {kind: n for kind, n in mixed.codes.items() if EXPECTED[kind[0]] != kind[1]}
     tenth = max(1, len(used) // 10)
-    answered, besides = clean.rows / CLEAN_SECONDS, mixed.rows / (arguments.minutes * 60)
+    speed, saved_model, served = speeds
+    besides = mixed.rows / (arguments.minutes * 60)
     lengths = np.quantile([len(text) for text in mixed.texts], (0.05, 0.5, 0.95)).astype(int).tolist()
     cores = len(psutil.Process().cpu_affinity())
     direct, single = (statistics.median(seconds) * 1000 for seconds in (direct, single))
     numbers = {
-        "`predict` on the same texts, batches of 32": f"{speed:,.0f} texts/s",
-        "the SavedModel in a process, batches of 32": f"{saved_model:,.0f} texts/s: {saved_model / speed:.2f} of `predict`",
-        f"the server, {arguments.clients} good clients": f"{answered:,.0f} texts/s: {answered / speed:.2f} of `predict`, "
-        f"{answered / saved_model:.2f} of the SavedModel",
-        "… processor time of a text": f"{costs[1]:.2f} ms; `predict` takes {costs[0]:.2f} ms: {costs[0] / costs[1]:.2f} of its speed",
+        f"`predict` on the same texts, batches of {BATCH}": f"{speed.texts:,.0f} texts/s; {speed.cost:.2f} ms of processors a text",
+        f"the SavedModel in a process, batches of {BATCH}": f"{saved_model.texts:,.0f} texts/s; {saved_model.cost:.2f} ms: "
+        f"{saved_model.beside(speed)}",
+        f"the server, {arguments.clients} good clients": f"{served.texts:,.0f} texts/s; {served.cost:.2f} ms: {served.beside(speed)}",
+        "… what its clients take of the same processors": f"{asking:.2f} ms a text",
         "… p50, p99 of an answer": f"{percentile(clean.seconds, 0.5):.0f}, {percentile(clean.seconds, 0.99):.0f} ms",
         "… rows in a batch, on average": f"{rows:.1f}",
         f"the server, {sum(BAD.values())} of {arguments.clients} clients bad, {arguments.minutes:g} minutes": f"{besides:,.0f} "
-        f"texts/s: {besides / speed:.2f} of `predict`",
+        f"texts/s: {besides / speed.texts:.2f} of `predict` by the clock",
         "… p50, p99 of a good answer": f"{percentile(mixed.seconds, 0.5):.0f}, {percentile(mixed.seconds, 0.99):.0f} ms",
         "one client, one text: the SavedModel in a process, median": f"{direct:.2f} ms",
         "… the server, by turns with it, median": f"{single:.2f} ms: {single - direct:+.2f} ms",
@@ -306,7 +336,8 @@ def page(arguments, speed, saved_model, costs, direct, single, clean, rows, mixe
 
 {arguments.about} {len(mixed.texts):,} texts with {lengths[0]} to {lengths[2]} characters
 (5 to 95 %; median {lengths[1]}), in requests of 1 to 4 texts. {arguments.clients} clients share {cores} cores
-with the server and with other work, so read ratios. Python {platform.python_version()}. Made by
+with the server and with other work: texts/s are by the clock, and lower for that; milliseconds are of the processors,
+and of the process that answers alone. Python {platform.python_version()}. Made by
 
     python -m benchmarks.serve --model_dir=… --export_dir=… --texts=… --minutes={arguments.minutes:g}
 
