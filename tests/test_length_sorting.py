@@ -41,7 +41,8 @@ def test_answers_come_in_order_and_parts_are_as_wide_as_their_longest_row(rows, 
     np.testing.assert_array_equal(found["sum"], lengths * np.arange(1, rows + 1))
     sizes, widths = found["shape"][:, 0], found["shape"][:, 1]
     assert len(found["shape"]) == rows and (widths >= lengths).all()
-    assert (sizes <= max(MIN_ROWS, -(-rows // MAX_PARTS))).all() or rows < MIN_ROWS
+    assert (sizes < rows / MAX_PARTS + MIN_ROWS).all()
+    assert len({size for size in sizes if size % MIN_ROWS}) <= 1  # the last part has what is left
     if rows > MIN_ROWS:  # geometric lengths are mostly padding
         assert widths.sum() < 0.75 * rows * lengths.max()
         assert len(np.unique(found["shape"], axis=0)) > 1

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-MIN_ROWS = 8  # of a part: fewer do not fill the cores
+MIN_ROWS = 4  # of a part, which has a multiple of them: few shapes, for which oneDNN keeps its kernels
 MAX_PARTS = 8
 PADDING = 0.15  # the share of a batch from which it is parted
 
@@ -60,7 +60,7 @@ def parts(lengths: tf.Tensor, width: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     rows = tf.size(lengths)
     real = tf.cast(tf.reduce_sum(lengths), tf.float32)
     padded = real < (1 - PADDING) * tf.cast(rows, tf.float32) * tf.cast(width, tf.float32)
-    size = tf.where(padded, tf.maximum(MIN_ROWS, -(-rows // MAX_PARTS)), tf.maximum(rows, 1))
+    size = tf.where(padded, -(-rows // (MAX_PARTS * MIN_ROWS)) * MIN_ROWS, tf.maximum(rows, 1))
     return size, tf.maximum(-(-rows // size), 1)
 
 
