@@ -21,7 +21,7 @@ class Limits:
 
     max_body_bytes: int = 1 << 20
     max_text_length: int = 20_000
-    max_batch_size: int = 32
+    max_batch_size: int = 64
     max_waiting: int = 4096
     batch_timeout: float = 0.002
     client_timeout: float = 20.0

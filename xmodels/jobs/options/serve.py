@@ -18,7 +18,7 @@ class Options:
     name: str | None = option(None, "Name in addresses, /v1/models/NAME. Default: that of the curl lines in the folder's README.md, else the folder's name.")  # fmt: skip
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for all of this machine. There are no passwords: whoever reaches the address may ask.", section="Address")  # fmt: skip
     port: int = option(8501, "Port; 0 takes a free one and says which.", minimum=0, maximum=65535)
-    max_batch_size: int = option(32, "Most texts that the network reads at a time. Requests that wait are put together.", section="Batches", minimum=1)  # fmt: skip
+    max_batch_size: int = option(64, "Most texts that the network reads at a time. Requests that wait are put together.", section="Batches", minimum=1)  # fmt: skip
     batch_timeout_ms: float = option(2.0, "How long a batch may wait for requests that are being received. A request that is alone never waits.", minimum=0, maximum=1000.0)  # fmt: skip
     max_waiting: int = option(4096, "Most rows that wait; further requests get 503 and are asked to come again.", minimum=1)  # fmt: skip
     max_body_bytes: int = option(1 << 20, "Longest body of a request; a longer one gets 413 and is not kept in memory.", section="Limits", minimum=100)  # fmt: skip
