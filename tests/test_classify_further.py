@@ -146,7 +146,7 @@ def test_the_threshold_of_two_labels_is_the_best_of_all(name):
     from sklearn import metrics
 
     theirs = {
-        "accuracy": metrics.accuracy_score, "f1": metrics.f1_score, "mcc": metrics.matthews_corrcoef,
+        "accuracy": metrics.accuracy_score, "positive_f1": metrics.f1_score, "mcc": metrics.matthews_corrcoef,
         "macro_f1": lambda truth, found: metrics.f1_score(truth, found, average="macro"),
     }[name]  # fmt: skip
     draw = np.random.default_rng(3)
@@ -160,7 +160,13 @@ def test_the_threshold_of_two_labels_is_the_best_of_all(name):
 
 def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(data, small_bert, tmp_path, capsys):
     run, dev = tmp_path / "run", data / "dev.tsv"
-    flags = {"eval_file": dev, "test_file": dev, "num_train_epochs": 1, "learning_rate": 1e-4, "best_metric": "f1"}
+    flags = {
+        "eval_file": dev,
+        "test_file": dev,
+        "num_train_epochs": 1,
+        "learning_rate": 1e-4,
+        "best_metric": "positive_f1",
+    }
     (tmp_path / "more.tsv").write_text(  # five rows of the rarer label, as fewer choose no threshold
         dev.read_text("utf-8") + "".join(f"{a} {b}\tplace\n" for a in PLACES for b in NAMES), "utf-8"
     )
@@ -169,11 +175,11 @@ def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(
     settings = read_task(str(run)).settings
     assert settings["positive_label"] == "place" and settings["threshold"] != 0.5
     results = json.loads((run / "results.json").read_text())["results"]
-    assert results["test f1"] == pytest.approx(results["evaluation f1"])  # with the threshold chosen before
+    assert results["test positive_f1"] == pytest.approx(results["evaluation positive_f1"])  # with the threshold chosen before
     given = {"test_file": tmp_path / "more.tsv", "output_file": tmp_path / "scores.json"}
     assert invoke("evaluate", model_dir=run, **given) == 0
     found = json.loads((tmp_path / "scores.json").read_text())
-    assert found["f1"] == found["f1_by_label"]["place"] == pytest.approx(results["evaluation f1"], abs=1e-3)
+    assert found["positive_f1"] == found["f1"]["place"] == pytest.approx(results["evaluation positive_f1"], abs=1e-3)
     assert found["threshold"] == settings["threshold"]
     assert json.loads((run / "errors.json").read_text())["wrong"] == round((1 - found["accuracy"]) * 48)
 
@@ -193,7 +199,7 @@ def test_what_is_of_two_labels_is_refused_of_more(data, small_bert, tmp_path, ca
     two = {"train_file": data / "train.tsv"}
     for flags, said in (
         ({"tune_threshold": True}, "--tune_threshold: is for two labels, and the rows have 3"),
-        ({"best_metric": "f1"}, "--best_metric=f1: is for two labels"),
+        ({"best_metric": "positive_f1"}, "--best_metric=positive_f1: is for two labels"),
         (
             two | {"eval_file": data / "dev.tsv", "positive_label": "x"},
             "--positive_label=x: is no label; they are person",

@@ -107,7 +107,7 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     packages = {"tensorflow": "2.21.0", "jieba": None}
     environment = {"python": "3.11", "platform": "Linux", "processors": 2, "devices": ["CPU:0"], "packages": packages}
     (run / "environment.json").write_text(json.dumps(environment))
-    scores = {"accuracy": 0.75, "macro_f1": 0.7, "f1_by_label": {"<a>": 0.8, "b": 0.6}, "confusion": [[31, 2], [3, 4]]}
+    scores = {"accuracy": 0.75, "macro_f1": 0.7, "f1": {"<a>": 0.8, "b": 0.6}, "confusion": [[31, 2], [3, 4]]}
     (tmp_path / "classifier-scores.json").write_text(json.dumps(scores))
     (tmp_path / "text").mkdir()
     for name in ("train", "test"):

@@ -90,7 +90,7 @@ def _json(path: str) -> dict:
 
 def confusions(scores: dict) -> str:
     """An HTML table of held-out rows: one row a true label, one column an answered one, and the F1 of each label."""
-    labels, matrix = list(scores["f1_by_label"]), scores["confusion"]
+    labels, matrix = list(scores["f1"]), scores["confusion"]
     head = "".join(f"<th>{html.escape(label)}</th>" for label in labels)
     body = ""
     for label, counts in zip(labels, matrix, strict=True):
@@ -98,7 +98,7 @@ def confusions(scores: dict) -> str:
         cells = "".join(
             f"<td style='background:rgba(20,80,200,{s / 2:.2f})'>{n}</td>" for n, s in zip(counts, share, strict=True)
         )
-        body += f"<tr><th>{html.escape(label)}</th>{cells}<td>{scores['f1_by_label'][label]:.3f}</td></tr>"
+        body += f"<tr><th>{html.escape(label)}</th>{cells}<td>{scores['f1'][label]:.3f}</td></tr>"
     return (
         f"<p>Rows are the true labels of held-out texts, columns the answers; the last column is F1.</p>"
         f"<table><tr><th></th>{head}<th>F1</th></tr>{body}</table>"

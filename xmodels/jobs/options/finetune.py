@@ -11,7 +11,7 @@ from xmodels.layers.poolings import JOINT, POOLINGS
 from xmodels.tasks.base import find
 
 TASKS = find.names("task")
-BEST_METRICS = ("accuracy", "f1", "macro_f1", "micro_f1", "mcc", "seq2seq_accuracy", "exact_match")
+BEST_METRICS = ("accuracy", "positive_f1", "macro_f1", "micro_f1", "mcc", "seq2seq_accuracy", "exact_match")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class Options(TrainingOptions):
     )
     extend_positions: bool = option(False, "Where max_seq_length is more than the network has positions, make those that are missing: copies of the first ones, which then learn.", structural=True)  # fmt: skip
     class_weights: str | None = option(None, "What a row of a label counts in the loss: balanced, the number of rows over that of the label times that of labels; or LABEL:WEIGHT,..., 1 for others. Of several labels a text: of rows that have the label.", section="Labels of texts (docs/classify.md)", structural=True)  # fmt: skip
-    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch: of labels accuracy, f1 (of the positive one of two), macro_f1 or mcc; of several labels a text micro_f1, macro_f1 or accuracy (all of a text right); of text from text seq2seq_accuracy, the share of right tokens, or exact_match, of right texts. Default: the first.", choices=BEST_METRICS)  # fmt: skip
-    positive_label: str | None = option(None, "Of two labels, the one whose F1 is f1 and which tune_threshold names. Default: the second in sorted order.", structural=True)  # fmt: skip
+    best_metric: str | None = option(None, "The score on eval_file that chooses the best epoch: of labels accuracy, positive_f1 (of the positive one of two), macro_f1 or mcc; of several labels a text micro_f1, macro_f1 or accuracy (all of a text right); of text from text seq2seq_accuracy, the share of right tokens, or exact_match, of right texts. Default: the first.", choices=BEST_METRICS)  # fmt: skip
+    positive_label: str | None = option(None, "Of two labels, the one whose F1 is positive_f1 and which tune_threshold names. Default: the second in sorted order.", structural=True)  # fmt: skip
     tune_threshold: bool = option(False, "Of two labels, name the positive one from the probability that has the best best_metric on eval_file, and not from 0.5.", structural=True)  # fmt: skip
     label_separator: str | None = option(None, "What stands between the labels of a text, of --task=multi_label. Default: |.", structural=True)  # fmt: skip
     crf: bool = option(False, "Choose the tags of a text together, by a linear-chain CRF over its words.", section="Words with tags (docs/tag.md)", structural=True)  # fmt: skip

@@ -22,7 +22,7 @@ class Reader(TextReader):
     own_flags: ClassVar[tuple[str, ...]] = (
         "class_weights", "best_metric", "task_dropout", "positive_label", "tune_threshold",
     )  # fmt: skip
-    best_metrics = ("accuracy", "f1", "macro_f1", "mcc")
+    best_metrics = ("accuracy", "positive_f1", "macro_f1", "mcc")
     joins = True
 
     def task(self, config, data):
@@ -41,7 +41,7 @@ class Reader(TextReader):
         options = self.options
         flags = {
             "--tune_threshold": options.tune_threshold, f"--positive_label={options.positive_label}": options.positive_label,
-            "--best_metric=f1": options.best_metric == "f1",
+            "--best_metric=positive_f1": options.best_metric == "positive_f1",
         }  # fmt: skip
         given = next((flag for flag, value in flags.items() if value), None)
         if given and len(labels) != 2:

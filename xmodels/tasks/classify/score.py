@@ -120,7 +120,7 @@ def draw(folder: str, predictions: list, truth: list[str], settings: dict) -> li
 def scores(
     predictions: list, truth: list[str], threshold: float | None = None, positive_label: str | None = None
 ) -> dict:
-    """accuracy, macro_f1, mcc, f1_by_label, loss in nats, confusion[true][answered], and of two labels f1, of the positive one."""
+    """accuracy, macro_f1, mcc, f1 of each label, loss in nats, confusion[true][answered], and of two labels positive_f1."""
     labels, probabilities, right = arrays_of(predictions, truth)
     found = named(probabilities.argmax(axis=1), probabilities, labels, threshold, positive_label)
     confusion = confusion_of(found, right, len(labels))
@@ -131,8 +131,8 @@ def scores(
         "accuracy": float((found == right).mean()),
         "macro_f1": float(each.mean()),
         "mcc": matthews(confusion),
-        **({"f1": float(each[positive_of(labels, positive_label)])} if len(labels) == 2 else {}),
-        "f1_by_label": dict(zip(labels, each.tolist(), strict=True)),
+        **({"positive_f1": float(each[positive_of(labels, positive_label)])} if len(labels) == 2 else {}),
+        "f1": dict(zip(labels, each.tolist(), strict=True)),
         **({} if threshold is None else {"threshold": threshold}),
         "loss": float(np.mean(loss)),
         "confusion": confusion.tolist(),
@@ -144,7 +144,7 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     print(
         f"{test_file}: {len(truth):,} rows, accuracy {found['accuracy']:.4f}, macro F1 {found['macro_f1']:.4f}, MCC {found['mcc']:.4f}"
     )
-    labels = list(found["f1_by_label"])
+    labels = list(found["f1"])
     counts = {name: truth.count(name) for name in labels}
     print(f"  always naming the commonest label would score {max(counts.values()) / len(truth):.4f}")
     width = max(map(len, [*labels, "label"]))
@@ -152,4 +152,4 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     for name, row in zip(labels, found["confusion"], strict=True):
         pairs = zip(labels, row, strict=True) if len(labels) <= CONFUSED else ()
         confused = ", ".join(f"{other} {count}" for other, count in pairs if count)
-        print(for_terminal(f"  {name:{width}}  {counts[name]:4}  {found['f1_by_label'][name]:.3f}  {confused}"))
+        print(for_terminal(f"  {name:{width}}  {counts[name]:4}  {found['f1'][name]:.3f}  {confused}"))

@@ -42,7 +42,7 @@ def mcc(tp, fp, fn, tn):
 
 
 # Of a label of two: how good numbers of rows are that are rightly named, wrongly named, wrongly and rightly not named.
-MEASURES: Mapping[str, Callable] = {"accuracy": accuracy, "f1": f1, "macro_f1": macro_f1, "mcc": mcc}
+MEASURES: Mapping[str, Callable] = {"accuracy": accuracy, "positive_f1": f1, "macro_f1": macro_f1, "mcc": mcc}
 
 
 def best_threshold(probabilities: np.ndarray, right: np.ndarray, measure: Callable = f1) -> float:

@@ -55,7 +55,7 @@ def evaluate(
         )
         found["speeds"].append(row)
         if each == speeds[0]:
-            found |= {name: scored[name] for name in ("accuracy", "macro_f1", "f1_by_label", "confusion", "loss")}
+            found |= {name: scored[name] for name in ("accuracy", "macro_f1", "f1", "confusion", "loss")}
     majority = max(map(names.count, set(names))) / len(names)
     print(f"  always naming the commonest label would score {majority:.4f}")
     if plots and predictor.distilled:

@@ -38,7 +38,7 @@ def evaluate(
     width = max(map(len, [*predictor.labels, "label"]))
     print(f"  {'label':{width}}  rows  threshold    F1")
     for name, count, threshold, f1 in zip(
-        predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1_by_label"], strict=True
+        predictor.labels, truth.sum(axis=0), predictor.thresholds, found["f1"], strict=True
     ):
         print(for_terminal(f"  {name:{width}}  {int(count):4}  {threshold:9.3f}  {f1:.3f}"))
     settings = {"thresholds": predictor.thresholds, "labels": predictor.labels}
@@ -52,7 +52,7 @@ def from_arrays(outputs, examples, labels):
 
 
 def scores(probabilities, truth, thresholds) -> dict:
-    """micro_f1, macro_f1, accuracy (all labels of a text right) and f1_by_label (C,), as scikit-learn has them: of probabilities
+    """micro_f1, macro_f1, accuracy (all labels of a text right) and f1 (C,), as scikit-learn has them: of probabilities
     (N, C) and of what is right, 0 or 1."""
     chosen, right = np.asarray(probabilities) >= np.asarray(thresholds), np.asarray(truth) > 0.5
     both, either = (chosen & right).sum(axis=0), chosen.sum(axis=0) + right.sum(axis=0)  # (C,)
@@ -61,7 +61,7 @@ def scores(probabilities, truth, thresholds) -> dict:
         "micro_f1": float(2 * both.sum() / max(1, either.sum())),
         "macro_f1": float(each.mean()),
         "accuracy": float((chosen == right).all(axis=1).mean()),
-        "f1_by_label": each.tolist(),
+        "f1": each.tolist(),
     }
 
 
@@ -125,7 +125,7 @@ def chosen(predictions, truth, metric: str) -> dict:
     return {"thresholds": CHOICES[metric](probabilities, right).tolist()}
 
 
-def best_of_each(probabilities: np.ndarray, right: np.ndarray, measure=MEASURES["f1"]) -> np.ndarray:
+def best_of_each(probabilities: np.ndarray, right: np.ndarray, measure=MEASURES["positive_f1"]) -> np.ndarray:
     """For each label the threshold with the best score of its own, (C,); with F1 that of macro F1."""
     return np.array([best_threshold(p, t, measure) for p, t in zip(probabilities.T, right.T, strict=True)])
 
