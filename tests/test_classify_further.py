@@ -175,7 +175,9 @@ def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(
     settings = read_task(str(run)).settings
     assert settings["positive_label"] == "place" and settings["threshold"] != 0.5
     results = json.loads((run / "results.json").read_text())["results"]
-    assert results["test positive_f1"] == pytest.approx(results["evaluation positive_f1"])  # with the threshold chosen before
+    assert results["test positive_f1"] == pytest.approx(
+        results["evaluation positive_f1"]
+    )  # with the threshold chosen before
     given = {"test_file": tmp_path / "more.tsv", "output_file": tmp_path / "scores.json"}
     assert invoke("evaluate", model_dir=run, **given) == 0
     found = json.loads((tmp_path / "scores.json").read_text())
