@@ -344,7 +344,7 @@ def test_training_resumes_to_the_same_weights(street, tmp_path):
         ({"tasks": "one"}, 2, "--tasks=one: expected numbers of tasks"),
         ({"init_checkpoint": "new:bert"}, 2, "bert does not read stories. Try story_universal_transformer"),
         ({"init_checkpoint": "new:story_universal_transformer/tin"}, 2, "has the sizes tiny, mini. Try tiny"),
-        ({"init_checkpoint": "new:story"}, 4, "Unknown model 'story'"),
+        ({"init_checkpoint": "new:story"}, 2, "unknown network. Did you mean "),
         ({"task": "classify"}, 2, "--task=classify has no such flag"),
         ({"label_column": "3"}, 2, "--label_column: --task=answer_story has no such flag"),
         ({"model_config_file": "absent.json"}, 4, "absent.json: no such file"),

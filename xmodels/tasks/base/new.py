@@ -2,26 +2,32 @@
 
 import difflib
 import importlib
+import pkgutil
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels import systems
+from xmodels import models, systems
 from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.models.folder import model_class, read_json
 
 NEW = "new:"  # leads the name of the network
+SHARED = ("backbone", "folder", "mixing")  # modules beside the networks
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:
     """The name, the class and the size of the network that --init_checkpoint asks for; the first of its sizes where it names none.
 
     Raises:
-        CheckpointError: there is no file of this name in `xmodels/models`.
-        UsageError: the network has no such size.
+        UsageError: there is no such network, or it has no such size.
     """
     name, _, size = options.init_checkpoint.removeprefix(NEW).partition("/")
+    if name not in (known := names()):
+        near = difflib.get_close_matches(name, known, 3) or known
+        raise UsageError(
+            f"--init_checkpoint={options.init_checkpoint}: unknown network. Did you mean {', '.join(near)}?"
+        )
     network = model_class(name)
     sizes = sizes_of(network)
     size = size or next(iter(sizes), "")
@@ -30,6 +36,12 @@ def network_of(options) -> tuple[str, type[Backbone], str]:
         has = f"has the sizes {', '.join(sizes)}. Try {near[0]}" if sizes else "has no sizes"
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: {name} {has}.")
     return name, network, size
+
+
+def names() -> list[str]:
+    """The networks of `xmodels/models`."""
+    found = (module.name for module in pkgutil.iter_modules(models.__path__))
+    return sorted(name for name in found if name not in SHARED)
 
 
 def sizes_of(network: type[Backbone]) -> dict[str, dict]:
