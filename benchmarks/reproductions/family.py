@@ -1,0 +1,135 @@
+"""The family on one corpus: equal processor time for each system, then the same fine-tunings.
+
+    python -m benchmarks.reproductions.family --language=en --output_dir=family-en --set=train=text.txt,heldout=heldout.txt,…
+
+Runs `xmodels compare` on samples/compare/family_LANGUAGE.yaml, whose head names what `--set` gives, and writes its numbers as a page.
+Interrupted, the same command goes on.
+"""
+
+import argparse
+import json
+import os
+import statistics
+
+import yaml
+
+from benchmarks.reproductions.common import (
+    environment,
+    run,
+    table,
+    verdict,
+    write_page,
+    write_picture,
+)
+from benchmarks.reproductions.pretraining_report import GAIN, accuracies, objectives
+
+PLANS = os.path.join("samples", "compare")
+WITHOUT = "majority", "bag_of_words", "word_vectors"  # arms that are no network
+RANDOM = "random-bert"
+
+
+def main() -> None:
+    flags = parsed()
+    plan = os.path.join(PLANS, f"family_{flags.language}.yaml")
+    run("compare", plan=plan, output_dir=flags.output_dir, set=flags.set, jobs=flags.jobs)
+    with open(os.path.join(flags.output_dir, "results.json"), encoding="utf-8") as file:
+        found = json.load(file)
+    with open(plan, encoding="utf-8") as file:
+        report(flags, plan, yaml.safe_load(file), found)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--language", choices=("en", "zh"), required=True)
+    for name in ("output_dir", "set"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
+    parser.add_argument("--jobs", type=int, default=2)
+    return parser.parse_args()
+
+
+def means(found: dict) -> dict[tuple[str, str], float]:
+    """Test accuracy of each arm and task."""
+    return {
+        (arm, task): statistics.mean(score["test_accuracy"])
+        for task, arms in found["scores"].items()
+        for arm, score in arms.items()
+    }
+
+
+def claims(found: dict) -> dict[str, bool]:
+    """What one pretrains for -> whether it came out, for all systems together."""
+    mean, tasks, systems = means(found), list(found["scores"]), systems_of(found)
+    answers = {}
+    for task in tasks:
+        answers[f"{task}: every system is better than random weights by more than two points"] = all(
+            mean[arm, task] > mean[RANDOM, task] + GAIN for arm in systems
+        )
+        answers[f"{task}: the best system is better than a bag of words"] = (
+            max(mean[arm, task] for arm in systems) > mean["bag_of_words", task]
+        )
+    return answers
+
+
+def systems_of(found: dict) -> list[str]:
+    """The pretrained networks."""
+    arms = dict.fromkeys(arm for scores in found["scores"].values() for arm in scores)
+    return [arm for arm in arms if arm not in (*WITHOUT, RANDOM)]
+
+
+def differences(found: dict) -> str:
+    """How each arm differs from the reference, and how sure that is."""
+    rows = []
+    for task, arms in found["scores"].items():
+        for arm, score in arms.items():
+            if each := score["difference"]:
+                interval = f"{100 * each['low']:+.1f} to {100 * each['high']:+.1f}"
+                rows.append(
+                    [task, arm, f"{100 * each['mean']:+.1f}", interval, f"{each['p']:.3f}", f"{each['corrected']:.3f}"]
+                )
+    return table(["task", "arm", "points", "95 % interval", "p", "p, corrected"], rows)
+
+
+def report(flags, plan: str, values: dict, found: dict) -> None:
+    name, budget = f"family_{flags.language}", values["budget"]
+    seeds = values["finetuning"]["seeds"]
+    (unit, amount), *_ = budget.items()
+    rates = ", ".join(map(str, values["finetuning"]["tune"]["learning_rate"]))
+    parts = [
+        f"Systems of the size `tiny` (two layers of 128), each pretrained once with {amount:g} {unit.replace('_', ' ')} of training "
+        f"steps on the same text, with one vocabulary of {values['vocabulary']['size']:,} pieces; then fine-tuned in {len(seeds)} "
+        f"seeds, with the rate of {rates} that is best on development rows for the arm and task. Test rows are read once. "
+        f"{flags.about}".strip(),
+        verdict(claims(found)),
+        "## Tasks\n\nTest accuracy in percent, mean and deviation over seeds.",
+        accuracies(found),
+        "## Own objectives, on held-out text\n\nThe losses of different objectives are not comparable: `gpt` sees only what stands "
+        "before a token, and some hide whole words.",
+        objectives({**found, "objectives": {a: o for a, o in found["objectives"].items() if o["baselines"]}}),
+        f"## Differences from {found['reference']}\n\nA paired permutation test over test rows, two-sided, with Holm's correction "
+        "over all rows of this table; it speaks of these networks, not of other pretrainings.",
+        differences(found),
+        f"![Test accuracy]({name}.png)",
+        *([f"Failed: {', '.join(found['failed'])}."] if found["failed"] else ()),
+        f"The plan is [{os.path.basename(plan)}](../../../{plan}).",
+        environment(f"python -m benchmarks.reproductions.family --language={flags.language} …", seeds, flags.jobs),
+    ]
+    print(write_page(name, values["name"].split(":")[0], parts))
+    print(write_picture(name, lambda figure: draw(figure, found), width=9.0))
+
+
+def draw(figure, found: dict) -> None:
+    panels = figure.subplots(1, len(found["scores"]), squeeze=False)[0]
+    for axes, (task, arms) in zip(panels, found["scores"].items(), strict=True):
+        order = sorted(arms, key=lambda arm: statistics.mean(arms[arm]["test_accuracy"]))
+        for place, arm in enumerate(order):
+            values = [100 * value for value in arms[arm]["test_accuracy"]]
+            colour = "#1450c8" if arm not in (*WITHOUT, RANDOM) else "#c83232" if arm == RANDOM else "grey"
+            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.5)
+            axes.plot(statistics.mean(values), place, "|", color=colour, markersize=14)
+        axes.set(title=task, xlabel="test accuracy, %")
+        axes.set_yticks(range(len(order)), order)
+
+
+if __name__ == "__main__":
+    main()
