@@ -11,6 +11,8 @@ import functools
 import math
 import time
 
+from benchmarks.measure import publish
+
 WIDTH, HEADS, KERNEL, WINDOW = 128, 4, 3, 64
 LENGTHS = (32, 64, 128, 256, 512, 1024, 2048)
 
@@ -60,9 +62,9 @@ def slope(times: dict[int, float]) -> float:
 
 
 def crossover(first: dict[int, float], second: dict[int, float]) -> str:
-    """The first length from which the first layer is slower than the second."""
+    """From which length on the first layer is slower than the second."""
     slower = [length for length in sorted(first) if first[length] > second[length]]
-    return f"{slower[0]:,}" if slower else "none of these lengths"
+    return f"slower from n = {slower[0]:,} on" if slower else "slower at none of these lengths"
 
 
 def table(found: dict[str, dict[int, float]], lengths) -> str:
@@ -83,7 +85,7 @@ def table(found: dict[str, dict[int, float]], lengths) -> str:
     for name in ("lstm", "gru"):
         lines += [
             "",
-            f"Self-attention is slower than {name} from n = {crossover(found['self_attention'], found[name])} on.",
+            f"Beside {name}, self-attention is {crossover(found['self_attention'], found[name])}.",
         ]
     return "\n".join(lines) + "\n"
 
@@ -98,10 +100,7 @@ def main() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     lengths = [int(each) for each in args.lengths.split(",")]
     text = table({name: {n: measure(layer, n) for n in lengths} for name, layer in layers().items()}, lengths)
-    print(text)
-    if args.output:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(text)
+    publish(text, args.output)
 
 
 if __name__ == "__main__":

@@ -40,13 +40,11 @@ def evaluate(options: Options) -> dict:
             )
         predictor = predictor or load_predictor(options.model_dir)
         scores = evaluate_records(predictor, options, given(options))
-        if options.output_file:
-            write_json(options.output_file, scores)
-        return scores
-    values = {name: getattr(options, name) for name in parameters if name != "predictor"}
-    if "predictor" in parameters:
-        values["predictor"] = predictor or load_predictor(options.model_dir)
-    scores = function(**values)
+    else:
+        values = {name: getattr(options, name) for name in parameters if name != "predictor"}
+        if "predictor" in parameters:
+            values["predictor"] = predictor or load_predictor(options.model_dir)
+        scores = function(**values)
     if options.output_file:
         write_json(options.output_file, scores)
     return scores
