@@ -95,8 +95,6 @@ def test_what_has_no_equal_in_the_graph_is_refused(tokenizers):
     words = tokenizers["words"].vocabulary
     for tokenizer, ops, message in (
         (SentencePieceTokenizer(model), "core", "SentencePiece needs the op of tensorflow-text"),
-        (SentencePieceTokenizer(model, part_digits=True), "text", "`part_digits` = True is not available in a graph"),
-        (SentencePieceTokenizer(model, do_lower_case=True), "text", "`do_lower_case` = True is not available"),
         (ByteBpeTokenizer(byte_bpe.vocabulary, byte_bpe.merges, add_prefix_space=True), "core", "`add_prefix_space`"),
         (
             ByteBpeTokenizer(byte_bpe.vocabulary, byte_bpe.merges, recognize_special_tokens=True),

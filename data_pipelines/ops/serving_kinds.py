@@ -13,6 +13,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CODE_POINTS, SURROGATES, CharacterTable
+from data_pipelines.ops.piece_cleaning import GraphCleaning
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer, byte_symbols
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
@@ -239,17 +240,47 @@ class GraphWords(tf.Module):
 
 
 class GraphSentencePieces(tf.Module):
-    """`SentencePieceTokenizer` without cleaning of its own, with the op of `tensorflow_text`."""
+    """`SentencePieceTokenizer`, with the op of `tensorflow_text`."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
         super().__init__()
-        refuse(tokenizer, do_lower_case=False, keep_accents=True, clean=False, part_digits=False)
         import tensorflow_text  # only here, so that the other kinds do without
 
         self.model = tensorflow_text.SentencepieceTokenizer(model=tokenizer.model, out_type=tf.int32)
+        self.cleaning = GraphCleaning(tokenizer) if tokenizer.cleans else None
+        self.parts = PieceParts(tokenizer) if tokenizer.part_digits else None
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        return self.model.tokenize(text)
+        if self.cleaning is not None:
+            text, _ = self.cleaning(text)
+        ids = self.model.tokenize(text)
+        if self.parts is None:
+            return ids
+        return ids.with_values(tf.gather(self.parts.ids, ids.flat_values)).merge_dims(1, 2)
+
+
+WHOLE = 1 << 29  # characters of a piece that is not parted: more than any has
+
+
+class PieceParts(tf.Module):
+    """The pieces in the place of each one, where `part_digits` cuts the comma off those that end in a digit and a comma."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer):
+        super().__init__()
+        found = [tokenizer.parts(piece) for piece in range(tokenizer.processor.GetPieceSize())]
+        lengths = [[length for _, length in parts] if len(parts) > 1 else [WHOLE] for parts in found]
+        behind = [[sum(row[place + 1 :]) for place in range(len(row))] for row in lengths]
+        ids = [[part for part, _ in parts] for parts in found]
+        self.ids, self.lengths, self.behind = (
+            tf.ragged.constant(x, tf.int32) for x in (ids, lengths, behind)
+        )  # (V, None)
+
+    def __call__(self, ids, row, first, end) -> tuple[tf.Tensor, ...]:
+        """Parts of pieces (P,), which stand in texts `row` from character `first` to `end`: the same of each part."""
+        parts = tf.gather(self.ids, ids)
+        row, first, end = (tf.repeat(x, parts.row_lengths()) for x in (row, first, end))
+        lengths, behind = (tf.gather(x, ids).flat_values for x in (self.lengths, self.behind))
+        return parts.flat_values, row, tf.maximum(first, end - behind - lengths), tf.maximum(first, end - behind)
 
 
 def id_table(vocabulary: Vocabulary) -> tf.lookup.StaticHashTable:

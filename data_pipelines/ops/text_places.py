@@ -1,15 +1,21 @@
 """Where the pieces of a text stand in it, inside a TensorFlow graph: as `encode` of their tokenizer has it."""
 
-import functools
-import sys
-
-import numpy as np
 import tensorflow as tf
 
-from data_pipelines.errors import UsageError
-from data_pipelines.ops.character_table import ITSELF, NOTHING, PAGE, SPACE, CharacterTable
-from data_pipelines.ops.serving_kinds import GraphBpe, GraphByteBpe, GraphSentencePieces, shifted
+from data_pipelines.ops.character_table import SPACE, CharacterTable
+from data_pipelines.ops.code_points import holds_of
+from data_pipelines.ops.piece_cleaning import neighbour, spread
+from data_pipelines.ops.serving_kinds import (
+    GraphBpe,
+    GraphByteBpe,
+    GraphCharacters,
+    GraphSentencePieces,
+    GraphWords,
+    shifted,
+)
 from data_pipelines.text.byte_pairs import END_OF_WORD
+from data_pipelines.text.plain_units import SPACE as BLANK
+from data_pipelines.text.plain_units import stands_alone
 from data_pipelines.text.tokenizer import Tokenizer, is_ideograph
 from data_pipelines.text.vocabulary import CONTINUATION, UNKNOWN
 
@@ -27,22 +33,10 @@ def placed_words(table: CharacterTable, text: tf.Tensor) -> dict[str, tf.Tensor]
         word string (W,); row int32 (W,), the text of each word; place int32 (M,), the character of the text that each letter
         of the words comes from; letters int32 (M,), the word of each letter.
     """
-    characters = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
-    code = characters.flat_values  # (N,)
-    page = tf.cast(tf.gather(table.page_of, code // PAGE), tf.int32)
-    index = tf.cast(tf.gather(table.pages, page * PAGE + code % PAGE), tf.int32)
-    clean = tf.gather(table.replacements, index)  # (N, R)
-    clean = tf.where(clean == ITSELF, code[:, None], clean)
-    place = tf.ragged.range(tf.cast(characters.row_lengths(), tf.int32)).flat_values  # (N,)
-    row = tf.cast(characters.value_rowids(), tf.int32)
-    kept = clean != NOTHING
-    spread = tf.zeros_like(clean)
-    code, place, row = (
-        tf.boolean_mask(x, kept) for x in (clean, place[:, None] + spread, row[:, None] + spread)
-    )  # (M,)
+    characters = Characters(text)
+    code, row, place = spread(table.replaced(characters.code), characters.row, characters.place)  # (M,)
     letter = code != SPACE
-    before = tf.concat([[False], letter[:-1] & (row[1:] == row[:-1])], axis=0)[: tf.size(code)]
-    word = tf.cumsum(tf.cast(letter & ~before, tf.int32)) - 1
+    word = tf.cumsum(tf.cast(letter & ~neighbour(letter, row, -1), tf.int32)) - 1
     code, place, row, word = (tf.boolean_mask(x, letter) for x in (code, place, row, word))
     count = tf.reduce_max(tf.concat([word, [NOWHERE]], axis=0)) + 1
     letters = tf.RaggedTensor.from_value_rowids(code, word, count, validate=False)
@@ -64,23 +58,10 @@ def places_of(tokenizer, source: Tokenizer) -> tf.Module:
     Returns:
         A module from string (B,) to ids, starts and ends, the first character of each piece and one past the last, ragged int32
         (B, None), and opens and blank, bool: whether a piece opens a word, and whether it is blanks only.
-
-    Raises:
-        UsageError: the kind of the tokenizer is not among those of which a graph knows it.
     """
     if tokenizer.graph is None:
         return word_pieces(tokenizer)
-    for kind, made in (
-        (GraphByteBpe, PlacedBytes),
-        (GraphSentencePieces, PlacedSentencePieces),
-        (GraphBpe, word_pairs),
-    ):
-        if isinstance(tokenizer.graph, kind):
-            return made(tokenizer.graph, source)
-    raise UsageError(
-        f"A graph does not tell where the pieces of --tokenizer={source.kind} stand in a text; those of wordpiece, byte_bpe, bpe and "
-        "sentencepiece it does. Ask the run with `xmodels predict`."
-    )
+    return PLACED[type(tokenizer.graph)](tokenizer.graph, source)
 
 
 class PlacedWords(tf.Module):
@@ -135,12 +116,58 @@ def word_pairs(graph: GraphBpe, source: Tokenizer) -> PlacedWords:
     return PlacedWords(graph.characters, graph.of_words, lengths, whole=False)
 
 
+def whole_words(graph: GraphWords, source: Tokenizer) -> PlacedWords:
+    """As `WordTokenizer.encode`."""
+
+    def pieces(word):
+        return tf.RaggedTensor.from_tensor(graph.ids.lookup(word)[:, None])
+
+    return PlacedWords(graph.characters, pieces, [1] * len(source.vocabulary), whole=True)
+
+
+class PlacedCharacters(tf.Module):
+    """As `CharacterTokenizer.encode`.
+
+    Args:
+        graph: a `GraphCharacters`.
+    """
+
+    def __init__(self, graph, source: Tokenizer):
+        super().__init__()
+        self.graph = graph
+
+    def __call__(self, text: tf.Tensor) -> Placed:
+        with tf.device("CPU:0"):
+            characters = Characters(text)
+            code, row, place, alone = spread(
+                self.graph.characters.replaced(characters.code), characters.row, characters.place,
+                holds_of(characters.code, stands_alone),
+            )  # fmt: skip
+            letter = code != SPACE
+            seen = tf.cumsum(tf.cast(letter, tf.int32))
+            before = tf.math.unsorted_segment_min(
+                seen - tf.cast(letter, tf.int32), row, tf.size(text)
+            )  # in earlier texts
+            kept = letter | ((seen > tf.gather(before, row)) & neighbour(letter, row, 1))  # of blanks the last one
+            code, row, place, alone, letter = (tf.boolean_mask(x, kept) for x in (code, row, place, alone, letter))
+            ids = self.graph.ids.lookup(tf.strings.unicode_encode(tf.where(letter, code, ord(BLANK))[:, None], "UTF-8"))
+            alone |= ~letter
+            same = row == shifted(row, 1, NOWHERE)  # as the piece before: the text, and the character
+            opens = ~same | ((alone | shifted(alone, 1, True)) & (place != shifted(place, 1, NOWHERE)))
+            columns = row, ids, place, place + 1, opens, ~letter
+            if not self.graph.blank:
+                columns = (tf.boolean_mask(x, letter) for x in columns)
+            return by_text(text, *columns)
+
+
 class Characters:
     """The characters of texts, one text behind the other.
 
     Attributes:
         code, row, place: int32 (N,): the character, the text in which it stands, and where.
         ends: int32 (N,): the bytes of all texts up to the end of each character.
+        seen: int32 (M,): which characters are no blanks, and N behind them.
+        lengths, before: int32 (B,): the characters of each text, and of those before it.
     """
 
     def __init__(self, text: tf.Tensor):
@@ -150,12 +177,14 @@ class Characters:
         self.size = tf.size(self.code)
         steps = [tf.cast(self.code >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)]
         self.ends = tf.cumsum(1 + sum(steps))
-        blanks = tf.reduce_any(self.code[:, None] == tf.constant(blank_codes()), axis=1)
-        self.seen = tf.concat([tf.cast(tf.where(~blanks)[:, 0], tf.int32), [self.size]], axis=0)  # that are no blanks
+        blank = holds_of(self.code, str.isspace)
+        self.seen = tf.concat([tf.cast(tf.where(~blank)[:, 0], tf.int32), [self.size]], axis=0)  # that are no blanks
+        self.lengths = tf.math.unsorted_segment_sum(tf.ones_like(self.row), self.row, tf.size(text))  # (B,)
+        self.before = tf.cumsum(self.lengths, exclusive=True)  # (B,), in earlier texts
 
     def at_byte(self, byte: tf.Tensor) -> tf.Tensor:
-        """The character, counted over all texts, in which a byte stands, int32 (P,)."""
-        return tf.clip_by_value(tf.searchsorted(self.ends, byte, side="right"), 0, tf.maximum(self.size - 1, 0))
+        """The character, counted over all texts, in which a byte stands, int32 (P,); behind the last one their number."""
+        return tf.searchsorted(self.ends, byte, side="right")
 
     def codes(self, index: tf.Tensor) -> tf.Tensor:
         """The characters at some places, int32 (P,); -1 outside."""
@@ -171,8 +200,7 @@ class Characters:
 
     def are_ideographs(self, index: tf.Tensor) -> tf.Tensor:
         """bool (P,): whether an ideograph stands at some places."""
-        code, ranges = self.codes(index), tf.constant(ideograph_ranges())
-        return tf.reduce_any((code[:, None] >= ranges[:, 0]) & (code[:, None] <= ranges[:, 1]), axis=1)
+        return holds_of(self.codes(index), is_ideograph)
 
 
 class PlacedBytes(tf.Module):
@@ -224,26 +252,42 @@ class PlacedSentencePieces(tf.Module):
 
     def __call__(self, text: tf.Tensor) -> Placed:
         with tf.device("CPU:0"):
-            characters = Characters(text)
+            original = characters = Characters(text)
+            if self.graph.cleaning is not None:
+                text, place = self.graph.cleaning(text)
+                characters = Characters(text)
             pieces, first, end = self.graph.model.tokenize_with_offsets(text)  # bytes of each text
             ids, row = pieces.flat_values, tf.cast(pieces.value_rowids(), tf.int32)
-            sizes = tf.strings.length(text)  # (B,)
-            before = tf.gather(tf.cumsum(sizes, exclusive=True), row)
+            before = tf.gather(tf.cumsum(tf.strings.length(text), exclusive=True), row)
             first, last = (tf.cast(x.flat_values, tf.int32) + before for x in (first, end))
             empty = first >= last  # a piece that stands for nothing of the text
             first = characters.at_byte(first)
             end = tf.where(empty, first, characters.at_byte(last - 1) + 1)
+            if self.graph.parts is not None:
+                ids, row, first, end = self.graph.parts(ids, row, first, end)
+                empty = first >= end
             near = characters.are_ideographs(first)
-            near |= characters.are_ideographs(first - 1) & (tf.gather(tf.concat([characters.place, [0]], 0), first) > 0)
+            near |= characters.are_ideographs(first - 1) & (first > tf.gather(characters.before, row))
             opens = (row != shifted(row, 1, NOWHERE)) | tf.gather(self.opens, ids) | (near & ~empty)
-            return of_characters(text, characters, row, ids, first, end, opens)
+            if self.graph.cleaning is not None:
+                first, end = in_original(original, characters, place, row, first, end)
+            return of_characters(text, original, row, ids, first, end, opens)
+
+
+def in_original(original: Characters, clean: Characters, place, row, first, end) -> tuple[tf.Tensor, tf.Tensor]:
+    """Spans of clean texts as those of the texts they come from; `place` int32 (N,) has that of each clean character in its text."""
+    empty, inside = first >= end, first < tf.gather(clean.before + clean.lengths, row)
+    place = tf.concat([place, [NOWHERE]], 0)
+    start = tf.where(inside, tf.gather(place, tf.where(inside, first, 0)), tf.gather(original.lengths, row))
+    stop = tf.where(empty, start, tf.gather(place, tf.maximum(end - 1, 0)) + 1)
+    before = tf.gather(original.before, row)
+    return start + before, stop + before
 
 
 def of_characters(text, characters: Characters, row, ids, first, end, opens) -> Placed:
     """Pieces by text, without the blanks at their front; `first` and `end` count over all texts."""
     start, blank = characters.trimmed(first, end)
-    lengths = tf.math.unsorted_segment_sum(tf.ones_like(characters.row), characters.row, tf.size(text))
-    before = tf.gather(tf.cumsum(lengths, exclusive=True), row)
+    before = tf.gather(characters.before, row)
     return by_text(text, row, ids, start - before, end - before, opens, blank)
 
 
@@ -255,15 +299,7 @@ def by_text(text, row, ids, starts, ends, opens, blank) -> Placed:
     }
 
 
-@functools.cache
-def blank_codes() -> np.ndarray:
-    """All characters that `str.isspace` calls blanks, int32."""
-    return np.array([code for code in range(sys.maxunicode + 1) if chr(code).isspace()], np.int32)
-
-
-@functools.cache
-def ideograph_ranges() -> np.ndarray:
-    """The first and the last of each run of characters that are words of their own, int32 (R, 2)."""
-    there = np.array([False, *(is_ideograph(chr(code)) for code in range(sys.maxunicode + 1)), False])
-    edges = np.flatnonzero(there[1:] != there[:-1])
-    return np.stack([edges[::2], edges[1::2] - 1], axis=1).astype(np.int32)
+PLACED = {
+    GraphByteBpe: PlacedBytes, GraphBpe: word_pairs, GraphCharacters: PlacedCharacters, GraphWords: whole_words,
+    GraphSentencePieces: PlacedSentencePieces,
+}  # fmt: skip

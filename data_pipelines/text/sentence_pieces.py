@@ -85,9 +85,14 @@ class SentencePieceTokenizer(Tokenizer):
     def files(self) -> dict[str, bytes]:
         return {"spiece.model": self.model}
 
+    @property
+    def cleans(self) -> bool:
+        """Whether `preprocess` changes anything."""
+        return self.clean or self.do_lower_case or not self.keep_accents
+
     def preprocess(self, text: str) -> tuple[str, list[int] | None]:
         """The text that the model gets, and for each of its characters the place it comes from; None if unchanged."""
-        if not (self.clean or self.do_lower_case or not self.keep_accents):
+        if not self.cleans:
             return text, None
         chars: Chars = list(zip(text, range(len(text)), strict=True))
         if self.clean:
@@ -114,17 +119,25 @@ class SentencePieceTokenizer(Tokenizer):
     def _parted(self, number: int, whole: str, span: tuple[int, int]) -> list[tuple[int, int, int]]:
         """(id, first, end) of a piece, or of its parts where `part_digits` asks for it."""
         begin, end = span
-        if not self.part_digits or not (len(whole) > 1 and whole[-1] == "," and whole[-2].isdigit()):
+        if not self.part_digits or whole[-1:] != ",":
             return [(number, begin, end)]
+        parts, found = self.parts(number), []
+        for part, length in reversed(parts):
+            first = max(begin, end - length)
+            found.append((part, first, end))
+            end = first
+        return found[::-1]
+
+    def parts(self, number: int) -> list[tuple[int, int]]:
+        """The pieces in the place of one, each with its characters; itself, unless `part_digits` cuts a comma off a digit."""
+        whole = self.processor.IdToPiece(number)
+        if not self.part_digits or not (len(whole) > 1 and whole[-1] == "," and whole[-2].isdigit()):
+            return [(number, len(whole.lstrip(SPACE)))]
         parts = self.processor.encode(whole[:-1].replace(SPACE, ""), return_type=str)
         if not whole.startswith(SPACE) and parts[0].startswith(SPACE):
             parts = parts[1:] if len(parts[0]) == 1 else [parts[0][1:], *parts[1:]]
-        found, end = [(self.processor.PieceToId(","), end - 1, end)], end - 1
-        for part in reversed(parts):
-            first = max(begin, end - len(part.lstrip(SPACE)))
-            found.append((self.processor.PieceToId(part), first, end))
-            end = first
-        return found[::-1]
+        found = [(self.processor.PieceToId(part), len(part.lstrip(SPACE))) for part in parts]
+        return [*found, (self.processor.PieceToId(","), 1)]
 
 
 def place(places: list[int], first: int, end: int, length: int) -> tuple[int, int]:
