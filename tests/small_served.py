@@ -5,13 +5,29 @@ import tensorflow as tf
 from small_models import TOKENIZER, network
 
 from xmodels.export.exporter import export
+from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
 from xmodels.tasks.answer_span.task import AnswerSpan
 from xmodels.tasks.base.run import write_task
+from xmodels.tasks.choose.task import Choose
 from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.fast_classify.task import FastClassify
+from xmodels.tasks.multi_label.task import MultiLabel
+from xmodels.tasks.rank.task import Rank
+from xmodels.tasks.regress.task import Regress
+from xmodels.tasks.san.task import San
+from xmodels.tasks.siamese.task import Siamese
 from xmodels.tasks.tag.task import Tag
 
+NUM_TEXTS = {"answer_span": 0, "rank": 2, "san": 2, "choose": 2, "siamese": 2}  # of the other tasks 1
 TASKS = {
+    "choose": lambda config: Choose(config, [], Reading()),
+    "fast_classify": lambda config: FastClassify(config, ["bad", "so so", "好"]),
+    "multi_label": lambda config: MultiLabel(config, ["bad", "so so", "好"]),
+    "rank": Rank,
+    "regress": Regress,
+    "san": lambda config: San(config, ["no", "yes"]),
+    "siamese": lambda config: Siamese(config, reading=Reading().with_pooling("mean")),
     "classify": lambda config: Classify(config, ["bad", "so so", "好"]),
     "tag": lambda config: Tag(config, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
     "answer_span": lambda config: AnswerSpan(
@@ -69,14 +85,19 @@ def small_run(task, path):
     network("bert", path / "start")
     backbone, _ = folder.read_model(str(path / "start"))
     made = TASKS[task](backbone.config)
-    made.head.build((None, backbone.config.hidden_dim))
+    reads = {"token_ids": [[1, 2, 3]], "segment_ids": [[0, 0, 1]], "padding_mask": [[True, True, True]]}
+    batch = {name: np.array(value)[:, None] if task == "choose" else np.array(value) for name, value in reads.items()}
+    build = made.exits if task == "fast_classify" else made.forward
+    build(backbone, batch | {"choice_weights": np.ones((1, 1))})
     rng = np.random.default_rng(3)
     for variable in made.variables:
         variable.assign(rng.normal(0, 1.0, variable.shape))
     run = path / "run"
     (run / "backbone").mkdir(parents=True)
     folder.write_model(str(run / "backbone"), backbone, made, TOKENIZER.files(), TOKENIZER.describe())
-    write_task(str(run), made, 0 if task == "answer_span" else 1, 24)
+    if task == "fast_classify":
+        made.settings["distilled"] = True
+    write_task(str(run), made, NUM_TEXTS.get(task, 1), 24)
     return run
 
 

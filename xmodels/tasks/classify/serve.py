@@ -95,20 +95,26 @@ class Server(serve.Server):
         found = self.predictor.predict(rows, len(CHECKED))
         return np.array([list(each.probabilities.values()) for each in found], np.float32)
 
+    def example_outputs(self, rows: list[tuple[str, ...]]) -> dict[str, list]:
+        """What `serving_default` answers, as JSON has it, with numbers rounded."""
+        found = self.probabilities(rows)
+        return {
+            "label": self.labels_of(found),
+            "probabilities": [[round(float(x), 4) for x in row] for row in found],
+        }
+
     def readme(self):
         """With the model's own answers as examples."""
         names, known = self.names, self.predictor.labels
         rows, instances, columns = serve.example_inputs(names, EXAMPLES)
-        found = self.probabilities(rows)
-        labels, given = self.labels_of(found), self.task.settings
+        given = self.task.settings
         threshold = given.get("threshold")
         positive = for_code_span(given.get("positive_label", known[-1]))
-        probabilities = [[round(float(x), 4) for x in row] for row in found]
-        predictions = [{"label": x, "probabilities": y} for x, y in zip(labels, probabilities, strict=True)]
+        outputs = self.example_outputs(rows)
+        predictions = [dict(zip(outputs, values, strict=True)) for values in zip(*outputs.values(), strict=True)]
         requests = serve.requests(
-            "classifier", {"instances": instances}, {"predictions": predictions}, {"inputs": columns},
-            {"outputs": {"label": labels, "probabilities": probabilities}},
-        )  # fmt: skip
+            "classifier", {"instances": instances}, {"predictions": predictions}, {"inputs": columns}, {"outputs": outputs}
+        )
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),
             named="the most probable label"

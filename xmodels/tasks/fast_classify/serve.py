@@ -80,6 +80,16 @@ class Server(serve.Server):
         self.predictor.speed = self.speed
         return max(differences)
 
+    def example_outputs(self, rows):
+        self.predictor.speed = self.speed
+        found = self.predictor.predict(rows)
+        return {
+            "label": [each.label for each in found],
+            "probabilities": [[round(x, 4) for x in each.probabilities.values()] for each in found],
+            "layer": [each.layer for each in found],
+            "uncertainty": [round(each.uncertainty, 4) for each in found],
+        }
+
     def readme(self):
         """With the model's own answers as examples."""
         columns = {n: list(EXAMPLES if i == 0 else EXAMPLES[::-1]) for i, n in enumerate(self.names)}
