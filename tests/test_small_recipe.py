@@ -1,6 +1,8 @@
 """The numbers of small networks: where they hold, and where those of the papers do."""
 
 import dataclasses
+import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from xmodels.jobs import pretrain, pretraining_network
 from xmodels.jobs.pretrain import Options
 from xmodels.jobs.tpu_step import stand_in
 from xmodels.models.backbone import named_weights
+from xmodels.tasks.base.texts import TextReader
 from xmodels.training import small
 from xmodels.training.recipe import Records
 
@@ -137,3 +140,31 @@ def test_fine_tuning_takes_a_larger_rate_for_narrower_networks(width, rate):
     numbers = systems.load("bert").READING.numbers_for(config)
     assert numbers["learning_rate"] == pytest.approx(rate)
     assert {**numbers, "learning_rate": 5e-5} == systems.load("bert").READING.numbers
+    muon = systems.load("gpt").READING.numbers_for(config, "muon")
+    assert "adam_epsilon" not in muon or width >= 768
+    assert muon["optimizer"] == ("muon" if width < 768 else "adamw")
+    assert muon["learning_rate"] == pytest.approx(2e-3 * min(1, 128 / width) if width < 768 else 6.25e-5)
+
+
+class Reads(TextReader):
+    def __init__(self, **options):
+        given = {"init_checkpoint": "", "optimizer": None, "learning_rate": None, "freeze_backbone": False}
+        self.options = SimpleNamespace(**given | options)
+
+
+def test_fine_tuning_takes_the_optimizer_that_trained_the_network_where_no_flag_says_otherwise(tmp_path):
+    (tmp_path / "run" / "backbone").mkdir(parents=True)
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"settings": {"optimizer": "muon"}}), "utf-8")
+    run, network, other = (str(tmp_path / name) for name in ("run", "run/backbone", "other"))
+    for options, expected in (
+        ({"init_checkpoint": run}, "muon"),
+        ({"init_checkpoint": network}, "muon"),
+        ({"init_checkpoint": f"{network}/"}, "muon"),
+        ({"init_checkpoint": other}, None),
+        ({"init_checkpoint": "hf:bert"}, None),
+        ({"init_checkpoint": run, "learning_rate": 1e-4}, None),
+        ({"init_checkpoint": run, "freeze_backbone": True}, None),
+        ({"init_checkpoint": run, "optimizer": "adamw"}, "adamw"),
+        ({"init_checkpoint": other, "optimizer": "muon", "learning_rate": 1e-4}, "muon"),
+    ):
+        assert Reads(**options).usual_optimizer() == expected, options

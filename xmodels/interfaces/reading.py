@@ -19,8 +19,9 @@ BERT_NUMBERS = {
     "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
 }  # fmt: skip
 # The learning rate of networks narrower than every published base one: at 5e-5 those of 128 hardly leave where they began. Wider
-# ones take as much less as they are wider, down to about BERT's own (docs/small_networks.md has what was measured).
-BASE_WIDTH, SMALL_WIDTH, SMALL_RATE = 768, 128, 3e-4
+# ones take as much less as they are wider, down to about BERT's own. What Muon has trained is fine-tuned by it, at about half of the
+# rate of its pretraining: AdamW hardly moves it (docs/small_networks.md has what was measured).
+BASE_WIDTH, SMALL_WIDTH, SMALL_RATE, SMALL_MUON_RATE = 768, 128, 3e-4, 2e-3
 STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
 
 
@@ -90,12 +91,22 @@ class Reading:
     pooling: str = PUBLISHED
     encodes: bool = False
 
-    def numbers_for(self, config) -> dict[str, Any]:
-        """`numbers`, with a larger learning rate where the network is narrower than `BASE_WIDTH`."""
+    def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
+        """`numbers`, with a larger learning rate where the network is narrower than `BASE_WIDTH`.
+
+        Args:
+            config: of the network.
+            optimizer: of this training, or else the one that trained the network; only `muon` makes a difference.
+        """
         if config.hidden_dim >= BASE_WIDTH:
             return dict(self.numbers)
-        rate = SMALL_RATE * min(1.0, SMALL_WIDTH / config.hidden_dim)
-        return {**self.numbers, "learning_rate": max(rate, self.numbers["learning_rate"])}
+        muon = optimizer == "muon"
+        rate = (SMALL_MUON_RATE if muon else SMALL_RATE) * min(1.0, SMALL_WIDTH / config.hidden_dim)
+        found = {**self.numbers, "learning_rate": max(rate, self.numbers["learning_rate"])}
+        if muon:
+            found.pop("adam_epsilon", None)  # Muon has its own
+            found["optimizer"] = "muon"
+        return found
 
     def with_pooling(self, name: str | None) -> "Reading":
         """The same with one of `layers.poolings`; with the name of what it reads already, or None, it stays as published.

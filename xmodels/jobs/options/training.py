@@ -11,7 +11,7 @@ from xmodels.training.schedules.kinds import SCHEDULES
 class OptimizationOptions:
     """Optimizer and schedule, which docs/optimizers.md explains; None keeps the number of the system or of the network."""
 
-    optimizer: str | None = option(None, "bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands. Default: the system's, where that is LAMB bert_adamw for fewer than 512 examples; fine-tuning bert_adamw, for GPT adamw.", section="Training", choices=tuple(OPTIMIZERS), structural=True)  # fmt: skip
+    optimizer: str | None = option(None, "bert_adamw and lamb are Google's, without bias correction. LAMB is meant for batches of thousands. Default: the system's, where that is LAMB bert_adamw for fewer than 512 examples; fine-tuning bert_adamw, for GPT adamw, and without --learning_rate muon for networks narrower than 768 that muon has trained.", section="Training", choices=tuple(OPTIMIZERS), structural=True)  # fmt: skip
     lr_schedule: str | None = option(None, "How the learning rate rises and falls. Default: the system's; fine-tuning bert_linear, for GPT gpt_linear.", choices=tuple(SCHEDULES))  # fmt: skip
     weight_decay: float | None = option(None, "Default: 0.01 for the relatives of AdamW and for LAMB, else 0. Biases and normalisations do not decay.")  # fmt: skip
     adam_beta1: float | None = option(None, "Of Adam and its relatives. Default: 0.9.", maximum=1.0)

@@ -200,6 +200,14 @@ class Run:
         folder.assign(task.prefix, task, self.heads, os.path.join(self.path, folder.WEIGHTS))
 
 
+def optimizer_of(source: str) -> str | None:
+    """The optimizer that trained what lies in a run folder, or in its `backbone`; None where nothing says it."""
+    for path in (source, os.path.dirname(os.path.abspath(source))):
+        if os.path.isdir(os.path.join(path, BACKBONE_FOLDER)) and os.path.isfile(os.path.join(path, RUN_CONFIG)):
+            return folder.read_json(os.path.join(path, RUN_CONFIG)).get("settings", {}).get("optimizer")
+    return None
+
+
 def given_columns(run: str) -> dict[str, str | None]:
     """{flag: value} of the columns that `finetune` was given, and of the label of relevant candidates; None where nothing says it."""
     path = os.path.join(run, RUN_CONFIG)

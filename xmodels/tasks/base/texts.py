@@ -21,6 +21,7 @@ from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
+from xmodels.tasks.base.run import optimizer_of
 from xmodels.training.watching.progress import print_status
 
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
@@ -69,7 +70,7 @@ class TextReader(Reader):
                 f"of the kind {loaded.model} does not know how to read. Take one of BERT, GPT or GPT-2"
                 + (", or say which of its states answer: --pooling=mean." if self.pools and system else ".")
             )
-        self.numbers = reading.numbers_for(loaded.config)
+        self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
             self.numbers["pooling"] = self.default_pooling or reading.default_pooling(loaded.config)
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
@@ -78,6 +79,14 @@ class TextReader(Reader):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
         self.reading = reading
         return loaded, extended
+
+    def usual_optimizer(self) -> str | None:
+        """That of --optimizer, or without it and --learning_rate that which trained the network; None: that of the system.
+
+        Whoever names a rate alone means the usual optimizers, whose rates are another scale than Muon's.
+        """
+        named, frozen = self.options.learning_rate is not None, self.options.freeze_backbone
+        return self.options.optimizer or (None if named or frozen else optimizer_of(self.options.init_checkpoint))
 
     def objective(self, task):
         weight = self.options.auxiliary_lm_weight

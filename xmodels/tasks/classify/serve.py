@@ -113,7 +113,11 @@ class Server(serve.Server):
         outputs = self.example_outputs(rows)
         predictions = [dict(zip(outputs, values, strict=True)) for values in zip(*outputs.values(), strict=True)]
         requests = serve.requests(
-            "classifier", {"instances": instances}, {"predictions": predictions}, {"inputs": columns}, {"outputs": outputs}
+            "classifier",
+            {"instances": instances},
+            {"predictions": predictions},
+            {"inputs": columns},
+            {"outputs": outputs},
         )
         return README_TEXT.format(
             inputs="\n".join(f"| input `{name}` | string (B,), UTF-8 |" for name in names),

@@ -101,6 +101,10 @@ class Reader(read.Reader):
             )
         return loaded, tokenizer
 
+    def usual_optimizer(self):
+        # Students begin with random weights, and the rate of their phase is that of AdamW.
+        return self.options.optimizer if self.distils else super().usual_optimizer()
+
     def defaults(self):
         numbers = NUMBERS.items() if self.distils else ()
         return super().defaults() | {n: value for n, value in numbers if getattr(self.options, n) is None}
