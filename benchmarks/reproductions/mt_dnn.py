@@ -70,6 +70,7 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 3])
     numbers = lambda text: [float(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--rates", type=numbers, default=[5e-5, 2e-4, 8e-4])
+    parser.add_argument("--optimizer", default="mt_dnn_adamax", help="muon where it has trained the network")
     parser.add_argument("--fractions", type=numbers, default=[0.001, 0.01, 0.1, 1.0])
     parser.add_argument("--epochs", type=float, default=5.0)
     parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
@@ -152,7 +153,7 @@ def write(flags, name: str, part: str, rows: list[dict]) -> str:
 def shared(flags, seed: int, rate: float, epochs: float) -> dict:
     """The flags that all runs have."""
     return {
-        "seed": seed, "learning_rate": rate, "num_train_epochs": epochs, "optimizer": "mt_dnn_adamax", "warmup_proportion": 0.1,
+        "seed": seed, "learning_rate": rate, "num_train_epochs": epochs, "optimizer": flags.optimizer, "warmup_proportion": 0.1,
         "lr_schedule": "bert_linear", "save_checkpoints_steps": 10_000, "keep_checkpoint_max": 1,
     }  # fmt: skip
 
