@@ -1,38 +1,17 @@
 """Every command on the pages is one that the command line takes: the verb, its flags and their values are known."""
 
 import importlib
-import itertools
-import pathlib
-import re
-import shlex
 
 import pytest
+from pages import LEFT_OUT, PAGES, commands, fenced, inline
 
 from launch.__main__ import verbs
 
-ROOT = pathlib.Path(__file__).parent.parent
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README*.md"), *(ROOT / "samples").glob("*.md")])
-FENCED = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`([^`\n]+)`")
-COMMENT = re.compile(r"(^|\s)#\s.*$", re.MULTILINE)
-LEADS = re.compile(r"(?:^|[\s(])(?:xmodels|python3? -m launch)[ \t]+(?=[a-z_]+(?:\s|$))")
-ENDS = "|&;<>()\n"  # of a command
 OF_ALL_VERBS = {"help", "flagfile"}
-LEFT_OUT = ("…", "...")  # in a command that shows some of its flags
 
 
-def commands(text, fenced=True):
-    """The words behind `xmodels` of each command in the fenced blocks of a page, or of each that stands in its text."""
-    for block in FENCED.findall(text) if fenced else INLINE.findall(FENCED.sub("", text)):
-        block = COMMENT.sub("", block.replace("\\\n", " "))
-        for found in LEADS.finditer(block):
-            lexer = shlex.shlex(block[found.end() :], posix=True, punctuation_chars=ENDS)
-            lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t", "", True
-            yield list(itertools.takewhile(lambda word: word[0] not in ENDS, lexer))
-
-
-def of_pages(fenced):
-    return [(page.name, words) for page in PAGES for words in commands(page.read_text(encoding="utf-8"), fenced)]
+def of_pages(part):
+    return [(page.name, words) for page in PAGES for words in commands(part(page.read_text(encoding="utf-8")))]
 
 
 def unknown_flags(verb, words):
@@ -42,7 +21,7 @@ def unknown_flags(verb, words):
     return {name for name in names if name not in known and name.removeprefix("no") not in known}
 
 
-WHOLE, INSIDE = of_pages(fenced=True), of_pages(fenced=False)
+WHOLE, INSIDE = of_pages(fenced), of_pages(inline)
 
 
 @pytest.mark.parametrize(("page", "words"), [*WHOLE, *INSIDE])
@@ -65,7 +44,7 @@ def test_a_whole_command_can_be_given_as_it_stands(page, words, capsys):
 def test_commands_are_found_and_what_is_wrong_with_them():
     assert len(WHOLE) > 150 and {page for page, _ in WHOLE} >= {"README.md", "siamese.md", "mt_dnn.md"} and INSIDE
     text = "```sh\n(xmodels predict --model_dir='a b' \\\n  --txet=x > out) # xmodels\nxmodels doctor: so\n```\n`xmodels encode`"
-    assert list(commands(text)) == [["predict", "--model_dir=a b", "--txet=x"]]
-    assert list(commands(text, fenced=False)) == [["encode"]]
+    assert list(commands(fenced(text))) == [["predict", "--model_dir=a b", "--txet=x"]]
+    assert list(commands(inline(text))) == [["encode"]]
     assert unknown_flags("predict", ["--model_dir=a b", "--txet=x"]) == {"txet"}
     assert not unknown_flags("finetune", ["--nocrf", "--crf"])

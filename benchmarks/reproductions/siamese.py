@@ -42,7 +42,7 @@ LENGTHS = {False: 32, True: 64}  # of a text, and of both in one sequence
 CROSS, LABELS, COSINE = "cross-encoder", "Siamese, classifier", "Siamese, cosine"
 SIAMESE = {"task": "siamese", "siamese_loss": "classification", "pooling": "mean"}
 ARMS = {
-    CROSS: {"task": "classify"},
+    CROSS: {"task": "classify", "pooling": "mean+max"},  # nothing has trained the first state of many networks
     LABELS: SIAMESE,
     COSINE: {"task": "siamese", "siamese_loss": "contrastive", "pooling": "mean"},
     "first token": SIAMESE | {"pooling": "first"},
@@ -106,7 +106,7 @@ def scores_of(options, files: dict[str, str], name: str, flags: dict, batch: int
 
     def scored(rate: str, seed: int) -> dict[str, float]:
         return fine_tuned(
-            folder_of(options, name, rate, seed), keep_weights=name in (CROSS, LABELS), init_checkpoint=options.checkpoint,
+            folder_of(options, name, rate, seed), *options.more, keep_weights=name in (CROSS, LABELS), init_checkpoint=options.checkpoint,
             learning_rate=rate, seed=seed, num_train_epochs=options.epochs, train_batch_size=batch,
             max_seq_length=LENGTHS[name == CROSS], **files, **flags,
         )  # fmt: skip
@@ -217,9 +217,9 @@ def write_report(options, parts, without, accuracies, rates, recalls, times) -> 
         verdict(claims),
         f"The network: {network_of(options.checkpoint)}. {counted['train']:,} pairs to learn from, "
         f"{counted['eval']:,} to choose rates, epochs and thresholds, "
-        f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}. Accuracy in percent, mean and deviation of "
+        f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}{''.join(f', {each[2:]}' for each in options.more)}. Accuracy in percent, mean and deviation of "
         f"{len(options.seeds)} seed(s). A Siamese classifier reads both vectors and the size of their difference, and the mean of all "
-        "states is the vector unless another pooling is named. `Siamese, cosine` learns by a contrastive loss, and a threshold tells "
+        "states is the vector unless another pooling is named; the cross-encoder reads mean and maximum of both texts. `Siamese, cosine` learns by a contrastive loss, and a threshold tells "
         "matches.",
         table(["arm", "accuracy", "rate"], rows),
         f"A query with {CANDIDATES} candidates: {times[CROSS]:.1f} ms by the cross-encoder, {times[LABELS]:.2f} ms by the Siamese "
@@ -249,6 +249,7 @@ def parsed(arguments):
     parser.add_argument("--rates", nargs="+", default=["2e-4", "5e-4", "1e-3"])
     parser.add_argument("--epochs", type=float, default=4)
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
+    parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --optimizer=muon")
     return parser.parse_args(arguments)
 
 
