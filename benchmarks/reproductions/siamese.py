@@ -106,8 +106,8 @@ def scores_of(options, files: dict[str, str], name: str, flags: dict, batch: int
 
     def scored(rate: str, seed: int) -> dict[str, float]:
         return fine_tuned(
-            folder_of(options, name, rate, seed), *options.more, keep_weights=name in (CROSS, LABELS), init_checkpoint=options.checkpoint,
-            learning_rate=rate, seed=seed, num_train_epochs=options.epochs, train_batch_size=batch,
+            folder_of(options, name, rate, seed), *options.more, keep_weights=name in (CROSS, LABELS),
+            init_checkpoint=options.checkpoint, learning_rate=rate, seed=seed, num_train_epochs=options.epochs, train_batch_size=batch,
             max_seq_length=LENGTHS[name == CROSS], **files, **flags,
         )  # fmt: skip
 
@@ -217,10 +217,11 @@ def write_report(options, parts, without, accuracies, rates, recalls, times) -> 
         verdict(claims),
         f"The network: {network_of(options.checkpoint)}. {counted['train']:,} pairs to learn from, "
         f"{counted['eval']:,} to choose rates, epochs and thresholds, "
-        f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}{''.join(f', {each[2:]}' for each in options.more)}. Accuracy in percent, mean and deviation of "
-        f"{len(options.seeds)} seed(s). A Siamese classifier reads both vectors and the size of their difference, and the mean of all "
-        "states is the vector unless another pooling is named; the cross-encoder reads mean and maximum of both texts. `Siamese, cosine` learns by a contrastive loss, and a threshold tells "
-        "matches.",
+        f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}"
+        f"{''.join(f', `{flag}`' for flag in options.more)}. Accuracy in percent, mean and deviation of {len(options.seeds)} seed(s). A "
+        "Siamese classifier reads both vectors and the size of their difference, and the mean of all states is the vector unless another "
+        "pooling is named; the cross-encoder reads mean and maximum of both texts. `Siamese, cosine` learns by a contrastive loss, and a "
+        "threshold tells matches.",
         table(["arm", "accuracy", "rate"], rows),
         f"A query with {CANDIDATES} candidates: {times[CROSS]:.1f} ms by the cross-encoder, {times[LABELS]:.2f} ms by the Siamese "
         f"network with the vectors of the candidates at hand, {ratio:.0f} times as fast. The fastest of {ROUNDS} rounds of {QUERIES} "
