@@ -218,10 +218,10 @@ def write_report(options, parts, without, accuracies, rates, recalls, times) -> 
         f"The network: {network_of(options.checkpoint)}. {counted['train']:,} pairs to learn from, "
         f"{counted['eval']:,} to choose rates, epochs and thresholds, "
         f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}"
-        f"{''.join(f', `{flag}`' for flag in options.more)}. Accuracy in percent, mean and deviation of {len(options.seeds)} seed(s). A "
-        "Siamese classifier reads both vectors and the size of their difference, and the mean of all states is the vector unless another "
-        "pooling is named; the cross-encoder reads mean and maximum of both texts. `Siamese, cosine` learns by a contrastive loss, and a "
-        "threshold tells matches.",
+        f"{''.join(f', `{flag}`' for flag in options.more)}. Accuracy in percent, mean and deviation of "
+        f"{len(options.seeds)} seed(s). A Siamese classifier reads both vectors and the size of their difference, and the mean of all "
+        "states is the vector unless another pooling is named; the cross-encoder reads mean and maximum of both texts. "
+        "`Siamese, cosine` learns by a contrastive loss, and a threshold tells matches.",
         table(["arm", "accuracy", "rate"], rows),
         f"A query with {CANDIDATES} candidates: {times[CROSS]:.1f} ms by the cross-encoder, {times[LABELS]:.2f} ms by the Siamese "
         f"network with the vectors of the candidates at hand, {ratio:.0f} times as fast. The fastest of {ROUNDS} rounds of {QUERIES} "
