@@ -3,16 +3,20 @@
     python -m benchmarks.reproductions.family --language=en --output_dir=family-en --set=train=text.txt,heldout=heldout.txt,…
 
 Runs `xmodels compare` on samples/compare/family_LANGUAGE.yaml, whose head names what `--set` gives, and writes its numbers as a page.
-Interrupted, the same command goes on.
+`--peer` trains Hugging Face's BERT on the batches of ours, and fine-tunes it on the task of single texts: what a known implementation
+gives at this budget. Interrupted, the same command goes on.
 """
 
 import argparse
+import glob
 import json
 import os
 import statistics
+import string
 
 import yaml
 
+from benchmarks.reproductions import peer_bert
 from benchmarks.reproductions.common import (
     environment,
     run,
@@ -22,10 +26,12 @@ from benchmarks.reproductions.common import (
     write_picture,
 )
 from benchmarks.reproductions.pretraining_report import GAIN, accuracies, objectives
+from data_pipelines.strict_yaml import variables_of
 
 PLANS = os.path.join("samples", "compare")
 WITHOUT = "majority", "bag_of_words", "word_vectors"  # arms that are no network
 RANDOM = "random-bert"
+PEERS = peer_bert.NAME, f"random-{peer_bert.NAME}"
 
 
 def main() -> None:
@@ -35,7 +41,19 @@ def main() -> None:
     with open(os.path.join(flags.output_dir, "results.json"), encoding="utf-8") as file:
         found = json.load(file)
     with open(plan, encoding="utf-8") as file:
-        report(flags, plan, yaml.safe_load(file), found)
+        values = yaml.safe_load(string.Template(file.read()).safe_substitute(variables_of(flags.set)))
+    report(flags, plan, values, found, with_peer(flags, values, found) if flags.peer else None)
+
+
+def with_peer(flags, values: dict, found: dict) -> dict[str, float]:
+    """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
+    (ours,) = glob.glob(os.path.join(flags.output_dir, "pretrain", "pretrain-bert-????????"))
+    folder, tuning = os.path.join(flags.output_dir, "peer"), values["finetuning"]
+    tasks, rates = {"classification": values["tasks"]["classification"]}, map(float, tuning["tune"]["learning_rate"])
+    muon = tuning["flags"].get("optimizer") == "muon"
+    for task, arms in peer_bert.scores(ours, folder, tasks, list(rates), tuning["seeds"], muon).items():
+        found["scores"][task] |= arms
+    return peer_bert.read_results(folder)
 
 
 def parsed() -> argparse.Namespace:
@@ -45,6 +63,7 @@ def parsed() -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--peer", action="store_true", help="Hugging Face's BERT too; needs torch and transformers")
     return parser.parse_args()
 
 
@@ -74,7 +93,7 @@ def claims(found: dict) -> dict[str, bool]:
 def systems_of(found: dict) -> list[str]:
     """The pretrained networks."""
     arms = dict.fromkeys(arm for scores in found["scores"].values() for arm in scores)
-    return [arm for arm in arms if arm not in (*WITHOUT, RANDOM)]
+    return [arm for arm in arms if arm not in (*WITHOUT, RANDOM, *PEERS)]
 
 
 def differences(found: dict) -> str:
@@ -82,7 +101,7 @@ def differences(found: dict) -> str:
     rows = []
     for task, arms in found["scores"].items():
         for arm, score in arms.items():
-            if each := score["difference"]:
+            if each := score.get("difference"):
                 interval = f"{100 * each['low']:+.1f} to {100 * each['high']:+.1f}"
                 rows.append(
                     [task, arm, f"{100 * each['mean']:+.1f}", interval, f"{each['p']:.3f}", f"{each['corrected']:.3f}"]
@@ -90,7 +109,7 @@ def differences(found: dict) -> str:
     return table(["task", "arm", "points", "95 % interval", "p", "p, corrected"], rows)
 
 
-def report(flags, plan: str, values: dict, found: dict) -> None:
+def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] | None) -> None:
     name, budget = f"family_{flags.language}", values["budget"]
     seeds = values["finetuning"]["seeds"]
     (unit, amount), *_ = budget.items()
@@ -106,6 +125,7 @@ def report(flags, plan: str, values: dict, found: dict) -> None:
         "## Own objectives, on held-out text\n\nThe losses of different objectives are not comparable: `gpt` sees only what stands "
         "before a token, and some hide whole words.",
         objectives({**found, "objectives": {a: o for a, o in found["objectives"].items() if o["baselines"]}}),
+        *([of_peer(peer)] if peer else ()),
         f"## Differences from {found['reference']}\n\nA paired permutation test over test rows, two-sided, with Holm's correction "
         "over all rows of this table; it speaks of these networks, not of other pretrainings.",
         differences(found),
@@ -118,13 +138,21 @@ def report(flags, plan: str, values: dict, found: dict) -> None:
     print(write_picture(name, lambda figure: draw(figure, found), width=9.0))
 
 
+def of_peer(peer: dict[str, float]) -> str:
+    return (
+        f"`{peer_bert.NAME}` begins with the weights with which `bert` began, and reads the same batches with the same masks; "
+        "network, derivatives, optimizer and fine-tuning (the mean of all states) are Hugging Face's and PyTorch's. On held-out text "
+        f"it reaches {peer['masked_lm']:.2f} nats, and names {100 * peer['accuracy']:.1f} % of the hidden tokens."
+    )
+
+
 def draw(figure, found: dict) -> None:
     panels = figure.subplots(1, len(found["scores"]), squeeze=False)[0]
     for axes, (task, arms) in zip(panels, found["scores"].items(), strict=True):
         order = sorted(arms, key=lambda arm: statistics.mean(arms[arm]["test_accuracy"]))
         for place, arm in enumerate(order):
             values = [100 * value for value in arms[arm]["test_accuracy"]]
-            colour = "#1450c8" if arm not in (*WITHOUT, RANDOM) else "#c83232" if arm == RANDOM else "grey"
+            colour = "#1450c8" if arm not in (*WITHOUT, RANDOM, *PEERS) else "#c83232" if arm == RANDOM else "grey"
             axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.5)
             axes.plot(statistics.mean(values), place, "|", color=colour, markersize=14)
         axes.set(title=task, xlabel="test accuracy, %")

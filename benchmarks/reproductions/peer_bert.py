@@ -18,21 +18,24 @@ NAME = "hugging_face_bert"
 BATCH, LENGTH, WARMUP, DECAY = 32, 64, 0.1, 0.01  # of fine-tunings, as in the plan of `pretraining`
 
 
-def scores(run: str, folder: str, tasks: dict[str, dict], rates: list[float], seeds: list[int]) -> dict[str, dict]:
+def scores(
+    run: str, folder: str, tasks: dict[str, dict], rates: list[float], seeds: list[int], muon: bool = False
+) -> dict[str, dict]:
     """Task -> arm -> accuracies on the test file, with the rate and the epoch that are best on the development file.
 
     Args:
         run: a pretraining of ours; what is done in `folder` is not repeated.
         tasks: of the plan of `compare`: name -> files `train`, `dev`, `test` and the flag `num_train_epochs`.
+        muon: whether Muon fine-tunes matrices; else AdamW does.
     """
     checkpoint, found = os.path.join(folder, "pretrained"), {}
     if not os.path.isfile(os.path.join(checkpoint, "results.json")):
         pretrain(run, folder, checkpoint)
     for task, files in tasks.items():
         for arm, start in ((NAME, checkpoint), (f"random-{NAME}", os.path.join(folder, "initial"))):
-            tried = {rate: finetuned(folder, task, arm, start, files, rate, seeds[0]) for rate in rates}
+            tried = {rate: finetuned(folder, task, arm, start, files, rate, seeds[0], muon) for rate in rates}
             rate = max(tried, key=lambda each: tried[each]["dev"])
-            runs = [tried[rate], *(finetuned(folder, task, arm, start, files, rate, seed) for seed in seeds[1:])]
+            runs = [tried[rate], *(finetuned(folder, task, arm, start, files, rate, seed, muon) for seed in seeds[1:])]
             found.setdefault(task, {})[arm] = {"test_accuracy": [each["test"] for each in runs], "learning_rate": rate}
             print(f"{task}: {arm} at {rate:g}: {statistics.mean(each['test'] for each in runs):.3f}", flush=True)
     return found
@@ -53,12 +56,7 @@ def pretrain(run: str, folder: str, checkpoint: str) -> None:
     write_initial(made, run, folder)
     model = transformers.BertForPreTraining.from_pretrained(os.path.join(folder, "initial"))
     recipe, streams = made.recipe, made.learner.streams
-    optimizers = [
-        torch.optim.Muon(
-            matrices(model), lr=recipe.learning_rate, momentum=0.95, weight_decay=DECAY, adjust_lr_fn="match_rms_adamw"
-        ),
-        torch.optim.AdamW(groups(others(model)), lr=recipe.learning_rate, betas=(0.9, 0.999), eps=1e-6),
-    ]  # fmt: skip
+    optimizers = optimizers_of(model, recipe.learning_rate, muon=True)
     schedules = [with_linear_rate(each, recipe.num_warmup_steps, recipe.num_steps) for each in optimizers]
     batches = {name: iter(stream.batches.training()) for name, stream in streams.items()}
     model.train()
@@ -139,6 +137,17 @@ def groups(named) -> list[dict]:
     ]
 
 
+def optimizers_of(model, rate: float, muon: bool) -> list:
+    import torch
+
+    if not muon:
+        return [torch.optim.AdamW(groups(list(model.named_parameters())), lr=rate, eps=1e-6)]
+    return [
+        torch.optim.Muon(matrices(model), lr=rate, momentum=0.95, weight_decay=DECAY, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(groups(others(model)), lr=rate, betas=(0.9, 0.999), eps=1e-6),
+    ]
+
+
 def with_linear_rate(optimizer, warmup: int, steps: int):
     from transformers import get_linear_schedule_with_warmup
 
@@ -176,11 +185,13 @@ def losses(model, batch):
 # --- fine-tuning
 
 
-def finetuned(folder: str, task: str, arm: str, start: str, files: dict, rate: float, seed: int) -> dict[str, float]:
+def finetuned(
+    folder: str, task: str, arm: str, start: str, files: dict, rate: float, seed: int, muon: bool
+) -> dict[str, float]:
     """Accuracy of the best epoch on the development file, and that epoch's on the test file; read where it was done before."""
-    path = os.path.join(folder, "finetunings", f"{task}-{arm}-{rate:g}-{seed}")
+    path = os.path.join(folder, "finetunings", f"{task}-{arm}-{'muon-' * muon}{rate:g}-{seed}")
     if not is_finished(path):
-        found = finetune(start, files, rate, seed)
+        found = finetune(start, files, rate, seed, muon)
         os.makedirs(path, exist_ok=True)
         with open(os.path.join(path, "results.json"), "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -188,7 +199,7 @@ def finetuned(folder: str, task: str, arm: str, start: str, files: dict, rate: f
         return json.load(file)
 
 
-def finetune(start: str, files: dict, rate: float, seed: int) -> dict[str, float]:
+def finetune(start: str, files: dict, rate: float, seed: int, muon: bool) -> dict[str, float]:
     import torch
     import transformers
 
@@ -205,14 +216,15 @@ def finetune(start: str, files: dict, rate: float, seed: int) -> dict[str, float
     torch.nn.init.zeros_(head.bias)
     both, epochs = torch.nn.ModuleList([model, head]), files["flags"]["num_train_epochs"]
     per_epoch = -(-len(rows["train"]) // BATCH)
-    optimizer = torch.optim.AdamW(groups(list(both.named_parameters())), lr=rate, eps=1e-6)
-    schedule = with_linear_rate(optimizer, round(WARMUP * epochs * per_epoch), epochs * per_epoch)
+    optimizers = optimizers_of(both, rate, muon)
+    steps = epochs * per_epoch
+    schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
     best = {"dev": -1.0, "test": 0.0}
     for _ in range(epochs):
         both.train()
         for places in torch.randperm(len(rows["train"])).split(BATCH):
             logits, labels = answers(model, head, encoded["train"], places)
-            take_step(torch.nn.functional.cross_entropy(logits, labels), both, [optimizer], [schedule])
+            take_step(torch.nn.functional.cross_entropy(logits, labels), both, optimizers, schedules)
         both.eval()
         dev = accuracy(model, head, encoded["dev"])
         if dev > best["dev"]:
