@@ -34,7 +34,7 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.systems import ernie
 from xmodels.tasks.classify.task import Classify
-from xmodels.training.recipe import Records
+from xmodels.training.recipe import Pairs, Records
 
 CASE = read_case("ernie/mlm_task_ids")
 
@@ -425,7 +425,7 @@ def marked(tmp_path_factory, zh_vocabulary):
     lines = [line for line in (SAMPLES / "corpus.txt").read_text("utf-8").split("\n") if line][:120]
     turns = ["\t".join(line[:12] for line in lines[start : start + 4]) for start in range(0, 120, 4)]
     (path / "turns.txt").write_text("".join(f"{line}\n" for line in turns), "utf-8")
-    more = {"packing": "dialogue", "input_format": "dialogue"}
+    more |= {"packing": "dialogue", "input_format": "dialogue"}
     assert (
         invoke("create_pretraining_data", input_file=path / "turns.txt", output_dir=path / "dialogues", **flags, **more)
         == 0
@@ -528,3 +528,55 @@ def test_a_folder_with_spare_rows_is_read_fine_tuned_and_written(zh_vocabulary, 
     }
     assert invoke("finetune", model_dir=tmp_path / "run", num_train_epochs=0.02, jit_compile="false", **flags) == 0
     assert convert.load(str(tmp_path / "run")).config.vocabulary_size == config.vocabulary_size
+
+
+@pytest.mark.long
+def test_dialogues_and_text_alternate_in_one_run_that_resumes(marked, capsys):
+    run, held = (
+        marked / "both",
+        {"eval_data_dir": marked / "records", "eval_task_data": f"dialogue:{marked / 'dialogues'}"},
+    )
+    both = RUN | {
+        "data_dir": marked / "records",
+        "task_data": f"dialogue:{marked / 'dialogues'}",
+        "num_train_steps": None,
+    }
+    both |= {"model_dir": run, "task_steps": "text:6,dialogue:3", "save_checkpoints_steps": 4}
+    both = {name: value for name, value in both.items() if value is not None}
+    assert invoke("pretrain", **both, **held) == 0
+    said = capsys.readouterr().out
+    assert "Steps of tasks, stage after stage: text 6 + dialogue 3." in said
+    results = json.loads((run / "results.json").read_text("utf-8"))["results"]
+    assert {"text/masked_lm", "text/next_sentence", "dialogue/masked_lm", "dialogue/dialogue"} <= set(results)
+    whole = load_file(run / "backbone/weights.safetensors")
+    assert {"objective.dialogue.head.kernel", "objective.next_sentence.head.kernel"} <= set(whole)
+    assert sum("masked_lm" in name and name.endswith("output_bias") for name in whole) <= 1  # one head for both
+    for part in ("checkpoints/step_00000008", "checkpoints/step_00000009", "backbone"):
+        shutil.rmtree(run / part)
+    (run / "results.json").unlink()
+    assert invoke("pretrain", resume="must", **both, **held) == 0
+    again = load_file(run / "backbone/weights.safetensors")
+    assert all(np.array_equal(again[name], value) for name, value in whole.items())
+
+
+def test_dialogues_beside_text_train_roles_and_segments_with_one_head():
+    records = Records(32, units=("word_start",), labelled={"dialogue": Pairs((), 32, ("word_start",))})
+    recipe = ernie.recipe(types_of_vocabulary(), records, config=SMALL, options=ernie.Options(stages=(1.0, 1.0, 0.0)))
+    first, second = (recipe.tasks[name].objective() for name in ("text", "dialogue"))
+    assert first.parts[0] is second.parts[0] and [part.label for part in second.parts] == ["masked_lm", "dialogue"]
+    assert recipe.usual_schedule == "joint" and recipe.usual_tasks == ("text", "dialogue")
+
+
+@pytest.mark.parametrize(
+    "records, name, pairs, said",
+    [
+        (Records(), "discourse", Pairs(("a", "b"), 32), "has one further task"),
+        (Records(), "dialogue", Pairs(("a", "b"), 32), "has one further task"),
+        (Records(static=True), "dialogue", Pairs((), 32, ("word_start",)), "are static"),
+        (Records(packing="dialogue"), "dialogue", Pairs((), 32, ("word_start",)), "are dialogues too"),
+        (Records(), "dialogue", Pairs((), 32, ("word_start", "entity_start")), "mark word_start, entity_start"),
+    ],
+)
+def test_dialogues_that_do_not_go_with_the_text_are_refused(records, name, pairs, said):
+    with pytest.raises(UsageError, match=said):
+        ernie.recipe(types_of_vocabulary(), dataclasses.replace(records, labelled={name: pairs}), config=SMALL)

@@ -76,7 +76,7 @@ def pretrain(options: Options) -> dict[str, float]:
 def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str, float]:
     made = _prepare(options, system, strategy)
     learner, tokenizer = made.learner, made.tokenizer
-    scored = pretraining_evaluation.scored_streams(options, made.scored(), made.held_out_pairs)
+    scored = pretraining_evaluation.scored_streams(options, made.scored(), made.pairs, made.held_out_pairs)
     evaluate = pretraining_evaluation.evaluation(learner, scored, tokenizer.kind)
     _print_plan(made, strategy.num_replicas_in_sync)
     positions = pretraining_network.scored_positions(made.recipe, made.records)

@@ -34,21 +34,28 @@ class Evaluated:
         return {name: value[:COUNT] for name, value in self.kept[0].items()}
 
 
-def evaluated_on(options, batches: Batches, pairs: RecordSource | None = None) -> Batches:
-    """Held-out records, where there are such, else those of the training; `pairs` are those of a labelled task."""
-    if batches.source.manifest.settings.task:
-        return dataclasses.replace(batches, source=pairs) if pairs else batches
+def evaluated_on(options, batches: Batches) -> Batches:
+    """Held-out text, where there is such, else that of the training."""
     if not options.eval_data_dir:
         return batches
     return dataclasses.replace(batches, source=pretraining_records.open_held_out(options, batches.source))
 
 
-def scored_streams(options, streams: Mapping[str, Batches], pairs: Mapping[str, RecordSource]) -> dict[str, Evaluated]:
-    """What an evaluation scores, by the name of its stream; `pairs` are held-out labelled records by the name of their task."""
-    return {
-        name: Evaluated(evaluated_on(options, batches, pairs.get(name)), options.eval_steps)
-        for name, batches in streams.items()
-    }
+def scored_streams(
+    options, streams: Mapping[str, Batches], pairs: Mapping[str, RecordSource], held_out: Mapping[str, RecordSource]
+) -> dict[str, Evaluated]:
+    """What an evaluation scores, by the name of its stream.
+
+    Args:
+        pairs, held_out: the records of --task_data and --eval_task_data by the name of their task.
+    """
+
+    def chosen(name: str, batches: Batches) -> Batches:
+        if name in pairs:
+            return dataclasses.replace(batches, source=held_out.get(name, pairs[name]))
+        return evaluated_on(options, batches)
+
+    return {name: Evaluated(chosen(name, batches), options.eval_steps) for name, batches in streams.items()}
 
 
 def samples_of(learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer) -> Callable[[], list]:

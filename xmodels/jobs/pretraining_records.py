@@ -63,6 +63,11 @@ def open_records(options) -> tuple[RecordSource, Tokenizer]:
     return source, tokenizer
 
 
+def units_of(source: RecordSource) -> tuple[str, ...]:
+    """The features of records that say where units of words open."""
+    return tuple(name for name in STARTS if name in source.features)
+
+
 def record_sizes(options, source: RecordSource) -> Records:
     """Lengths and masking of the records. Raises a UsageError where a flag contradicts them."""
     settings = source.manifest.settings
@@ -86,7 +91,7 @@ def record_sizes(options, source: RecordSource) -> Records:
         _check_slots(slots, length, settings.masked_lm_prob)
     return Records(
         length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
-        units=tuple(name for name in STARTS if name in source.features), packing=settings.packing,
+        units=units_of(source), packing=settings.packing,
         capitals=settings.do_lower_case is not False and settings.language != "zh",
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip

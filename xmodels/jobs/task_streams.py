@@ -24,10 +24,11 @@ LONGER = ("length_schedule", "pack_rows", "length_buckets", "tokens_per_batch")
 def check_flags(options, recipe: Recipe) -> None:
     """Raises a UsageError where tasks are asked for that the system does not have, or their batches cannot be made so."""
     given = [name for name in FLAGS if getattr(options, name)]
-    given += ["task_schedule"] * (options.task_schedule != "continual")
+    given += ["task_schedule"] * (options.task_schedule is not None)
     if not recipe.tasks and given:
         raise UsageError(
-            f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2."
+            f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2, and for ernie with "
+            "--task_data=dialogue:FOLDER."
         )
     for name in LONGER if recipe.tasks else ():
         if getattr(options, name) not in (None, False, "none"):
@@ -41,7 +42,8 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
 
     Raises:
         UsageError: the flag is no `NAME:FOLDER,...`.
-        DataError: records are not of `create_finetuning_data --task=classify`, of another vocabulary, longer, or of one label.
+        DataError: records are neither of `create_finetuning_data --task=classify` nor dialogues, of another vocabulary, longer, or
+            of one label.
     """
     found: dict[str, RecordSource] = {}
     given = getattr(options, flag)
@@ -51,10 +53,10 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
             raise UsageError(f"--{flag}={given}: expected NAME:FOLDER, such as discourse:pairs; each name once.")
         pairs = RecordSource(folder)
         theirs, ours = pairs.manifest.settings, source.manifest.settings
-        if theirs.task != "classify" or len(theirs.label_names or ()) < 2:
+        if not are_dialogues(pairs) and (theirs.task != "classify" or len(theirs.label_names or ()) < 2):
             raise DataError(
-                f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more. Found: "
-                f"task {theirs.task}, labels {theirs.label_names}."
+                f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more, or of "
+                f"`create_pretraining_data --packing=dialogue`. Found: task {theirs.task}, labels {theirs.label_names}."
             )
         if theirs.vocabulary_sha256 != ours.vocabulary_sha256:
             raise DataError(
@@ -65,9 +67,18 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
                 f"--{flag}={part}: rows of {theirs.max_sequence_length} tokens, but those of {source.name} are of "
                 f"{ours.max_sequence_length}. Make them with --max_seq_length={ours.max_sequence_length} or less."
             )
+        if "input_ids" in pairs.features:
+            raise DataError(
+                f"--{flag}={part}: static records, whose masks stand in them. Make them with --masking=dynamic."
+            )
         check_contents(pairs, vocabulary_size)
         found[name] = pairs
     return found
+
+
+def are_dialogues(records: RecordSource) -> bool:
+    """Whether they are threads of turns, which need no labels."""
+    return records.manifest.settings.packing == "dialogue"
 
 
 def held_out_pairs(
@@ -95,7 +106,10 @@ def held_out_pairs(
 def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
     """The records with what the recipe must know of labelled ones."""
     settings = {name: source.manifest.settings for name, source in pairs.items()}
-    labelled = {name: Pairs(tuple(s.label_names), s.max_sequence_length) for name, s in settings.items()}
+    labelled = {
+        name: Pairs(tuple(s.label_names or ()), s.max_sequence_length, pretraining_records.units_of(pairs[name]))
+        for name, s in settings.items()
+    }
     return dataclasses.replace(records, labelled=labelled)
 
 
@@ -109,8 +123,8 @@ def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tup
     if not recipe.tasks:
         return recipe, None
     schedule = make_schedule(
-        options.task_schedule, options.task_steps, options.num_train_steps, recipe.tasks, recipe.usual_tasks, recipe.num_steps,
-        options.seed,
+        options.task_schedule or recipe.usual_schedule, options.task_steps, options.num_train_steps, recipe.tasks,
+        recipe.usual_tasks, recipe.num_steps, options.seed,
     )  # fmt: skip
     if "capitals" in recipe.usual_tasks and "capitals" not in recipe.tasks:
         raise UsageError(f"--system={options.system}: capitals need records in lower case.")
@@ -159,12 +173,12 @@ def streams(
     for name in schedule.tasks:
         task = recipe.tasks[name]
         objective, own = task.objective(), pairs[name] if task.labelled else source
-        if not task.labelled:
+        if not task.labelled or are_dialogues(own):
             pretraining_records.check_features(options, own, objective, recipe.packings)
         seed = seed_of(options.seed, list(recipe.tasks).index(name))
         batches = Batches(
             own, compose(task.frame, objective.transform()), recipe.batch_size, seed, objective.batch_features(backbone),
-            None, recipe.num_steps,
+            None, schedule.totals[name],
         )  # fmt: skip
         found[name] = Stream(objective, batches, functools.partial(schedule.share, name))
     return found

@@ -2,10 +2,12 @@
 
 The three are stages of one run. Phrases and entities are marked in the records by --phrase_lexicon and --entity_lexicon of
 `create_pretraining_data`; without phrases, the words of --segmenter are phrases. Records of --packing=dialogue train the dialogue
-language model: masks alike, roles in place of segments, and the question whether all turns are of one dialogue.
+language model: masks alike, roles in place of segments, and the question whether all turns are of one dialogue. They are what a run
+learns from, or by --task_data=dialogue:FOLDER batches among batches of text.
 """
 
 import dataclasses
+import functools
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.classic import rename_classic
@@ -20,12 +22,13 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.systems import bert
 from xmodels.training import small
-from xmodels.training.recipe import Recipe, Records
+from xmodels.training.recipe import Pairs, PretrainingTask, Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.MASKED
 READING, WRITING = bert.READING, None
 NUM_ROLES = 2  # who asks and who answers
+TEXT, DIALOGUE = "text", "dialogue"  # tasks of a run that learns both
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,16 +86,36 @@ def recipe(
     rate = options.rate(records)
     masks = [mask_units(vocabulary, unit, rate, records.num_predictions) for unit, _ in chosen.values()]
     corrupt = None if records.static else in_stages(masks, [share for _, share in chosen.values()])
-    in_dialogue = records.packing == "dialogue"
-    if in_dialogue and config.num_roles is None:
-        raise UsageError("--system=ernie: dialogues need a network with roles, --set=num_roles=2.")
-    framed = frame_dialogue if in_dialogue else frame_pair
     total = sum(share for _, share in chosen.values())
     told = ", ".join(f"{name} {share / total:.0%}" for name, (_, share) in chosen.items())
+
+    def masked() -> MaskedLM:
+        return MaskedLM(config, corrupt)
+
+    if records.labelled:
+        masked = functools.cache(masked)  # one head for both tasks
+
+    def learnt(second: type, framed, length: int, labelled: bool = False) -> PretrainingTask:
+        frame = rename_classic() if records.static else framed(vocabulary, length)
+        return PretrainingTask(lambda: together(masked(), second(config)), frame, labelled)
+
+    def dialogue(length: int, labelled: bool) -> PretrainingTask:
+        if config.num_roles is None:
+            raise UsageError("--system=ernie: dialogues need a network with roles, --set=num_roles=2.")
+        return learnt(Dialogue, frame_dialogue, length, labelled)
+
+    if records.packing == DIALOGUE:
+        first = dialogue(records.sequence_length, False)
+    else:
+        first = learnt(NextSentence, frame_pair, records.sequence_length)
+    tasks = {}
+    for name, others in records.labelled.items():
+        check_dialogues(name, records, others)
+        tasks = {TEXT: first, DIALOGUE: dialogue(others.sequence_length, True)}
     return Recipe(
         backbone=lambda: Ernie(config),
-        objective=lambda: together(MaskedLM(config, corrupt), (Dialogue if in_dialogue else NextSentence)(config)),
-        frame=rename_classic() if records.static else framed(vocabulary, records.sequence_length),
+        objective=first.objective,
+        frame=first.frame,
         batch_size=128,
         num_steps=1_000_000,
         learning_rate=1e-4,
@@ -100,4 +123,25 @@ def recipe(
         optimizer="adamw",
         packings=("segment_pair", "sentence_pair", "dialogue"),
         note="" if records.static else f"Hidden, one after another: {told}.",
+        tasks=tasks,
+        usual_tasks=tuple(tasks),
+        usual_schedule="joint",
     )
+
+
+def check_dialogues(name: str, records: Records, others: Pairs) -> None:
+    """Raises a UsageError where --task_data names no dialogues that go with the text."""
+    flag = f"--task_data={name}:..."
+    if name != DIALOGUE or others.labels:
+        raise UsageError(
+            f"{flag}: --system=ernie has one further task, --task_data=dialogue:FOLDER, with records of `create_pretraining_data "
+            "--packing=dialogue`."
+        )
+    if records.static or records.packing == DIALOGUE:
+        found = "static, so their masks stand in them" if records.static else "dialogues too"
+        raise UsageError(f"{flag}: the records of --data_dir are {found}. Take records of text with --masking=dynamic.")
+    if set(others.units) != set(records.units):
+        raise UsageError(
+            f"{flag}: the dialogues mark {', '.join(others.units)}, the text {', '.join(records.units)}. Make both with the same "
+            "--segmenter, --phrase_lexicon and --entity_lexicon."
+        )

@@ -130,6 +130,10 @@ def _tasks(vocabulary, records: Records, config: ErnieConfig, options: Options) 
             raise UsageError(
                 f"--task_data={name}:...: --system=ernie2 has no such task. Known: {', '.join(relations)}."
             )
+        if not pairs.labels:
+            raise UsageError(
+                f"--task_data={name}:...: these records are dialogues; --system=ernie2 learns {name} from labelled pairs."
+            )
         kind, title = relations[name]
         frame = frame_pair(vocabulary, pairs.sequence_length)
         tasks[name] = PretrainingTask(

@@ -18,15 +18,17 @@ BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Labelled records of one or two texts.
+    """Records of --task_data: labelled ones of one or two texts, or dialogues.
 
     Attributes:
-        labels: their names, in the order of their ids.
+        labels: their names, in the order of their ids; of dialogues none.
         sequence_length: with special tokens.
+        units: as of `Records`.
     """
 
     labels: tuple[str, ...]
     sequence_length: int
+    units: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Recipe(Optimization):
         tasks: {name: what is learnt}, of systems that learn several tasks in batches of their own, by a schedule. `objective` and
             `frame` are those of the first one then.
         usual_tasks: the names of those that a run learns that names none, in the order in which they join.
+        usual_schedule: the value of --task_schedule of a run that names none.
     """
 
     backbone: Callable[[], Backbone]
@@ -106,6 +109,7 @@ class Recipe(Optimization):
     note: str = ""
     tasks: Mapping[str, PretrainingTask] = dataclasses.field(default_factory=dict)
     usual_tasks: tuple[str, ...] = ()
+    usual_schedule: str = "continual"
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's.
