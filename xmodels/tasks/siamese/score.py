@@ -12,6 +12,7 @@ from xmodels.tasks.base.score import check_plots, predict
 from xmodels.tasks.classify.score import scores as label_scores
 from xmodels.tasks.regress.read import as_number
 from xmodels.tasks.regress.score import scores as correlations
+from xmodels.tasks.siamese.answer import Prediction
 from xmodels.tasks.siamese.measures import best_threshold, match_scores, rank_scores, ranks, triplet_accuracy
 from xmodels.tasks.siamese.read import read_rows
 from xmodels.tasks.siamese.settings import LABEL, MATCH, POSITIVE, SCORE
@@ -104,6 +105,12 @@ def from_source(outputs, source, task) -> tuple:
         ids, real = arrays["token_ids"], arrays["padding_mask"]
         texts = [tuple(i[r].tobytes() for i, r in zip(*row, strict=True)) for row in zip(ids, real, strict=True)]
         return outputs["vectors"], Truth(rows, texts)
+    if rows == LABEL:
+        named = [
+            Prediction(0.0, None, dict(zip(task.label_names, row, strict=True)))
+            for row in outputs["probabilities"].tolist()
+        ]
+        return named, Truth(rows, [task.label_names[index] for index in arrays["labels"].tolist()])
     return outputs["scores"].tolist(), Truth(rows, arrays["labels"].tolist())
 
 
