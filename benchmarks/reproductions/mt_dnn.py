@@ -22,7 +22,7 @@ import shlex
 import statistics
 import sys
 
-from benchmarks.reproductions import mt_dnn_baselines
+from benchmarks.reproductions import mt_dnn_baselines, peer_mt_dnn
 from benchmarks.reproductions.common import (
     environment,
     fine_tuned,
@@ -59,7 +59,8 @@ def main() -> None:
     scores = {TOGETHER: together(flags, tasks), ALONE: alone(flags, tasks)}
     few = few_labels(flags, tasks)
     heads = {"answer network": few[PRETRAINED][max(flags.fractions)], "linear head": linear(flags, tasks)}
-    write_report(flags, tasks, scores, few, heads)
+    peer = peer_mt_dnn.scores(flags, tasks, flags.peer) if flags.peer else None
+    write_report(flags, tasks, scores, few, heads, peer)
 
 
 def parse(arguments) -> argparse.Namespace:
@@ -76,6 +77,9 @@ def parse(arguments) -> argparse.Namespace:
     parser.add_argument("--least_steps", type=int, default=150, help="of a run with few labels")
     parser.add_argument("--rows", type=int, default=None, help="at most so many to learn from, of each task")
     parser.add_argument("--dev_rows", type=int, default=None, help="at most so many to score")
+    parser.add_argument(
+        "--peer", type=float, default=None, help="rate at which Hugging Face's BERT learns the tasks too"
+    )
     parser.add_argument("--smoke", action="store_true", help="a few rows and steps: whether all of it works")
     flags = parser.parse_args(arguments)
     if flags.smoke:
@@ -253,7 +257,21 @@ def linear(flags, tasks: dict[str, Task]) -> list[float]:
     return over_seeds(flags, target, "linear", origins, epochs=epochs_of(flags, target, 1.0))
 
 
-def write_report(flags, tasks, scores, few, heads) -> str:
+def of_peer(flags, peer: dict) -> list[str]:
+    """What Hugging Face's BERT makes of the same rows."""
+    percent = functools.partial(mean_and_deviation, scale=100)
+    first = [[name, *(percent(peer[arm][name]) for arm in (ALONE, TOGETHER))] for name in peer[ALONE]]
+    second = [[label, *(percent(each[share]) for share in flags.fractions)] for label, each in peer["few"].items()]
+    return [
+        "## Hugging Face's BERT",
+        f"The same network, rows and passes with the code of Hugging Face and PyTorch, at a rate of {flags.peer:g}: one linear head "
+        "for each task on the mean of all states, without the lists.",
+        table(["task", ALONE, TOGETHER], first),
+        table([f"{flags.target}, begins", *(f"{fraction:.2%}" for fraction in flags.fractions)], second),
+    ]
+
+
+def write_report(flags, tasks, scores, few, heads, peer) -> str:
     """The page."""
     mean, without, levels = statistics.mean, mt_dnn_baselines.baselines(tasks), mt_dnn_baselines.LEVELS
     percent = functools.partial(mean_and_deviation, scale=100)
@@ -291,6 +309,7 @@ def write_report(flags, tasks, scores, few, heads) -> str:
         f"## Heads on {flags.target}",
         table(["head", "score"], third),
         verdict(claims),
+        *(of_peer(flags, peer) if peer else ()),
         environment(shlex.join(["python", "-m", f"benchmarks.reproductions.{NAME}", *sys.argv[1:]]), flags.seeds),
     ]
     folder = {"folder": flags.folder} if flags.smoke else {}  # a trial is no result
