@@ -49,7 +49,8 @@ class Plan:
 PLANS = {
     "en": Plan(
         "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 1600, 700,
-        ("--pooling=mean", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
+        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"),
+        ("1e-3", "4e-3"),
         (
             "Return a new array with the elements rounded to the given number of decimals.",
             "The colour of the line that is drawn around each marker.",
@@ -58,7 +59,8 @@ PLANS = {
     ),
     "zh": Plan(
         "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 1600, 700,
-        ("--pooling=mean", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"), ("1e-4", "3e-4", "1e-3"),
+        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"),
+        ("1e-3", "4e-3"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
     ),
 }  # fmt: skip
