@@ -15,6 +15,7 @@ from benchmarks.reproductions.peer_bert import optimizers_of, take_step, with_li
 
 BATCH, LENGTH, WARMUP, DROPOUT = 32, 64, 0.1, 0.1
 SCORED = 256  # rows at once
+EVALUATIONS = 10  # at most, about: of few rows there are many passes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,12 +113,16 @@ def train(tasks: dict[str, Rows], origin: str, path: str, rate: float, seed: int
     steps, done, best, found = max(1, int(epochs * len(batches))), 0, -2.0, {}
     optimizers = optimizers_of(model, rate, muon=True)
     schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
+    passes, every = 0, max(1, round(epochs / EVALUATIONS))
     while done < steps:
         random.Random(f"{seed} {done}").shuffle(batches)
         model.train()
         for name, rows in batches[: steps - done]:
             take_step(loss_of(model, tokenizer, name, rows, tasks[name]), model, optimizers, schedules)
         done += len(batches)
+        passes += 1
+        if passes % every and done < steps:
+            continue
         model.eval()
         held = [measured(model, tokenizer, name, rows.eval, rows) for name, rows in tasks.items()]
         if sum(held) / len(held) > best:
