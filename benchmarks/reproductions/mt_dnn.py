@@ -18,7 +18,6 @@ import functools
 import json
 import os
 import random
-import shlex
 import statistics
 import sys
 
@@ -28,6 +27,7 @@ from benchmarks.reproductions.common import (
     fine_tuned,
     is_finished,
     mean_and_deviation,
+    network_of,
     results_of,
     run,
     table,
@@ -299,6 +299,8 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
         "the answer network is as good as a linear head or better": mean(heads["answer network"]) >= mean(heads["linear head"]),
     }  # fmt: skip
     parts = [
+        f"The network: {network_of(flags.init_checkpoint)}. {flags.epochs:g} passes over each task, `{flags.optimizer}`, rates of "
+        f"{', '.join(f'{rate:g}' for rate in flags.rates)}; runs with few labels have {flags.least_steps} updates or more.\n\n"
         f"Test scores in percent, mean and deviation over the seeds {', '.join(map(str, flags.seeds))}. "
         "The rate of each arm is the best on development rows. Of lists `majority` is an order by chance and the bag of words the "
         "cosine of query and candidate; of numbers it is their mean and a ridge regression.",
@@ -310,7 +312,7 @@ def write_report(flags, tasks, scores, few, heads, peer) -> str:
         table(["head", "score"], third),
         verdict(claims),
         *(of_peer(flags, peer) if peer else ()),
-        environment(shlex.join(["python", "-m", f"benchmarks.reproductions.{NAME}", *sys.argv[1:]]), flags.seeds),
+        environment(f"python -m benchmarks.reproductions.{NAME} …", flags.seeds),
     ]
     folder = {"folder": flags.folder} if flags.smoke else {}  # a trial is no result
     return write_page(NAME, "MT-DNN: tasks learnt together", parts, **folder)
