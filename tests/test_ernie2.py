@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -24,6 +25,7 @@ from data_pipelines.pretraining.stages.paragraphs import OTHER_DOCUMENT, SAME_DO
 from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer
+from xmodels.jobs import task_streams
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.jobs.task_schedule import TaskSchedule, continual, joint, make_schedule, sequential
 from xmodels.models.backbone import named_weights
@@ -590,3 +592,11 @@ def test_records_of_paragraphs_hold_what_the_manifest_says(corpus):
     assert parsed["capital_labels"].shape == parsed["token_ids"].shape == (8, 64)
     with pytest.raises(UsageError, match="--masking=static writes the records of BERT"):
         Settings(input_file="x", vocab_file="y", packing="paragraph", masking="static").check()
+
+
+def test_a_run_of_another_system_goes_on_by_its_flags_of_before():
+    """Its flags.txt says --task_schedule=continual, which was the default of all systems."""
+    flags = dict.fromkeys((*task_streams.FLAGS, *task_streams.LONGER)) | {"system": "bert"}
+    task_streams.check_flags(SimpleNamespace(**flags, task_schedule="continual"), SimpleNamespace(tasks={}))
+    with pytest.raises(UsageError, match="--task_schedule: --system=bert has no tasks"):
+        task_streams.check_flags(SimpleNamespace(**flags, task_schedule="joint"), SimpleNamespace(tasks={}))

@@ -24,7 +24,8 @@ LONGER = ("length_schedule", "pack_rows", "length_buckets", "tokens_per_batch")
 def check_flags(options, recipe: Recipe) -> None:
     """Raises a UsageError where tasks are asked for that the system does not have, or their batches cannot be made so."""
     given = [name for name in FLAGS if getattr(options, name)]
-    given += ["task_schedule"] * (options.task_schedule is not None)
+    # flags.txt of older runs says --task_schedule=continual for every system.
+    given += ["task_schedule"] * (options.task_schedule not in (None, "continual"))
     if not recipe.tasks and given:
         raise UsageError(
             f"--{given[0]}: --system={options.system} has no tasks to choose from. It is there for ernie2, and for ernie with "
