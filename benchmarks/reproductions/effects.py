@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from benchmarks.reproductions import pretraining_report as pages
 from benchmarks.reproductions.common import environment, verdict, write_page, write_picture
-from benchmarks.reproductions.pretraining_inputs import compare, parser_of, path, plan_of, prepare, write_once
+from benchmarks.reproductions.pretraining_inputs import RATES, compare, parser_of, path, plan_of, prepare, write_once
 
 PASSES = 40  # that a budget makes over the little text on which masks are repeated
 CHARACTERS_A_TOKEN = {"en": 3.5, "zh": 1.2}  # about, which decides the size of that text
@@ -169,8 +169,8 @@ def report(flags, effect: Effect, found: dict[str, dict]) -> None:
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
     parts = [
         f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of {pages.corpus(flags)}."
-        f"{times} One pretraining each, fine-tuned in {len(flags.seeds)} seeds at the rate of 3e-4 and 1e-3 that is best on the "
-        "development file. Differences below two points, and below 0.05 nats, are read as none.",
+        f"{times} One pretraining each, fine-tuned by Muon in {len(flags.seeds)} seeds at the rate of {RATES[0]:g} and {RATES[1]:g} "
+        "that is best on the development file. Differences below two points, and below 0.05 nats, are read as none.",
         verdict(effect.claims(found)),
     ]
     for part, each in found.items():

@@ -48,10 +48,8 @@ def main() -> None:
 def with_peer(flags, values: dict, found: dict) -> dict[str, float]:
     """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
     (ours,) = glob.glob(os.path.join(flags.output_dir, "pretrain", "pretrain-bert-????????"))
-    folder, tuning = os.path.join(flags.output_dir, "peer"), values["finetuning"]
-    tasks, rates = {"classification": values["tasks"]["classification"]}, map(float, tuning["tune"]["learning_rate"])
-    muon = tuning["flags"].get("optimizer") == "muon"
-    for task, arms in peer_bert.scores(ours, folder, tasks, list(rates), tuning["seeds"], muon).items():
+    folder, tasks = os.path.join(flags.output_dir, "peer"), {"classification": values["tasks"]["classification"]}
+    for task, arms in peer_bert.scores(ours, folder, tasks, values["finetuning"]).items():
         found["scores"][task] |= arms
     return peer_bert.read_results(folder)
 

@@ -18,27 +18,44 @@ NAME = "hugging_face_bert"
 BATCH, LENGTH, WARMUP, DECAY = 32, 64, 0.1, 0.01  # of fine-tunings, as in the plan of `pretraining`
 
 
-def scores(
-    run: str, folder: str, tasks: dict[str, dict], rates: list[float], seeds: list[int], muon: bool = False
-) -> dict[str, dict]:
+def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[str, dict]:
     """Task -> arm -> accuracies on the test file, with the rate and the epoch that are best on the development file.
 
     Args:
         run: a pretraining of ours; what is done in `folder` is not repeated.
         tasks: of the plan of `compare`: name -> files `train`, `dev`, `test` and the flag `num_train_epochs`.
-        muon: whether Muon fine-tunes matrices; else AdamW does.
+        tuning: the plan's `finetuning`: seeds, the rates of `tune`, and of its flags `optimizer` and `pooling`.
     """
     checkpoint, found = os.path.join(folder, "pretrained"), {}
+    rates, seeds = [float(rate) for rate in tuning["tune"]["learning_rate"]], tuning["seeds"]
+    way = Way(tuning["flags"].get("optimizer") == "muon", tuning["flags"]["pooling"])
     if not os.path.isfile(os.path.join(checkpoint, "results.json")):
         pretrain(run, folder, checkpoint)
     for task, files in tasks.items():
         for arm, start in ((NAME, checkpoint), (f"random-{NAME}", os.path.join(folder, "initial"))):
-            tried = {rate: finetuned(folder, task, arm, start, files, rate, seeds[0], muon) for rate in rates}
+            tried = {rate: finetuned(folder, task, arm, start, files, rate, seeds[0], way) for rate in rates}
             rate = max(tried, key=lambda each: tried[each]["dev"])
-            runs = [tried[rate], *(finetuned(folder, task, arm, start, files, rate, seed, muon) for seed in seeds[1:])]
+            runs = [tried[rate], *(finetuned(folder, task, arm, start, files, rate, seed, way) for seed in seeds[1:])]
             found.setdefault(task, {})[arm] = {"test_accuracy": [each["test"] for each in runs], "learning_rate": rate}
             print(f"{task}: {arm} at {rate:g}: {statistics.mean(each['test'] for each in runs):.3f}", flush=True)
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How it is fine-tuned.
+
+    Attributes:
+        muon: whether Muon updates matrices; else AdamW does.
+        pooling: which states answer: `mean`, or `mean+max` for the largest values beside it.
+    """
+
+    muon: bool
+    pooling: str
+
+    @property
+    def name(self) -> str:
+        return f"{'muon-' * self.muon}{self.pooling}"
 
 
 def read_results(folder: str) -> dict[str, float]:
@@ -186,12 +203,12 @@ def losses(model, batch):
 
 
 def finetuned(
-    folder: str, task: str, arm: str, start: str, files: dict, rate: float, seed: int, muon: bool
+    folder: str, task: str, arm: str, start: str, files: dict, rate: float, seed: int, way: Way
 ) -> dict[str, float]:
     """Accuracy of the best epoch on the development file, and that epoch's on the test file; read where it was done before."""
-    path = os.path.join(folder, "finetunings", f"{task}-{arm}-{'muon-' * muon}{rate:g}-{seed}")
+    path = os.path.join(folder, "finetunings", f"{task}-{arm}-{way.name}-{rate:g}-{seed}")
     if not is_finished(path):
-        found = finetune(start, files, rate, seed, muon)
+        found = finetune(start, files, rate, seed, way)
         os.makedirs(path, exist_ok=True)
         with open(os.path.join(path, "results.json"), "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -199,7 +216,7 @@ def finetuned(
         return json.load(file)
 
 
-def finetune(start: str, files: dict, rate: float, seed: int, muon: bool) -> dict[str, float]:
+def finetune(start: str, files: dict, rate: float, seed: int, way: Way) -> dict[str, float]:
     import torch
     import transformers
 
@@ -211,24 +228,24 @@ def finetune(start: str, files: dict, rate: float, seed: int, muon: bool) -> dic
     }
     names = sorted({row.label for row in rows["train"]})
     encoded = {part: encode(tokenizer, each, names) for part, each in rows.items()}
-    head = torch.nn.Linear(model.config.hidden_size, len(names))
+    head = torch.nn.Linear(model.config.hidden_size * len(way.pooling.split("+")), len(names))
     torch.nn.init.normal_(head.weight, std=model.config.initializer_range)
     torch.nn.init.zeros_(head.bias)
     both, epochs = torch.nn.ModuleList([model, head]), files["flags"]["num_train_epochs"]
     per_epoch = -(-len(rows["train"]) // BATCH)
-    optimizers = optimizers_of(both, rate, muon)
+    optimizers = optimizers_of(both, rate, way.muon)
     steps = epochs * per_epoch
     schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
     best = {"dev": -1.0, "test": 0.0}
     for _ in range(epochs):
         both.train()
         for places in torch.randperm(len(rows["train"])).split(BATCH):
-            logits, labels = answers(model, head, encoded["train"], places)
+            logits, labels = answers(model, head, encoded["train"], places, way.pooling)
             take_step(torch.nn.functional.cross_entropy(logits, labels), both, optimizers, schedules)
         both.eval()
-        dev = accuracy(model, head, encoded["dev"])
+        dev = accuracy(model, head, encoded["dev"], way.pooling)
         if dev > best["dev"]:
-            best = {"dev": dev, "test": accuracy(model, head, encoded["test"])}
+            best = {"dev": dev, "test": accuracy(model, head, encoded["test"], way.pooling)}
     return best
 
 
@@ -237,8 +254,8 @@ def encode(tokenizer, rows, names: list[str]) -> list[tuple[list[int], int]]:
     return [(ids, names.index(row.label)) for ids, row in zip(pieces, rows, strict=True)]
 
 
-def answers(model, head, encoded, places):
-    """Logits and labels of rows, padded to their longest; the mean of all states answers."""
+def answers(model, head, encoded, places, pooling: str):
+    """Logits and labels of rows, padded to their longest."""
     import torch
 
     chosen = [encoded[place] for place in places.tolist()]
@@ -246,17 +263,20 @@ def answers(model, head, encoded, places):
     ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in chosen])
     mask = torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in chosen])
     states = model(ids, attention_mask=mask).last_hidden_state
-    mean = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-    return head(mean), torch.tensor([label for _, label in chosen])
+    pooled = {
+        "mean": lambda: (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True),
+        "max": lambda: states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1),
+    }
+    return head(torch.cat([pooled[name]() for name in pooling.split("+")], dim=-1)), torch.tensor([label for _, label in chosen])
 
 
-def accuracy(model, head, encoded) -> float:
+def accuracy(model, head, encoded, pooling: str) -> float:
     import torch
 
     order = torch.tensor(sorted(range(len(encoded)), key=lambda place: len(encoded[place][0])))
     with torch.no_grad():
         right = 0
         for places in order.split(256):
-            logits, labels = answers(model, head, encoded, places)
+            logits, labels = answers(model, head, encoded, places, pooling)
             right += int((logits.argmax(-1) == labels).sum())
     return right / len(encoded)

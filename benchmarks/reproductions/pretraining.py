@@ -52,8 +52,7 @@ def main() -> None:
 def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
     """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
     tasks = {name: files for name, files in plan["tasks"].items() if int(name.rpartition("-")[2]) in flags.peer_rows}
-    rates = plan["finetuning"]["tune"]["learning_rate"]
-    scores = peer_bert.scores(pretrained(flags, "bert"), path(flags, "peer"), tasks, rates, flags.seeds)
+    scores = peer_bert.scores(pretrained(flags, "bert"), path(flags, "peer"), tasks, plan["finetuning"])
     for task, arms in scores.items():
         found["scores"][task] |= arms
     return peer_bert.read_results(path(flags, "peer"))

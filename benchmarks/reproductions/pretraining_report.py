@@ -6,7 +6,7 @@ import statistics
 
 from benchmarks.reproductions import peer_bert
 from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
-from benchmarks.reproductions.pretraining_inputs import path, split_spec
+from benchmarks.reproductions.pretraining_inputs import RATES, path, split_spec
 
 TITLES = {
     "en": "BERT and GPT: pretraining against random weights, English",
@@ -21,11 +21,11 @@ CONTROLS = {  # arm -> the same network from random weights
 
 def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[str, float] | None) -> None:
     """The page and the picture."""
-    name = f"pretraining_{flags.language}"
+    name, rates = f"pretraining_{flags.language}", RATES
     parts = [
         f"Networks of 2 layers of 128, pretrained on {flags.million_tokens:g} million tokens each, of {corpus(flags)}. Fine-tuning in "
-        f"{len(flags.seeds)} seeds, each the epoch that is best on the development file, at the rate of 3e-4 and 1e-3 that is best "
-        "there for the arm and the task. Random weights get the same. The test file is read once. Counting names hidden tokens by "
+        f"{len(flags.seeds)} seeds, by Muon, the mean of all states and their largest values side by side, each the epoch that is best on the "
+        f"development file, at the rate of {rates[0]:g} and {rates[1]:g} that is best there for the arm and the task. Random weights get the same. The test file is read once. Counting names hidden tokens by "
         "their neighbours in the training text.",
         verdict(claims(flags, found, lengths, gaps)),
         "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "
