@@ -267,7 +267,9 @@ def answers(model, head, encoded, places, pooling: str):
         "mean": lambda: (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True),
         "max": lambda: states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1),
     }
-    return head(torch.cat([pooled[name]() for name in pooling.split("+")], dim=-1)), torch.tensor([label for _, label in chosen])
+    return head(torch.cat([pooled[name]() for name in pooling.split("+")], dim=-1)), torch.tensor(
+        [label for _, label in chosen]
+    )
 
 
 def accuracy(model, head, encoded, pooling: str) -> float:

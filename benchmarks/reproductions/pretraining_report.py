@@ -24,7 +24,7 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     name, rates = f"pretraining_{flags.language}", RATES
     parts = [
         f"Networks of 2 layers of 128, pretrained on {flags.million_tokens:g} million tokens each, of {corpus(flags)}. Fine-tuning in "
-        f"{len(flags.seeds)} seeds, by Muon, the mean of all states and their largest values side by side, each the epoch that is best "
+        f"{len(flags.seeds)} seeds, by Muon, mean and largest values of all states side by side, each the epoch that is best "
         f"on the development file, at the rate of {rates[0]:g} and {rates[1]:g} that is best there for the arm and the task. Random "
         "weights get the same. The test file is read once. Counting names hidden tokens by their neighbours in the training text.",
         verdict(claims(flags, found, lengths, gaps)),
