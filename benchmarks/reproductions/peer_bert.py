@@ -263,13 +263,19 @@ def answers(model, head, encoded, places, pooling: str):
     ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in chosen])
     mask = torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in chosen])
     states = model(ids, attention_mask=mask).last_hidden_state
-    pooled = {
+    return head(pooled(states, mask, pooling)), torch.tensor([label for _, label in chosen])
+
+
+def pooled(states, mask, pooling: str):
+    """(B, D) of (B, L, D) states and their (B, L) mask; of `mean+max` both, side by side."""
+    import torch
+
+    ways = {
+        "first": lambda: states[:, 0],
         "mean": lambda: (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True),
         "max": lambda: states.masked_fill(mask[..., None] == 0, -torch.inf).amax(1),
     }
-    return head(torch.cat([pooled[name]() for name in pooling.split("+")], dim=-1)), torch.tensor(
-        [label for _, label in chosen]
-    )
+    return torch.cat([ways[name]() for name in pooling.split("+")], dim=-1)
 
 
 def accuracy(model, head, encoded, pooling: str) -> float:

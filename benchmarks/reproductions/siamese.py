@@ -10,6 +10,7 @@ first seed. What is asked:
 2. what the classifier of a Siamese network loses with other poolings, and without the difference of the vectors;
 3. whether larger batches find matching texts better, where only matches are learnt.
 
+`--peer` has Hugging Face's BERT learn the same from the same weights, at the rates that were best for ours.
 Interrupted, the same command goes on: what is finished in `--folder` is not made again.
 """
 
@@ -22,6 +23,7 @@ import time
 
 import numpy as np
 
+from benchmarks.reproductions import peer_siamese
 from benchmarks.reproductions.common import (
     RESULTS,
     environment,
@@ -50,6 +52,8 @@ ARMS = {
     "without the difference": SIAMESE | {"siamese_features": "u,v"},
 }
 BATCHES = (8, 32, 128)  # of matches alone
+PEER = """Hugging Face's BERT in PyTorch (`benchmarks/reproductions/peer_siamese.py`) begins with the same weights, and reads the same
+rows as often, by PyTorch's Muon and AdamW at the rates that are best for ours; dropout is 0 in both."""
 
 
 def write(path: str, rows: list[Row], labels: bool = True) -> str:
@@ -175,18 +179,28 @@ def main(arguments=None) -> None:
     times = clock(
         options, {name: folder_of(options, name, rates[name], options.seeds[0]) for name in (CROSS, LABELS)}, texts
     )
-    write_report(
-        options,
-        parts,
-        bags(parts),
-        {k: [e["test accuracy"] for e in v] for k, v in found.items()},
-        rates,
-        recalls,
-        times,
-    )
+    accuracies = {k: [e["test accuracy"] for e in v] for k, v in found.items()}
+    peer = peer_siamese.scores(options, parts, peer_arms(), rates) if options.peer else {}
+    write_report(options, parts, bags(parts), accuracies, rates, recalls, times, peer)
 
 
-def write_report(options, parts, without, accuracies, rates, recalls, times) -> None:
+def peer_arms() -> dict[str, peer_siamese.Arm]:
+    """Those that a peer learns too: all that read the difference, and matches."""
+    arms = {CROSS: peer_siamese.Arm("pair", ARMS[CROSS]["pooling"], BATCH, LENGTHS[True])}
+    for name in (LABELS, "first token", "largest"):
+        arms[name] = peer_siamese.Arm("siamese", ARMS[name]["pooling"], BATCH, LENGTHS[False])
+    return arms | {
+        f"matches of {batch}": peer_siamese.Arm("matches", "mean", batch, LENGTHS[False]) for batch in BATCHES
+    }
+
+
+def write_report(options, parts, without, accuracies, rates, recalls, times, peer) -> None:
+    elsewhere = {name: mean_and_deviation(values, scale=100) for name, values in peer.items()}
+    column = ["Hugging Face"] if peer else []
+
+    def beside(name: str) -> list[str]:
+        return [elsewhere.get(name, "")] if peer else []
+
     means = {name: float(np.mean(values)) for name, values in accuracies.items()}
     first = {batch: float(np.mean([recall for recall, _ in values])) for batch, values in recalls.items()}
     ratio = times[CROSS] / times[LABELS]
@@ -201,12 +215,15 @@ def write_report(options, parts, without, accuracies, rates, recalls, times) -> 
         ),
         "larger batches of matches find the right text more often": sorted(first.values()) == [first[b] for b in BATCHES],
     }  # fmt: skip
-    rows = [[name, f"{100 * value:.1f}", ""] for name, value in without.items()]
-    rows += [[name, mean_and_deviation(values, scale=100), rates[name]] for name, values in accuracies.items()]
+    rows = [[name, f"{100 * value:.1f}", *beside(name), ""] for name, value in without.items()]
+    rows += [
+        [name, mean_and_deviation(values, scale=100), *beside(name), rates[name]] for name, values in accuracies.items()
+    ]
     matches = [
         [
             str(batch),
             *(mean_and_deviation([each[place] for each in values], scale=100) for place in (0, 1)),
+            *beside(f"matches of {batch}"),
             rates[f"matches of {batch}"],
         ]
         for batch, values in recalls.items()
@@ -222,14 +239,15 @@ def write_report(options, parts, without, accuracies, rates, recalls, times) -> 
         f"{len(options.seeds)} seed(s). A Siamese classifier reads both vectors and the size of their difference, and the mean of all "
         "states is the vector unless another pooling is named; the cross-encoder reads mean and maximum of both texts. "
         "`Siamese, cosine` learns by a contrastive loss, and a threshold tells matches.",
-        table(["arm", "accuracy", "rate"], rows),
+        table(["arm", "accuracy", *column, "rate"], rows),
         f"A query with {CANDIDATES} candidates: {times[CROSS]:.1f} ms by the cross-encoder, {times[LABELS]:.2f} ms by the Siamese "
         f"network with the vectors of the candidates at hand, {ratio:.0f} times as fast. The fastest of {ROUNDS} rounds of {QUERIES} "
         "queries, one at a time, tokenizer included.",
         "## Matches alone",
         "The other second texts of a batch are what a text is told from. How often the right text stands first among all second texts "
         f"of the {sum(row.label == '1' for row in parts['test']):,} matches to test on, and the mean of its inverse rank, in percent.",
-        table(["batch", "first", "inverse rank", "rate"], matches),
+        table(["batch", "first", "inverse rank", *(f"{name}, first" for name in column), "rate"], matches),
+        *([PEER] if peer else []),
         environment(
             f"python -m benchmarks.reproductions.siamese --language={options.language} …",
             options.seeds,
@@ -249,6 +267,9 @@ def parsed(arguments):
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rates", nargs="+", default=["2e-4", "5e-4", "1e-3"])
     parser.add_argument("--epochs", type=float, default=4)
+    parser.add_argument(
+        "--peer", action="store_true", help="Hugging Face's BERT too; needs torch, and --optimizer=muon"
+    )
     parser.add_argument("--results", default=RESULTS, help="where the page goes")
     parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --optimizer=muon")
     return parser.parse_args(arguments)
