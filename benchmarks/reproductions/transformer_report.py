@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import statistics
 
 from benchmarks.reproductions import common
 from data_pipelines.batches.dataset import Batches
@@ -16,8 +17,8 @@ PENALTIES = (0.6, 1.0, 1.4, 1.8)  # of the length, chosen on validation sentence
 
 
 def score_main(run: str, args, folder: str) -> dict[tuple[str, str], dict]:
-    """(weights, search) -> scores on the test set, the length penalty, and held-out nats."""
-    averaged = f"{folder}/averaged"
+    """(weights, search) -> scores of a run on the test set, the length penalty, and held-out nats."""
+    averaged = f"{folder}/averaged_{os.path.basename(run)}"
     if not os.path.exists(averaged):
         common.run("average_checkpoints", model_dir=run, last=AVERAGED, output_dir=averaged)
     valid = first_rows(args.valid, args.validation_rows, folder)
@@ -76,12 +77,17 @@ def held_out_nats(model: str, records: str) -> float:
     return total / weight
 
 
-def best_rates(runs: dict[tuple[str, float], str]) -> dict[str, tuple[float, float, str]]:
-    """row -> (held-out nats, rate, run folder) of the better rate."""
-    found: dict[str, tuple[float, float, str]] = {}
-    for (name, rate), run in runs.items():
-        each = common.results_of(run)["negative_log_likelihood"], rate, run
-        found[name] = min(found.get(name, each), each)
+def nats_of(run: str) -> float:
+    """Held-out nats of a deep run."""
+    return common.results_of(run)["negative_log_likelihood"]
+
+
+def best_rates(runs: dict[str, dict[float, list[str]]]) -> dict[str, tuple[list[float], float, str]]:
+    """Row -> (held-out nats by seed, rate, run folder of the first seed) of the better rate."""
+    found = {}
+    for name, tried in runs.items():
+        rate = min(tried, key=lambda each, tried=tried: nats_of(tried[each][0]))
+        found[name] = [nats_of(run) for run in tried[rate]], rate, tried[rate][0]
     return found
 
 
@@ -90,9 +96,10 @@ def entries(run: str, kind: str) -> list[dict]:
         return [entry for entry in map(json.loads, file) if entry["kind"] == kind]
 
 
-def claims_of(main: dict, deep: dict) -> dict[str, bool]:
-    """What the papers say, and whether it came out. The margins were set before any score was seen."""
-    nats = {name: values[0] for name, values in deep.items()}
+def claims_of(mains: list[dict], deep: dict) -> dict[str, bool]:
+    """What the papers say, and whether it came out on average. The margins were set before any score was seen."""
+    nats = {name: statistics.mean(values[0]) for name, values in deep.items()}
+    main = {key: {name: mean_of(mains, key, name) for name in ("bleu", "nats")} for key in mains[0]}
     last, mean, chosen = "last", f"mean of {AVERAGED}", "beam, penalty chosen"
     return {
         "beam search (4) scores higher than greedy decoding": main[last, chosen]["bleu"] > main[last, "greedy"]["bleu"],
@@ -115,6 +122,10 @@ def claims_of(main: dict, deep: dict) -> dict[str, bool]:
     }  # fmt: skip
 
 
+def mean_of(mains: list[dict], key: tuple[str, str], name: str) -> float:
+    return statistics.mean(each[key][name] for each in mains)
+
+
 def draw(main: str, deep: dict[str, tuple], figure) -> None:
     """Training loss of the deep rows; loss and held-out nats of the main run."""
     left, right = figure.subplots(1, 2)
@@ -132,39 +143,41 @@ def draw(main: str, deep: dict[str, tuple], figure) -> None:
     right.legend(frameon=False)
 
 
-def write(main_run: str, main: dict, runs: dict, args, introduction: str) -> None:
+def write(main_run: str, mains: list[dict], runs: dict, args, introduction: str) -> None:
     """Writes the page and the picture."""
     deep = best_rates(runs)
+
+    def over_seeds(key: tuple[str, str], name: str, form: str) -> str:
+        return common.mean_and_deviation([each[key][name] for each in mains], form)
+
     rows = [
-        [weights, search, f"{s['penalty']:g}" if "penalty" in s else "", f"{s['bleu']:.2f}", f"{s['chrf']:.2f}",
-         f"{s['length_ratio']:.3f}", f"{s['nats']:.3f}"]
-        for (weights, search), s in main.items()
+        [
+            *key, ", ".join(f"{each[key]['penalty']:g}" for each in mains) if "penalty" in mains[0][key] else "",
+            over_seeds(key, "bleu", ".2f"), over_seeds(key, "chrf", ".2f"), over_seeds(key, "length_ratio", ".3f"),
+            over_seeds(key, "nats", ".3f"),
+        ]
+        for key in mains[0]
     ]  # fmt: skip
     scored = common.table(
         ["weights", "search", "length penalty", "BLEU", "chrF2", "length", "held-out nats a token"], rows
     )
-    columns = ["6 + 6 layers", *(f"rate {rate:g}" for rate in sorted({rate for _, rate in runs}))]
+    rates = sorted({rate for tried in runs.values() for rate in tried})
+    columns = ["6 + 6 layers", *(f"rate {rate:g}" for rate in rates)]
     rows = [
-        [
-            name,
-            *(
-                f"{common.results_of(runs[name, rate])['negative_log_likelihood']:.3f}"
-                for rate in sorted({r for _, r in runs})
-            ),
-        ]
-        for name in deep
+        [name, *(common.mean_and_deviation([nats_of(run) for run in tried[rate]], ".3f") for rate in rates)]
+        for name, tried in runs.items()
     ]
-    count = next(iter(main.values()))
+    count = next(iter(mains[0].values()))
     command = "python -m benchmarks.reproductions.transformer_multi30k --train=… --valid=… --test=… --work_dir=work"
     parts = [
         introduction,
-        common.verdict(claims_of(main, deep)),
+        common.verdict(claims_of(mains, deep)),
         f"## Translations\n\n{scored}",
         f"{count['num_translations']:,} test sentences; the penalty is the best one of {', '.join(map(str, PENALTIES))} on the first "
         f"{args.validation_rows} validation sentences. Signatures: `{count['bleu_signature']}`, `{count['chrf_signature']}`.",
         f"## Norms, warm-up, positions: held-out nats a token\n\n{common.table(columns, rows)}",
         "![Curves](transformer_multi30k.png)",
-        f"## How\n\n{common.environment(command, [args.seed])}",
+        f"## How\n\n{common.environment(command, args.seeds)}",
     ]  # fmt: skip
     common.write_page("transformer_multi30k", "The Transformer on Multi30k", parts, args.output_dir)
     common.write_picture(
