@@ -38,6 +38,14 @@ def kept(path: str, score: Callable, *arguments) -> dict:
         return json.load(file)
 
 
+def over_seeds(scores: list[dict]) -> dict:
+    """Scores of runs that differ by their seed, as one: means, and the nats of each run (`by_seed`)."""
+    found = {"nats": float(np.mean([each["nats"] for each in scores])), "by_seed": [each["nats"] for each in scores]}
+    if "places" in scores[0]:
+        found["places"] = np.mean([each["places"] for each in scores], axis=0).tolist()
+    return found
+
+
 def with_memory(run: str, records: str, memory_length: int, changes: dict, rows: int = 8) -> dict:
     """Mean nats of a token (`nats`), and at each place of a segment (`places`), of a stream that is read in `rows` parts.
 

@@ -1,6 +1,6 @@
 """Transformer-XL against a vanilla Transformer: what a memory is worth, and what it saves (Dai et al., 2019).
 
-    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about an hour on one free core
+    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about an hour on one free core for a seed
     python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --run=32,3000
 
 Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`.
@@ -22,7 +22,7 @@ with quiet_start():
     from benchmarks.reproductions import stream_models, stream_scores, window_speed
     from benchmarks.reproductions.common import RESULTS
     from benchmarks.reproductions.stream_models import REMEMBERED
-    from benchmarks.reproductions.stream_scores import kept
+    from benchmarks.reproductions.stream_scores import kept, over_seeds
     from benchmarks.reproductions.xl_report import CLAMPED, EQUAL, Found, report
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -62,26 +62,32 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
     size = held["settings"]["vocabulary_size"]
     both, runs = stream_models.configs(size, length), []
 
-    def trained(system: str, config, records: tuple[str, str], length: int) -> str:
-        runs.append(f"{folder}/{system}_{length}_{steps}")
-        stream_models.train(system, config, *records, steps, options.tokens // length, options.seed, runs[-1])
-        return runs[-1]
+    def trained(system: str, config, records: tuple[str, str], length: int) -> list[str]:
+        made = [f"{folder}/{system}_{length}_{steps}_{seed}" for seed in options.seeds]
+        for seed, run in zip(options.seeds, made, strict=True):
+            stream_models.train(system, config, *records, steps, options.tokens // length, seed, run)
+        runs.append(made[0])
+        return made
+
+    def scored(runs: list[str], name: str, score, *arguments) -> dict:
+        found = over_seeds([kept(f"{run}/{name}.json", score, run, *arguments) for run in runs])
+        print(f"{text.name}: {name}: {found['nats']:.4f} nats", flush=True)
+        return found
 
     memory, others = {}, {}
-    run = trained("transformer_xl", both["transformer_xl"], records, length)
+    made = trained("transformer_xl", both["transformer_xl"], records, length)
     for times in TIMES:
         for way in WAYS if times >= REMEMBERED else ("",):
-            path, changes = f"{run}/memory_{times}{way and '_'}{way.replace(' ', '_')}.json", WAYS[way](length)
-            memory[times, way] = kept(path, stream_scores.with_memory, run, records[1], times * length, changes)
-            print(f"{text.name}: memory of {times} segments {way}: {memory[times, way]['nats']:.4f} nats", flush=True)
+            name = f"memory_{times}{way and '_'}{way.replace(' ', '_')}"
+            memory[times, way] = scored(
+                made, name, stream_scores.with_memory, records[1], times * length, WAYS[way](length)
+            )
     for times in vanilla:
         longer = stream_models.make_records(text, times * length, folder)
         config = dataclasses.replace(both["gpt"], max_sequence_length=times * length)
-        run = trained("gpt", config, longer, times * length)
-        segments = kept(f"{run}/segments.json", stream_scores.in_segments, run, longer[1])
-        windows = kept(f"{run}/windows.json", stream_scores.in_windows, run, longer[1], times * length // 4)
-        others[times] = segments, windows
-        print(f"{text.name}: vanilla: {segments['nats']:.4f} nats, in windows {windows['nats']:.4f}", flush=True)
+        made = trained("gpt", config, longer, times * length)
+        segments = scored(made, "segments", stream_scores.in_segments, longer[1])
+        others[times] = segments, scored(made, "windows", stream_scores.in_windows, longer[1], times * length // 4)
     return Found(
         text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
         tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
@@ -134,7 +140,7 @@ if __name__ == "__main__":
     )
     add("--tokens", type=int, default=1024, help="Of a batch.")
     add("--rounds", type=int, default=7, help="Of the timings.")
-    add("--seed", type=int, default=1)
+    add("--seeds", type=int, nargs="+", default=[1, 2, 3])
     add("--output", default=RESULTS, help="Folder of the page.")
     given = parser.parse_args()
     given.flags = "--workdir=WORKDIR" + "".join(f" {arg}" for arg in sys.argv[1:] if not arg.startswith(PRIVATE))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from benchmarks.reproductions.common import environment, table, verdict, write_page, write_picture
+from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
 from benchmarks.reproductions.stream_models import REMEMBERED, SHAPE, TRAINING, Text
 
 CLAMPED, EQUAL = "clamped", "clamped, same length"  # how distances beyond those of training are read
@@ -43,9 +43,10 @@ class Found:
         return f"{self.text.name}, {self.text.units}, segments of {self.length}, {self.steps:,} steps"
 
     def shown(self, scored: dict) -> str:
-        """Perplexity of words, bits of characters."""
-        nats = scored["nats"]
-        return f"{math.exp(nats):.1f}" if self.text.units == "words" else f"{nats / math.log(2):.3f}"
+        """Perplexity of words, bits of characters: mean and deviation over seeds."""
+        if self.text.units == "words":
+            return mean_and_deviation([math.exp(nats) for nats in scored["by_seed"]])
+        return mean_and_deviation(scored["by_seed"], ".3f", 1 / math.log(2))
 
     @property
     def trained(self) -> dict:
@@ -174,7 +175,7 @@ def report(found: list[Found], fast: dict[int, dict[str, float]], options) -> st
         "## Against a vanilla Transformer\n\n" + vanilla_table(found),
         "## Time of evaluation\n\n" + SPEED + "\n\n" + speed_table(fast),
         LIMITS,
-        environment(f"python -m benchmarks.reproductions.transformer_xl {options.flags}".rstrip(), [options.seed]),
+        environment(f"python -m benchmarks.reproductions.transformer_xl {options.flags}".rstrip(), options.seeds),
     ]
     return write_page(
         "transformer_xl", "Transformer-XL: what a memory is worth, and what it saves", parts, options.output
@@ -205,7 +206,7 @@ work too: only the ratios mean something."""
 
 LIMITS = """## What this does not show
 
-One seed, networks of four layers, a few epochs of small texts. WikiText-2 is its validation part to learn from and its
+Networks of four layers, a few epochs of small texts. WikiText-2 is its validation part to learn from and its
 test part to be scored on, so perplexities are not those of the literature. The paper's sets, sizes and lengths of
 training (150 to 784 tokens) were out of reach. Such short trainings
 also tell how fast networks learn, not only what they can: learned positions want more steps than distances."""
