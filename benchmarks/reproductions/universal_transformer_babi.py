@@ -39,6 +39,7 @@ TASKS, SENTENCES, WORDS = (1, 2, 3), 130, 8
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 DEV, LOOKED_AT = 10, 200  # one part in so many of the training questions is held out; so many of them draw the curves
 STEPS, MAX_STEPS = 4, 6
+STORIES = 1  # the seed of made-up stories
 BUCKETS = "8,12,16,20,24,28,32,40,48,64,96"
 
 
@@ -73,10 +74,11 @@ def main() -> None:
     options = flags().parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(1)
     data = read(options)
-    found = {}
-    for name in options.networks.split(","):
-        found[name] = trained(name, options, data)
-        print(f"{CASES[name].title}: {json.dumps(found[name]['scores'])}", flush=True)
+    found: dict[str, list[dict]] = {}
+    for seed in options.seeds:
+        for name in options.networks.split(","):
+            found.setdefault(name, []).append(trained(name, seed, options, data))
+            print(f"{CASES[name].title}, seed {seed}: {json.dumps(found[name][-1]['scores'])}", flush=True)
     if set(found) == set(CASES):
         write(options, data, found)
 
@@ -93,7 +95,7 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--halting_bias", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of weights and batches")
     parser.add_argument("--results", default=common.RESULTS)
     return parser
 
@@ -128,7 +130,7 @@ def read(options) -> Data:
     for task in TASKS:
         most = options.questions_3 if task == 3 else options.questions
         if task == 3 and not is_there(options.data, 3):
-            found["qa3"] = moved_things.stories(most, options.seed)
+            found["qa3"] = moved_things.stories(most, STORIES)
         else:
             found |= read_tasks(options.data, (task,), "train", most)
     test = read_tasks(options.data, TASKS, "test")
@@ -148,14 +150,14 @@ def is_there(folder: str, task: int) -> bool:
 # --- training
 
 
-def trained(name: str, options, data: Data) -> dict:
+def trained(name: str, seed: int, options, data: Data) -> dict:
     """Trains a network, or reads what an earlier run has found."""
-    folder = os.path.join(options.work, name)
+    folder = os.path.join(options.work, f"{name}_{seed}")
     path = os.path.join(folder, "found.json")
     if not os.path.isfile(path):
         os.makedirs(folder, exist_ok=True)
-        learner, batches = make(name, options, data)
-        train(learner, batches, folder, options, data)
+        learner, batches = make(name, seed, options, data)
+        train(learner, batches, folder, seed, options, data)
         hand_over(learner, folder, data)
         scores = {task: score(learner, data, questions, batches) for task, questions in data.test.items()}
         found = {"scores": scores, "parameters": learner.backbone.count_params(), "curve": curve(folder)}
@@ -171,11 +173,11 @@ def hand_over(learner: Learner, folder: str, data: Data) -> None:
     write_task(folder, learner.objective, 2, SENTENCES + 1)
 
 
-def make(name: str, options, data: Data) -> tuple[Learner, Batches]:
+def make(name: str, seed: int, options, data: Data) -> tuple[Learner, Batches]:
     case, strategy = CASES[name], distribution.choose("one_device")
     network, width = model_class(case.model), options.hidden_dim
     numbers = dict(case.numbers, halting_bias=options.halting_bias) if case.ponder_weight else case.numbers
-    keras.utils.set_random_seed(options.seed)
+    keras.utils.set_random_seed(seed)
     with strategy.scope():
         config = network.config_class(
             vocabulary_size=len(data.encoder.tokenizer.vocabulary), hidden_dim=width, num_heads=4,
@@ -186,15 +188,15 @@ def make(name: str, options, data: Data) -> tuple[Learner, Batches]:
         task, source = AnswerStory(config, data.labels, case.ponder_weight), data.source(data.train)
         lengths = source.arrays["padding_mask"].sum(axis=1)
         grouping = buckets(BUCKETS, lengths, int(lengths.max()))
-        batches = Batches(source, task.transform(), options.batch_size, options.seed, KEEP, grouping)
+        batches = Batches(source, task.transform(), options.batch_size, seed, KEEP, grouping)
         numbers = Optimization(
             num_steps=options.num_steps, learning_rate=options.learning_rate, num_warmup_steps=200, optimizer="adam"
         )
-        learner = Learner(strategy, backbone, single(task, batches), numbers.make_optimizer(), seed=options.seed)
+        learner = Learner(strategy, backbone, single(task, batches), numbers.make_optimizer(), seed=seed)
     return learner, batches
 
 
-def train(learner: Learner, batches: Batches, folder: str, options, data: Data) -> None:
+def train(learner: Learner, batches: Batches, folder: str, seed: int, options, data: Data) -> None:
     looked_at = {task: questions[:LOOKED_AT] for task, questions in data.dev.items()}
 
     def evaluate():
@@ -202,10 +204,10 @@ def train(learner: Learner, batches: Batches, folder: str, options, data: Data) 
         return {f"{task} {n}": value for task, found in scores.items() for n, value in found.items()}
 
     saved = checkpoints.complete(os.path.join(folder, "checkpoints"))
-    state = checkpoints.restore(saved[-1], learner) if saved else checkpoints.State(0, options.seed)
+    state = checkpoints.restore(saved[-1], learner) if saved else checkpoints.State(0, seed)
     every = max(1, options.num_steps // 20)
     Loop(
-        learner, folder, options.num_steps, options.seed, save_every=2 * every, log_every=every,
+        learner, folder, options.num_steps, seed, save_every=2 * every, log_every=every,
         evaluate_every=every, evaluate=evaluate,
     ).run(state)  # fmt: skip
 
@@ -261,10 +263,14 @@ def answers(learner: Learner, batch) -> dict:
 # --- the page
 
 
-def write(options, data: Data, found: dict) -> None:
-    scores = {name: each["scores"] for name, each in found.items()}
-    steps = {name: {t: scores[name][t]["steps"] for t in data.test} for name in ("adaptive", "frugal")}
-    error = {name: {task: scores[name][task]["error"] for task in data.test} for name in CASES}
+def mean_of(runs: list[dict], task: str, score: str) -> float:
+    """Over seeds."""
+    return float(np.mean([each["scores"][task][score] for each in runs]))
+
+
+def write(options, data: Data, found: dict[str, list[dict]]) -> None:
+    steps = {name: {task: mean_of(found[name], task, "steps") for task in data.test} for name in ("adaptive", "frugal")}
+    error = {name: {task: mean_of(found[name], task, "error") for task in data.test} for name in CASES}
     claims = {
         "the Universal Transformer errs less than half as often on task 2 as the Transformer of equal parameters": (
             2 * error["universal"]["qa2"] < error["shallow"]["qa2"]
@@ -281,13 +287,20 @@ def write(options, data: Data, found: dict) -> None:
         ),
     }
     rows = [
-        [CASES[name].title, f"{found[name]['parameters']:,}", *(f"{error[name][task]:.1f}" for task in data.test)]
+        [
+            CASES[name].title,
+            f"{found[name][0]['parameters']:,}",
+            *(common.mean_and_deviation([e["scores"][task]["error"] for e in found[name]]) for task in data.test),
+        ]
         for name in CASES
     ]
     pondered = [
         [
             CASES[name].title,
-            *(f"{s['steps']:.2f} ± {s['deviation']:.2f} ({s['all']:.2f})" for s in scores[name].values()),
+            *(
+                "{:.2f} ± {:.2f} ({:.2f})".format(*(mean_of(found[name], t, n) for n in ("steps", "deviation", "all")))
+                for t in data.test
+            ),
         ]
         for name in steps
     ]
@@ -296,17 +309,18 @@ def write(options, data: Data, found: dict) -> None:
         "Universal Transformer on bAbI 1, 2 and 3",
         [
             common.verdict(claims),
-            "Test error in percent; 1,000 questions of each task. One network learns all three tasks.",
+            "Test error in percent, mean and standard deviation over seeds; 1,000 questions of each task. One network learns all "
+            "three tasks.",
             common.table(["network", "parameters", *data.test], rows),
             "Ponder time: steps at the sentences that the answer follows from, in the test data, mean and standard deviation over "
-            "all of them; in brackets the mean over all sentences and questions.",
+            "all of them, averaged over seeds; in brackets the mean over all sentences and questions.",
             common.table(
                 ["network", *data.test],
                 [*pondered, ["paper, all tasks of as many facts", "2.3 ± 0.8", "3.1 ± 1.1", "3.8 ± 2.2"]],
             ),
             f"![curves]({NAME}.png)",
             about(options, data),
-            common.environment(command(options), [options.seed]),
+            common.environment(command(options), options.seeds),
         ],
         options.results,
     )
@@ -331,7 +345,11 @@ def about(options, data: Data) -> str:
 
 def command(options) -> str:
     given = vars(flags().parse_args(["--data=FOLDER"]))
-    changed = [f"--{n}={v}" for n, v in vars(options).items() if v != given[n] and n not in ("data", "work", "results")]
+    changed = [
+        f"--{n}={v}"
+        for n, v in vars(options).items()
+        if v != given[n] and n not in ("data", "work", "results", "seeds")
+    ]
     return " ".join([f"python -m benchmarks.reproductions.{NAME} --data=FOLDER", *changed])
 
 
@@ -339,7 +357,7 @@ def draw(figure, found: dict) -> None:
     axes = figure.subplots(1, 3)
     for axis, task in zip(axes, ("qa2", "qa3"), strict=False):
         for name, case in CASES.items():
-            points = [(line["step"], line[f"{task} error"]) for line in found[name]["curve"]]
+            points = [(line["step"], line[f"{task} error"]) for line in found[name][0]["curve"]]
             axis.plot(
                 *zip(*points, strict=True),
                 label=case.title.replace("Universal Transformer", "UT").replace(", at most", ","),
@@ -347,11 +365,12 @@ def draw(figure, found: dict) -> None:
         axis.set(title=f"{task}: error on held-out questions, %", xlabel="updates", ylim=(0, 90))
     axes[1].legend(loc="lower center", fontsize=7)
     for place, name in enumerate(("adaptive", "frugal")):
-        scores = found[name]["scores"]
-        means, deviations = ([each[part] for each in scores.values()] for part in ("steps", "deviation"))
-        places, label = [i + 0.4 * place for i in range(len(scores))], f"ponder weight {CASES[name].ponder_weight:g}"
+        means, deviations = (
+            [mean_of(found[name], task, part) for task in found[name][0]["scores"]] for part in ("steps", "deviation")
+        )
+        places, label = [i + 0.4 * place for i in range(len(means))], f"ponder weight {CASES[name].ponder_weight:g}"
         axes[2].bar(places, means, 0.35, yerr=deviations, capsize=4, label=label)
-    axes[2].set_xticks([i + 0.2 for i in range(len(scores))], list(scores))
+    axes[2].set_xticks([i + 0.2 for i in range(len(TASKS))], [f"qa{task}" for task in TASKS])
     axes[2].set(title="adaptive: steps of a fact")
     axes[2].legend(fontsize=7)
 
