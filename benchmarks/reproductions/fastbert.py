@@ -6,7 +6,8 @@
 The rows are parted once into training, evaluation and test. Without `--checkpoint` a network of 6 layers of 256 is pretrained on
 `--text` and the training rows. Each arm is a fine-tuning of it: FastBERT (`--task=fast_classify`), and for each depth k an ordinary
 classifier on its first k layers. The first seed chooses the rate of each arm on the evaluation rows; the test rows choose nothing.
-Interrupted, the same command goes on: what is finished in `--folder` is not made again.
+`--peer` has Hugging Face's BERT learn the same from the same first layers, at the rate that was best for ours: what depth is worth
+there. Interrupted, the same command goes on: what is finished in `--folder` is not made again.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 
 import numpy as np
 
+from benchmarks.reproductions import peer_bert
 from benchmarks.reproductions.common import RESULTS, fine_tuned, is_finished, results_of, run, tuned
 from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
 from data_pipelines.corpora.tables import Columns, Row, read_table
@@ -187,6 +189,7 @@ def measured(options, files, checkpoint: str) -> dict:
     """All that stands in the page."""
     fast = arm(options, files, "fast", checkpoint)
     plain = {k: arm(options, files, f"first-{k}", first_layers(options, checkpoint, k)) for k in options.depths}
+    peer = {k: peer_accuracies(options, files, k, plain[k][0]) for k in options.depths} if options.peer else {}
     rows, train = read_table(files["test"], Columns()), read_table(files["train"], Columns())
     with open(os.path.join(fast[0], "task.json"), encoding="utf-8") as file:
         labels = json.load(file)["labels"]
@@ -198,12 +201,31 @@ def measured(options, files, checkpoint: str) -> dict:
         "curve": [[point(each, truth, speed) for each in exits] for speed in CURVE],
         "speeds": {speed: [point(each, truth, speed) for each in exits] for speed in SPEEDS},
         "plain": {k: [results_of(folder)["test accuracy"] for folder in folders] for k, folders in plain.items()},
+        "peer": peer,
         "times": times(options, fast[0], {k: folders[0] for k, folders in plain.items()}, rows),
         "words": linear.bag_of_words(train, rows).accuracy,
         "majority": linear.majority(*([row.label for row in part] for part in (train, rows))),
         "config": config_of(fast[0]),
         "rows": {name: len(read_table(path, Columns())) for name, path in files.items()},
     }
+
+
+def peer_accuracies(options, files, depth: int, ours: str) -> list[float]:
+    """Test accuracies of Hugging Face's BERT with the first so many layers, by seed, at the rate of a run of ours."""
+    from xmodels.conversion import convert
+
+    start, rate = os.path.join(options.folder, f"first-{depth}-hf"), float(os.path.basename(ours).split("-", 2)[2][:-2])
+    if not os.path.isdir(start):
+        convert.save(convert.load(os.path.join(options.folder, f"first-{depth}")), f"hf:{start}")
+    way = peer_bert.Way(muon=True, pooling=options.peer)
+    tables = {"train": files["train"], "dev": files["eval"], "test": files["test"]}
+    return [
+        peer_bert.finetuned(
+            os.path.join(options.folder, "peer"), f"first-{depth}", peer_bert.NAME, start,
+            {**tables, "flags": {"num_train_epochs": round(options.epochs)}}, rate, seed, way,
+        )["test"]
+        for seed in options.seeds
+    ]  # fmt: skip
 
 
 def config_of(folder: str):
@@ -241,6 +263,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--name", default="fastbert", help="of the page")
     parser.add_argument("--results", default=RESULTS, help="folder of page and picture")
+    parser.add_argument("--peer", choices=("first", "mean", "max", "mean+max"), help="Hugging Face's BERT too, by Muon, with this "
+                        "pooling, which should be that of ours; needs torch and transformers")  # fmt: skip
     parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --pooling=mean")
     options = parser.parse_args()
     options.depths, options.seeds = ([int(x) for x in text.split(",")] for text in (options.depths, options.seeds))

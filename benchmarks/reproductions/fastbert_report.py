@@ -65,6 +65,19 @@ def claims(found: dict) -> dict[str, bool]:
     }
 
 
+def peer_told(found: dict) -> list[str]:
+    """What depth is worth in a known implementation."""
+    rows = [
+        [f"{depth}", *(mean_and_deviation(values, scale=100) for values in (found["plain"][depth], accuracies))]
+        for depth, accuracies in found["peer"].items()
+    ]
+    return [
+        "The first layers alone, and in Hugging Face's BERT (`benchmarks/reproductions/peer_bert.py`), which begins with the same "
+        "weights and reads the same rows as often, by PyTorch's Muon and AdamW at the rates that are best for ours:",
+        table(["layers", "ours", "Hugging Face"], rows),
+    ]
+
+
 def draw(figure, found: dict) -> None:
     left, right = figure.subplots(1, 2)
     curve = 100 * np.array([np.mean(points, axis=0) for points in found["curve"]])
@@ -109,6 +122,7 @@ def report(options, found: dict) -> None:
         f"{min(options.timed_rows, sizes['test']):,} texts, first seed; behind them, how many times as fast as the teacher.",
         table(["network", "accuracy", "layers", "operations", *(f"batch {b}" for b in BATCHES)], rows_of(options, found)),
         f"Without a network: commonest label {100 * found['majority']:.1f}, bag of words {100 * found['words']:.1f}.",
+        *(peer_told(found) if found["peer"] else ()),
         verdict(claims(found)),
         f"![Accuracy by layers, and by uncertainty]({options.name}.png)",
         "Right: accuracy of the labels of each layer by their uncertainty, of all seeds.",
