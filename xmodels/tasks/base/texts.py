@@ -24,6 +24,9 @@ from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.run import optimizer_of
 from xmodels.training.watching.progress import print_status
 
+SMALL_HINT = (
+    "Small networks are mostly read better by --pooling=mean+max (docs/probing.md), which formats of others do not have."
+)
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
@@ -74,6 +77,8 @@ class TextReader(Reader):
         if self.pools:
             self.numbers["pooling"] = self.default_pooling or reading.default_pooling(loaded.config)
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
+            if pooling is None and self.numbers.get("optimizer") == "muon":  # only networks narrower than base
+                print_status(SMALL_HINT)
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
