@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 
+import numpy as np
 import pytest
 
 for package in ("starlette", "uvicorn", "prometheus_client", "httpx"):
@@ -18,7 +19,7 @@ from xmodels.serving.app import make_app  # noqa: E402
 from xmodels.serving.folder import find_model, labels_of  # noqa: E402
 from xmodels.serving.limits import Limits  # noqa: E402
 from xmodels.serving.model import Model  # noqa: E402
-from xmodels.tasks.base.answer import load  # noqa: E402
+from xmodels.tasks.base.answer import load, without_padding  # noqa: E402
 
 pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "httpx")
 TEXTS = ["Ann lives in York.", "Where does Bob live? 北京", "many words and more words"]
@@ -44,6 +45,14 @@ def columns(**values):
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
+def attention_is_that_of_the_run(ask, predictor, features, **inputs):
+    """Of what the run reads of the inputs, features (1, L)."""
+    for layer, heads in enumerate(predictor.backbone.attention_maps(without_padding(features)), 1):
+        found = ask({"signature_name": "attention", "inputs": {**inputs, "layer": layer}})["outputs"]
+        assert found["num_layers"] == 2 and found["token"][0] == "[CLS]"
+        np.testing.assert_allclose(found["weight"], np.array(heads)[0].mean(axis=0), atol=1e-5)
+
+
 def regress(ask, predictor):
     found = ask({"instances": TEXTS})["predictions"]
     assert found == pytest.approx(predictor.predict([(text,) for text in TEXTS]), abs=1e-4)
@@ -64,6 +73,8 @@ def rank(ask, predictor):
         (found,) = ask({"instances": [{"query": query, "candidates": texts}]})["predictions"]
         assert found["order"] == wanted.order
         assert found["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-5)
+        pair = query, texts[1]
+        attention_is_that_of_the_run(ask, predictor, predictor.features([pair]), query=query, candidate=texts[1])
 
 
 def choose(ask, predictor):
@@ -71,6 +82,10 @@ def choose(ask, predictor):
     for (query, texts), wanted in zip(LISTS, expected, strict=True):
         (found,) = ask({"instances": [{"context": "", "question": query, "choices": texts}]})["predictions"]
         assert found["probabilities"] == pytest.approx(wanted.probabilities, abs=1e-5)
+    for context, query, choice in (("", "北京", TEXTS[1]), ("Ann is here. " * 9, "who ?", TEXTS[0])):
+        features = predictor.features([ChoiceQuestion(context, query, ["no", choice], None, "test")])
+        second = {name: features[name][:, 1] for name in ("token_ids", "segment_ids", "padding_mask")}
+        attention_is_that_of_the_run(ask, predictor, second, context=context, question=query, choice=choice)
 
 
 def san(ask, predictor):
@@ -78,12 +93,16 @@ def san(ask, predictor):
     for row, expected in zip(ask({"instances": instances})["predictions"], predictor.predict(PAIRS), strict=True):
         assert row["label"] == expected.label
         assert row["probabilities"] == pytest.approx(list(expected.probabilities.values()), abs=1e-5)
+    first, second = PAIRS[0]
+    attention_is_that_of_the_run(ask, predictor, predictor.features(PAIRS[:1]), text=first, text_pair=second)
 
 
 def siamese(ask, predictor):
     inputs = {"text": [a for a, _ in PAIRS], "text_pair": [b for _, b in PAIRS]}
     found = ask({"signature_name": "similarity", "inputs": inputs})["outputs"]
     assert found == pytest.approx([each.similarity for each in predictor.predict(PAIRS)], abs=1e-5)
+    for text in PAIRS[0]:
+        attention_is_that_of_the_run(ask, predictor, predictor.features([(text,)]), text=text)
 
 
 def fast_classify(ask, predictor):

@@ -10,9 +10,10 @@ from data_pipelines.ops.text_places import places_of
 from data_pipelines.ops.token_windows import most_context, token_windows
 from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.spans import NOWHERE
-from xmodels.tasks.answer_span.windows import places
+from xmodels.tasks.answer_span.windows import places, windows_of
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.served_attention import attention_of
 
 EXAMPLES = (
     ("Where does John Smith live?", "John Smith lives in New York. He was born in Rome."),
@@ -39,6 +40,8 @@ class Server(serve.Server):
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.frame)
         self.placed = places_of(self.tokenizer, predictor.tokenizer)
         self.max_sequence_length = predictor.max_sequence_length
+        inputs = {"question": tf.string, "context": tf.string, "start": tf.int32}
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.window_of, inputs, START_NOTE)
 
     def windows(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """The windows of all texts, W of them, as `windows.windows_of` has them.
@@ -54,6 +57,26 @@ class Server(serve.Server):
         found = token_windows(ids, capacity, self.settings.doc_stride)
         return {**found, "question": tf.gather(asked, found["text"]), "starts": starts, "ends": ends}
 
+    def framed(self, found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """What the network reads of windows, (W, L)."""
+        texts = [found["question"], found["ids"]]
+        return self.tokenizer.framed(texts[::-1] if self.settings.context_first else texts, self.max_sequence_length)
+
+    def window_of(self, question: tf.Tensor, context: tf.Tensor, start: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the network reads of the window from which an answer is, (1, L).
+
+        Args:
+            question, context: string (1,).
+            start: int32 (1,), the character at which the answer begins; -1 for none, which has the first window.
+        """
+        found = self.windows(question, context)
+        token = tf.reduce_sum(tf.cast(found["starts"].flat_values < start, tf.int32))
+        width = tf.maximum(tf.reduce_max(found["count"]), 1)
+        place = found["first"][:, None] + tf.range(width)[None, :]  # (W, T)
+        holds = tf.reduce_any(most_context(found, width) & (place == token), axis=1)
+        window = tf.argmax(holds, output_type=tf.int32)[None]
+        return self.framed({name: tf.gather(found[name], window) for name in ("question", "ids")})
+
     def listed(self, question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
         """As `_listed`, traced once for all signatures."""
         return self._listed(question, context)
@@ -67,10 +90,7 @@ class Server(serve.Server):
             float32 (B,), the total of having no answer.
         """
         found = self.windows(question, context)
-        texts = [found["question"], found["ids"]]
-        features = self.tokenizer.framed(
-            texts[::-1] if self.settings.context_first else texts, self.max_sequence_length
-        )
+        features = self.framed(found)
         width = tf.maximum(tf.shape(features["token_ids"])[1], 1)  # of an empty batch there is none
         features = {n: tf.pad(x, [[0, 0], [0, width - tf.shape(x)[1]]]) for n, x in features.items()}
         first, last, totals, nulls = self.scored(found, features)
@@ -195,7 +215,9 @@ class Server(serve.Server):
 
     def signatures(self):
         texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("question", "context")]
-        return {"serving_default": (self.answer, texts), "n_best": (self.n_best, texts)}
+        return {
+            "serving_default": (self.answer, texts), "n_best": (self.n_best, texts), **self.attention.signature()
+        }  # fmt: skip
 
     def compare(self, served):
         """As `serve.Server.compare`, together and one by one; answers with like scores may stand in another order."""
@@ -217,7 +239,15 @@ class Server(serve.Server):
             difference = max(difference, check_difference(float(np.max(np.abs(scores - wanted)))))
         if ask(served["serving_default"], [])["answer"].size:
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return difference
+        return max(difference, self.compare_attention(served))
+
+    def compare_attention(self, served) -> float:
+        """As `ServedAttention.compare`, of the last window of a text, the only one that holds the last token."""
+        question, context = EXAMPLES[0]
+        reading = self.predictor.tokenizer, self.settings, self.max_sequence_length, self.frame
+        ((*_, window),) = windows_of([Question("", question, context, [], False, "")], *reading)
+        values = question, context, int(window.spans[-1, 0])
+        return self.attention.compare(served, values, self.predictor.features([window]))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -232,7 +262,13 @@ class Server(serve.Server):
         )
         arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
         length, stride = self.max_sequence_length, self.settings.doc_stride
-        return README_TEXT.format(length=length, stride=stride, python=self.python(arguments), requests=requests)
+        return README_TEXT.format(
+            length=length,
+            stride=stride,
+            attention=self.attention.readme(),
+            python=self.python(arguments),
+            requests=requests,
+        )
 
 
 def ask(signature, rows) -> dict[str, np.ndarray]:
@@ -262,6 +298,9 @@ def same_text(context: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor
     return found * tf.gather(inverses, start) + row * BASE
 
 
+START_NOTE = """`start` is that of an answer, and says which window of a long text is read: the one from which the answer is.
+-1, which is no answer, has the first one."""
+
 README_TEXT = """The vocabulary and the tokenizer are inside.
 
 | of the signature `serving_default` | |
@@ -274,7 +313,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 The signature `n_best` takes the same and gives the likeliest answers of each row, (B, K), the likeliest first; rows with fewer end
 in empty strings with a score of 0. Long texts are read in windows of {length} pieces, with the question and special tokens, that
 begin {stride} pieces apart.
-
+{attention}
 {python}
 
 {requests}

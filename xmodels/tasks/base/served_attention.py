@@ -11,47 +11,48 @@ from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import Signature, check_difference
 
 NAME = "attention"  # of the signature
-INPUTS = ("text", "text_pair")
 
 
 class ServedAttention(tf.Module):
     """How much each token of a text takes of each other, for programs that show it.
 
-    It answers one text or pair at a time: what it gives grows with the square of the length, so a batch has no bound.
+    It answers one row of the network at a time, such as a text, a pair, or a query with a candidate: what it gives grows with the
+    square of the length, so a batch has no bound.
 
     Args:
         backbone: has `attention_maps`.
-        read: strings (B,), one or two -> features (B, L), without padding where B is 1.
-        num_texts: 1 or 2.
+        read: a value (1,) of each input, in their order -> features (1, L), without padding.
+        inputs: the types of what the signature takes beside `layer`, by name.
+        note: lines of README.md on what these say; "" for none.
     """
 
     def __init__(
-        self, backbone, tokenizer: Tokenizer, read: Callable[..., Mapping[str, tf.Tensor]], num_texts: int = 1
+        self,
+        backbone,
+        tokenizer: Tokenizer,
+        read: Callable[..., Mapping[str, tf.Tensor]],
+        inputs: Mapping[str, tf.DType],
+        note: str = "",
     ):
         super().__init__()
-        self.backbone, self.read, self.num_texts = backbone, read, num_texts
+        self.backbone, self.read, self.note = backbone, read, note
+        self.specs = [tf.TensorSpec([], dtype, name=name) for name, dtype in inputs.items()]
         with tf.device("CPU:0"):
             self.spelling = tf.constant(shown(tokenizer))  # (V,)
 
-    def of_text(self, text: tf.Tensor, layer: tf.Tensor) -> dict[str, tf.Tensor]:
-        """That of a text.
+    def answer(self, *asked: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The attention of a layer.
 
         Args:
-            text: string ().
-            layer: int32 (), from 1. Another number than that of a layer is refused by an op.
+            asked: the inputs, (), and behind them the layer, int32 (), from 1. Another number than that of a layer is refused
+                by an op.
 
         Returns:
             token string (L,), which joined are the text; weight float32 (L, L), the mean of the heads, rows summing to one over what
             each token takes of; num_layers int32 ().
         """
-        return self._of([text], layer)
-
-    def of_pair(self, text: tf.Tensor, text_pair: tf.Tensor, layer: tf.Tensor) -> dict[str, tf.Tensor]:
-        """That of a pair, likewise."""
-        return self._of([text, text_pair], layer)
-
-    def _of(self, texts: Sequence[tf.Tensor], layer: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = self.read(*(tf.expand_dims(text, 0) for text in texts))  # (1, L)
+        *values, layer = asked
+        features = self.read(*(tf.expand_dims(value, 0) for value in values))  # (1, L)
         # (L, L) of each layer.
         maps = [tf.reduce_mean(each[0], axis=0) for each in self.backbone.attention_maps(features)]
         message = f"`layer` must be from 1 to {len(maps)}."
@@ -63,27 +64,26 @@ class ServedAttention(tf.Module):
 
     def signature(self) -> dict[str, Signature]:
         """As `Server.signatures` has it."""
-        specs = [tf.TensorSpec([], tf.string, name=name) for name in INPUTS[: self.num_texts]]
-        method = self.of_text if self.num_texts == 1 else self.of_pair
-        return {NAME: (method, [*specs, tf.TensorSpec([], tf.int32, name="layer")])}
+        return {NAME: (self.answer, [*self.specs, tf.TensorSpec([], tf.int32, name="layer")])}
 
     def readme(self) -> str:
         """What README.md says of the signature."""
-        return README_TEXT.format(texts="one text" if self.num_texts == 1 else "one pair of texts")
+        inputs = ", ".join(f"`{spec.name}`, {spec.dtype.name} ()" for spec in self.specs)
+        return README_TEXT.format(inputs=inputs, note=f"\n{self.note}" if self.note else "")
 
     def compare(
-        self, served: Mapping[str, Callable], texts: Sequence[str], features: Mapping[str, np.ndarray]
+        self, served: Mapping[str, Callable], values: Sequence[str | int], features: Mapping[str, np.ndarray]
     ) -> float:  # fmt: skip
         """The largest difference between the weights of the SavedModel and those of the run.
 
         Args:
-            texts: one or two.
+            values: of the inputs, in their order.
             features: what the run reads of them, (1, L).
 
         Raises:
             RuntimeError: it is more than rounding.
         """
-        asked = dict(zip(INPUTS, map(tf.constant, texts), strict=False))
+        asked = {spec.name: tf.constant(value) for spec, value in zip(self.specs, values, strict=True)}
         differences = []
         for layer, heads in enumerate(self.backbone.attention_maps(without_padding(features)), 1):
             found = served[NAME](**asked, layer=tf.constant(layer))["weight"].numpy()
@@ -100,15 +100,17 @@ class NoAttention:
     def readme(self) -> str:
         return ""
 
-    def compare(self, served, texts, features) -> float:
+    def compare(self, served, values, features) -> float:
         return 0.0
 
 
-def attention_of(backbone, tokenizer: Tokenizer, read: Callable, num_texts: int = 1) -> ServedAttention | NoAttention:
+def attention_of(
+    backbone, tokenizer: Tokenizer, read: Callable, inputs: Mapping[str, tf.DType], note: str = ""
+) -> ServedAttention | NoAttention:
     """The attention of a network, as far as it shows it; arguments as of `ServedAttention`."""
     if not hasattr(backbone, "attention_maps"):
         return NoAttention()
-    return ServedAttention(backbone, tokenizer, read, num_texts)
+    return ServedAttention(backbone, tokenizer, read, inputs, note)
 
 
 def shown(tokenizer: Tokenizer) -> list[bytes]:
@@ -118,7 +120,7 @@ def shown(tokenizer: Tokenizer) -> list[bytes]:
 
 
 README_TEXT = """
-The signature `attention` takes {texts}, string (), and `layer`, int32 () from 1. It gives `token`, string (L,), `weight`,
-float32 (L, L), how much each token takes of each in the mean of the heads of the layer, and `num_layers`. It is there for
-pictures, and takes no batch.
+The signature `attention` takes {inputs}, and `layer`, int32 () from 1.
+It gives `token`, string (L,), `weight`, float32 (L, L), how much each token takes of each in the mean of the heads of the layer,
+and `num_layers`. It is there for pictures, and takes no batch.{note}
 """

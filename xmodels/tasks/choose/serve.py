@@ -11,6 +11,7 @@ from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.joining import gap
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.served_attention import attention_of
 
 EXAMPLES = (
     ("It rained all day.", "What did Ann take?", ["An umbrella.", "A fish.", "The bus."]),
@@ -33,6 +34,8 @@ class Server(serve.Server):
         self.reading, self.max_sequence_length = predictor.task.reading, predictor.max_sequence_length
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, self.reading.frame)
         self.wide_runs = tf.constant(wide_runs())
+        inputs = dict.fromkeys(("context", "question", "choice"), tf.string)
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.with_choice, inputs)
 
     def features(self, context: tf.Tensor, question: tf.Tensor, choices: tf.Tensor) -> dict[str, tf.Tensor]:
         """As `packing.pack_choices`, of strings (B,), (B,) and (B, C); an empty choice is none."""
@@ -59,6 +62,10 @@ class Server(serve.Server):
             found[name] = tf.where(there[:, :, None], value, tf.zeros([], value.dtype))
         return {**found, "choice_weights": tf.cast(there, tf.float32)}
 
+    def with_choice(self, context: tf.Tensor, question: tf.Tensor, choice: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the network reads of questions with a choice each, strings (B,): (B, L)."""
+        return first_choices(self.features(context, question, choice[:, None]))
+
     def between(self, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
         """What stands between two texts (N,), as `joining.gap` has it."""
         with tf.device("CPU:0"):
@@ -82,7 +89,7 @@ class Server(serve.Server):
     def signatures(self):
         text = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("context", "question")}
         choices = tf.TensorSpec([None, None], tf.string, name="choices")
-        return {"serving_default": (self.answer, [*text.values(), choices])}
+        return {"serving_default": (self.answer, [*text.values(), choices]), **self.attention.signature()}
 
     def compare(self, served):
         """As `serve.Server.compare`; together and one by one."""
@@ -94,7 +101,9 @@ class Server(serve.Server):
                 wanted = np.zeros(len(answer), np.float32)
                 wanted[[place for place, choice in enumerate(each[2]) if choice]] = expected.probabilities
                 difference = max(difference, check_difference(float(np.max(np.abs(answer - wanted)))))
-        return difference
+        context, question, (choice, *_) = EXAMPLES[0]
+        features = first_choices(self.predictor.features(questions(EXAMPLES[:1])))
+        return max(difference, self.attention.compare(served, (context, question, choice), features))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -109,6 +118,7 @@ class Server(serve.Server):
         arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
         return README_TEXT.format(
             length=self.max_sequence_length,
+            attention=self.attention.readme(),
             python=self.python(arguments),
             requests=serve.requests(
                 "chooser",
@@ -128,6 +138,11 @@ def filled(question: tf.Tensor, choice: tf.Tensor) -> tf.Tensor:
         row = parts.value_rowids()
         between = tf.where(place > 0, tf.gather(choice, row), "")
         return tf.strings.reduce_join(parts.with_flat_values(between + parts.flat_values), axis=-1)
+
+
+def first_choices(features):
+    """What the network reads of the first choice of each question, (B, L), of features (B, C, L)."""
+    return {name: value[:, 0] for name, value in features.items() if name != "choice_weights"}
 
 
 def wide_runs() -> np.ndarray:
@@ -170,7 +185,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | output `probabilities` | float32 (B, C) |
 
 Of context, question and choice together at most {length} pieces are read, special tokens counted; the context loses its end.
-
+{attention}
 {python}
 
 {requests}

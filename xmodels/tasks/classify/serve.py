@@ -8,7 +8,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import check_difference
-from xmodels.tasks.base.served_attention import NoAttention, attention_of
+from xmodels.tasks.base.served_attention import attention_of
 
 INPUTS = ("text", "text_pair")
 EXAMPLES = ("The room was clean, and the staff friendly.", "房间很脏，再也不来了。")
@@ -28,9 +28,11 @@ class Server(serve.Server):
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.probability_labels = tuple(predictor.labels)
         self.max_sequence_length = predictor.max_sequence_length
-        reading = self.backbone, predictor.tokenizer, self.tokens, len(self.names)
-        # Of a pair that is read in both orders there are two attentions.
-        self.attention = NoAttention() if self.task.orders else attention_of(*reading)
+        texts = dict.fromkeys(self.names, tf.string)
+        reading = self.tokens, texts
+        if self.task.orders:
+            reading = self.in_order, {**texts, "order": tf.int32}, ORDER_NOTE
+        self.attention = attention_of(self.backbone, predictor.tokenizer, *reading)
 
     @property
     def names(self):
@@ -49,6 +51,18 @@ class Server(serve.Server):
             features = {name: tf.stack([each[name] for each in read], axis=1) for name in read[0]}  # (B, 2, L)
         missing = tf.cast(tf.shape(features["token_ids"])[-1] == 0, tf.int32)
         return {n: tf.pad(x, [[0, 0]] * (x.shape.rank - 1) + [[0, missing]]) for n, x in features.items()}
+
+    def in_order(self, text: tf.Tensor, text_pair: tf.Tensor, order: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the network reads of pairs, (B, L), each in one of the orders of the task, whose place is `order`, int32 (B,).
+
+        Another number than that of an order is refused by an op.
+        """
+        known = tf.reduce_all((order >= 0) & (order < len(self.task.orders)))
+        message = f"`order` must be from 0 to {len(self.task.orders) - 1}."
+        with tf.control_dependencies([tf.debugging.Assert(known, [message])]):
+            places = tf.gather(tf.constant(self.task.orders), order)  # (B, 2)
+        texts = tf.gather(tf.stack([text, text_pair], axis=1), places, batch_dims=1)
+        return self.tokenizer.features(tf.unstack(texts, axis=1), self.max_sequence_length)
 
     def answer(self, text: tf.Tensor, text_pair: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
         """label string (B,) and probabilities float32 (B, C) of one or two strings (B,)."""
@@ -82,9 +96,13 @@ class Server(serve.Server):
         return max(difference, self.compare_attention(served))
 
     def compare_attention(self, served) -> float:
-        """As `ServedAttention.compare`, of the first text."""
+        """As `ServedAttention.compare`, of the first text; of a pair that is read in both orders of the last one."""
         row = EXAMPLES[: len(self.names)]
-        return self.attention.compare(served, row, self.predictor.features([row]))
+        features = self.predictor.features([row])
+        if not (orders := self.task.orders):
+            return self.attention.compare(served, row, features)
+        last = {name: value[:, -1] for name, value in features.items()}  # (1, L)
+        return self.attention.compare(served, [*row, len(orders) - 1], last)
 
     def labels_of(self, probabilities: np.ndarray) -> list[str]:
         """What the run names, of probabilities (B, C)."""
@@ -138,6 +156,8 @@ def ask(signature, rows: list[tuple[str, ...]]) -> dict[str, np.ndarray]:
     columns = {name: tf.constant(column) for name, column in zip(INPUTS, zip(*rows, strict=True), strict=False)}
     return {name: value.numpy() for name, value in signature(**columns).items()}
 
+
+ORDER_NOTE = "`order` is 0 for the pair as it stands, 1 for the other way round."
 
 README_TEXT = """The vocabulary, the tokenizer and the labels are inside.
 

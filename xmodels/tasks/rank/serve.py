@@ -7,6 +7,7 @@ from data_pipelines.corpora.rankings import RankedList
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.rank.task import NEVER
 
 EXAMPLES = (
@@ -26,12 +27,17 @@ class Server(serve.Server):
         super().__init__(predictor, serving_ops)
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, predictor.task.reading.frame)
         self.max_sequence_length = predictor.max_sequence_length
+        inputs = {"query": tf.string, "candidate": tf.string}
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.pairs, inputs)
+
+    def pairs(self, query: tf.Tensor, candidate: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What the network reads of queries and a candidate of each, strings (B,): (B, L)."""
+        return self.tokenizer.features([query, candidate], self.max_sequence_length)
 
     def answer(self, query: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
         """order int32 (B, C), scores and probabilities float32 (B, C), of strings (B,) and (B, C); an empty candidate is none."""
         count, there = tf.shape(candidates)[1], candidates != ""  # (B, C)
-        pairs = [tf.repeat(query, count), tf.reshape(candidates, [-1])]
-        features = self.tokenizer.features(pairs, self.max_sequence_length)
+        features = self.pairs(tf.repeat(query, count), tf.reshape(candidates, [-1]))
         missing = tf.cast(tf.shape(features["token_ids"])[1] == 0, tf.int32)  # of an empty batch
         features = {name: tf.pad(value, [[0, 0], [0, missing]]) for name, value in features.items()}
         found = self.outputs(features)["scores"]
@@ -44,7 +50,7 @@ class Server(serve.Server):
             tf.TensorSpec([None], tf.string, name="query"),
             tf.TensorSpec([None, None], tf.string, name="candidates"),
         ]
-        return {"serving_default": (self.answer, specs)}
+        return {"serving_default": (self.answer, specs), **self.attention.signature()}
 
     def compare(self, served):
         """As `serve.Server.compare`; together and one by one."""
@@ -56,7 +62,9 @@ class Server(serve.Server):
                 wanted = np.zeros(len(found), np.float32)
                 wanted[[place for place, text in enumerate(texts) if text]] = expected.probabilities
                 difference = max(difference, check_difference(float(np.max(np.abs(found - wanted)))))
-        return difference
+        query, (candidate, *_) = EXAMPLES[0]
+        features = self.predictor.features([(query, candidate)])
+        return max(difference, self.attention.compare(served, (query, candidate), features))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -73,7 +81,11 @@ class Server(serve.Server):
         arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in columns.items())
         times = "" if self.task.scale == 1 else f", times {self.task.scale:g}"
         return README_TEXT.format(
-            times=times, length=self.max_sequence_length, python=self.python(arguments), requests=requests
+            times=times,
+            length=self.max_sequence_length,
+            attention=self.attention.readme(),
+            python=self.python(arguments),
+            requests=requests,
         )
 
 
@@ -102,7 +114,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 | output `probabilities` | float32 (B, C), a softmax over the scores of a list{times} |
 
 Of a query and a candidate together at most {length} pieces are read, special tokens counted; the longer one loses its end.
-
+{attention}
 {python}
 
 {requests}

@@ -8,6 +8,7 @@ from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
 from xmodels.tasks.base.answer import without_padding
 from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.served_attention import attention_of
 from xmodels.tasks.classify.serve import CHECKED, EXAMPLES, ask
 from xmodels.tasks.siamese.losses import cosine
 
@@ -22,6 +23,7 @@ class Server(serve.Server):
         super().__init__(predictor, serving_ops)
         self.tokenizer = GraphTokenizer(predictor.tokenizer, serving_ops, predictor.task.reading.frame)
         self.max_sequence_length = predictor.max_sequence_length
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.tokens, {"text": tf.string})
 
     def tokens(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """What the network reads, (B, L), with L the longest of the batch, at least 1 where the batch is empty."""
@@ -48,6 +50,7 @@ class Server(serve.Server):
             "serving_default": (self.encode, [text]),
             "similarity": (self.compare_texts, [text, pair]),
             "tokens": (self.tokens, [text]),
+            **self.attention.signature(),
         }
 
     def compare(self, served):
@@ -72,7 +75,9 @@ class Server(serve.Server):
         empty = tf.constant([], tf.string)
         if len(served["serving_default"](text=empty)["vector"]):
             raise RuntimeError("The exported model answers an empty batch. Please report this.")
-        return check_difference(difference)
+        row = EXAMPLES[:1]
+        attention = self.attention.compare(served, row, self.predictor.features([row]))
+        return max(check_difference(difference), attention)
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -85,6 +90,7 @@ class Server(serve.Server):
         return README_TEXT.format(
             length=self.max_sequence_length,
             width=len(vectors[0]),
+            attention=self.attention.readme(),
             python=self.python(f"text=tf.constant({texts!r})"),
             first=texts[0], second=texts[1], similarity=similarity,
             requests=requests,
@@ -108,7 +114,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 A text longer than {length} pieces, special tokens counted, is shortened. An empty string is an input like any other.
 A third signature, `tokens`, takes `text` and shows what the network reads: `token_ids`, `segment_ids` and
 `padding_mask`, (B, L).
-
+{attention}
 {python}
 
 {requests}

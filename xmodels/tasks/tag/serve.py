@@ -47,7 +47,7 @@ class Server(serve.Server):
         inside = [
             NOWHERE if tag == OUTSIDE else types.index(kind) for tag, (_, _, kind) in zip(tags, parts, strict=True)
         ]
-        self.attention = attention_of(self.backbone, predictor.tokenizer, self.beginning)
+        self.attention = attention_of(self.backbone, predictor.tokenizer, self.beginning, {"text": tf.string})
         self.labels, self.types = tf.constant(predictor.labels), tf.constant(types or [""])  # (C,), (T,)
         self.type_ids = tf.constant(inside)  # (C,), NOWHERE of O
         self.begins = tf.constant([prefix == PREFIXES[0] for prefix, _, _ in parts])  # (C,)
