@@ -135,7 +135,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_runs_no_words(client):
     page = client.get("/")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    for name in ("page.css", "page.js", "words.js", "answers.js", "attention.js", "requests.js", "icon.svg"):
+    for name in ("page.css", "page.js", "words.js", "answers.js", "attention.js", "requests.js", "rows.js", "icon.svg"):
         assert client.get(f"/page/{name}").status_code == 200
         text = client.get(f"/page/{name}").text.replace("http://www.w3.org/2000/svg", "")
         assert not re.search(

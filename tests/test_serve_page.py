@@ -1,5 +1,6 @@
 """The page of a server in a browser: texts in, answers out, by keyboard too, in two languages, and no script from a label."""
 
+import contextlib
 import json
 import shutil
 import threading
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.extra("starlette", "uvicorn", "prometheus_client", "pla
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LABEL = "<img src=x onerror=alert(1)>"
 TEXT = "👩‍🚀 Ann lives in 北京."
+NUMBERS = ("start", "order", "layer")  # inputs of `attention` that are no texts
 WRITTEN = [" once", " upon", " a", " time", "，从前", "。"]
 
 
@@ -73,29 +75,46 @@ class Answers(tf.Module):
         return {"order": order, "scores": lengths, "probabilities": tf.nn.softmax(lengths)}
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
+class Rows(tf.Module):
+    """Fixed answers of tasks whose networks read several rows for one question."""
+
+    def choose(self, context, question, choices):
+        lengths = tf.cast(tf.strings.length(choices), tf.float32)
+        return {"choice": tf.argmax(lengths, axis=1), "probabilities": tf.nn.softmax(lengths)}
+
+    def compare(self, text, text_pair):
+        return {"similarity": tf.fill(tf.shape(text), 0.5)}
+
+    def encode(self, text):
+        return {"vector": tf.fill([tf.size(text), 3], 0.5)}
+
+    def label(self, text, text_pair):
+        return Answers().classify(text)
+
+    def find(self, question, context):
+        return {name: value[:, 1] for name, value in self.n_best(question, context).items()}
+
+    def n_best(self, question, context):
+        columns = {"answer": ["", "York"], "start": [-1, 7], "end": [-1, 11], "score": [0.75, 0.25]}
+        return {name: tf.constant([value]) for name, value in columns.items()}
+
+    def attention(self, *asked):
+        """The tokens are the words of all inputs, numbers among them; each takes of each alike."""
+        *inputs, layer = asked
+        words = [tf.strings.split(each if each.dtype == tf.string else tf.strings.as_string(each)) for each in inputs]
+        token = tf.strings.join([" ", tf.concat(words, axis=0)])
+        return {"token": token, "weight": tf.fill([tf.size(token)] * 2, 0.25), "num_layers": layer * 0 + 2}
+
+
+@contextlib.contextmanager
+def serving(made, methods, path):
+    """The address of a server of a SavedModel with these signatures: methods, and what they take."""
     if not BROWSER:
         pytest.skip("no Chromium")
-    path, made = tmp_path_factory.mktemp("answers"), Answers()
-    text, query = (tf.TensorSpec([None], tf.string, name) for name in ("text", "query"))
-    methods = {
-        "serving_default": (made.classify, [text]),
-        "early": (made.early, [text, tf.TensorSpec([], tf.float32, "speed")]),
-        "tag": (made.tag, [text]),
-        "attention": (made.attention, [tf.TensorSpec([], tf.string, "text"), tf.TensorSpec([], tf.int32, "layer")]),
-        "write": (made.write, [tf.TensorSpec([None], tf.string, "prompt")]),
-        "stream_write": (
-            made.write_on,
-            [
-                tf.TensorSpec([1], tf.string, "prompt"),
-                tf.TensorSpec([1, None], tf.int32, "written"),
-                tf.TensorSpec([], tf.int32, "count"),
-            ],
-        ),
-        "rank": (made.rank, [query, tf.TensorSpec([None, None], tf.string, "candidates")]),
+    signatures = {
+        name: tf.function(method, autograph=False).get_concrete_function(*specs)
+        for name, (method, specs) in methods.items()
     }
-    signatures = {name: tf.function(method).get_concrete_function(*specs) for name, (method, specs) in methods.items()}
     tf.saved_model.save(made, str(path / "1"), signatures=signatures)
     (path / "1" / LABELS).parent.mkdir()
     (path / "1" / LABELS).write_text(json.dumps(["so so", LABEL]))
@@ -121,6 +140,30 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    made = Answers()
+    text, query = (tf.TensorSpec([None], tf.string, name) for name in ("text", "query"))
+    methods = {
+        "serving_default": (made.classify, [text]),
+        "early": (made.early, [text, tf.TensorSpec([], tf.float32, "speed")]),
+        "tag": (made.tag, [text]),
+        "attention": (made.attention, [tf.TensorSpec([], tf.string, "text"), tf.TensorSpec([], tf.int32, "layer")]),
+        "write": (made.write, [tf.TensorSpec([None], tf.string, "prompt")]),
+        "stream_write": (
+            made.write_on,
+            [
+                tf.TensorSpec([1], tf.string, "prompt"),
+                tf.TensorSpec([1, None], tf.int32, "written"),
+                tf.TensorSpec([], tf.int32, "count"),
+            ],
+        ),
+        "rank": (made.rank, [query, tf.TensorSpec([None, None], tf.string, "candidates")]),
+    }
+    with serving(made, methods, tmp_path_factory.mktemp("answers")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
 def browser():
     from playwright.sync_api import sync_playwright
 
@@ -134,6 +177,12 @@ def browser():
 
 @pytest.fixture
 def page(browser, address):
+    with opened(browser, address) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def opened(browser, address):
     """The page, in English; whatever its console says or a dialog shows fails the test."""
     context = browser.new_context(locale="en-US")
     made, said = context.new_page(), []
@@ -241,6 +290,110 @@ def test_no_attention_is_shown_of_what_the_signature_does_not_take(page):
     page.fill("#field-candidates", "a\nbb")
     answer(page)
     assert not page.inner_text("#attention") and not page.inner_text("#error")
+
+
+def strings(*names, shape=(None,)):
+    return [tf.TensorSpec(list(shape), tf.string, name) for name in names]
+
+
+def attention(made, inputs):
+    """The signature of a task whose `attention` takes these, of which those in NUMBERS are no texts."""
+    specs = [tf.TensorSpec([], tf.int32 if name in NUMBERS else tf.string, name) for name in (*inputs, "layer")]
+    return {"attention": (made.attention, specs)}
+
+
+def shown_rows(page, values, signature=None):
+    """Asks, and gives what can be chosen and the tokens of what is shown at first."""
+    if signature:
+        choose(page, signature)
+    for name, value in values.items():
+        page.fill(f"#field-{name}", value)
+    answer(page)
+    page.wait_for_selector(".token")
+    return texts(page, "#attention-row option"), texts(page, ".token")
+
+
+def row_of(page, label):
+    """The tokens of another row."""
+    before = texts(page, ".token")
+    page.select_option("#attention-row", label=label)
+    page.wait_for_function(
+        "(before) => [...document.querySelectorAll('.token')].map((x) => x.textContent.trim()).join() !== before.join()",
+        arg=before,
+    )
+    return texts(page, ".token")
+
+
+def test_the_attention_of_a_ranking_is_that_of_the_best_candidate_until_another_is_chosen(browser, tmp_path):
+    made = Rows()
+    ranked = Answers().rank, [*strings("query"), *strings("candidates", shape=(None, None))]
+    methods = {"serving_default": ranked, **attention(made, ["query", "candidate"])}
+    with serving(made, methods, tmp_path) as address, opened(browser, address) as page:
+        found = shown_rows(page, {"query": "which", "candidates": "a\n\n<b>ccc</b>\nbb"})
+        assert found == (["1. <b>ccc</b>", "2. bb", "3. a"], ["which", "<b>ccc</b>"])
+        assert page.inner_text("label[for=attention-row]") == "Candidate"
+        page.focus("#attention-row")
+        page.keyboard.press("ArrowDown")
+        page.locator(".token", has_text="bb").wait_for()
+        assert texts(page, ".token") == ["which", "bb"]
+        assert page.evaluate("document.activeElement.id") == "attention-row"  # the keyboard goes on from there
+        page.locator(".token >> nth=0").focus()
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text("#attention-told").startswith("“bb” takes most of: which 25.0%")
+        page.click("[data-language=zh]")
+        page.locator("label[for=attention-row]", has_text="候选").wait_for()
+        assert page.input_value("#attention-row") == "1" and texts(page, ".token") == ["which", "bb"]
+
+
+def test_the_attention_of_a_choice_is_that_of_the_likeliest_one_until_another_is_chosen(browser, tmp_path):
+    made = Rows()
+    chosen = made.choose, [*strings("context", "question"), *strings("choices", shape=(None, None))]
+    methods = {"serving_default": chosen, **attention(made, ["context", "question", "choice"])}
+    with serving(made, methods, tmp_path) as address, opened(browser, address) as page:
+        found = shown_rows(page, {"question": "why", "choices": "no\nbecause\nso"})
+        assert found == (["no", "because", "so"], ["why", "because"])
+        assert row_of(page, "so") == ["why", "so"] and page.inner_text("label[for=attention-row]") == "Choice"
+
+
+def test_texts_that_are_read_apart_have_an_attention_each(browser, tmp_path):
+    made = Rows()
+    methods = {
+        "serving_default": (made.encode, strings("text")),
+        "similarity": (made.compare, strings("text", "text_pair")),
+        **attention(made, ["text"]),
+    }
+    with serving(made, methods, tmp_path) as address, opened(browser, address) as page:
+        assert shown_rows(page, {"text": "one"}) == ([], ["one"])
+        found = shown_rows(page, {"text": "first", "text_pair": "second one"}, "similarity")
+        assert found == (["Text", "Second text"], ["first"])
+        assert row_of(page, "Second text") == ["second", "one"]
+
+
+def test_the_attention_of_an_answer_is_asked_where_the_answer_begins(browser, tmp_path):
+    made = Rows()
+    methods = {
+        name: (method, strings("question", "context"))
+        for name, method in (("serving_default", made.find), ("n_best", made.n_best))
+    }
+    methods |= attention(made, ["question", "context", "start"])
+    with serving(made, methods, tmp_path) as address, opened(browser, address) as page:
+        values = {"question": "where", "context": "Ann in York"}
+        assert shown_rows(page, values, "serving_default") == ([], ["where", "Ann", "in", "York", "7"])
+        found = shown_rows(page, values, "n_best")
+        assert found == (["The text holds no answer.", "York"], ["where", "Ann", "in", "York", "-1"])
+        assert row_of(page, "York")[-1] == "7"
+
+
+def test_a_pair_that_is_read_in_both_orders_has_an_attention_of_each(browser, tmp_path):
+    made = Rows()
+    methods = {
+        "serving_default": (made.label, strings("text", "text_pair")),
+        **attention(made, ["text", "text_pair", "order"]),
+    }
+    with serving(made, methods, tmp_path) as address, opened(browser, address) as page:
+        found = shown_rows(page, {"text": "first", "text_pair": "second"})
+        assert found == (["As given", "The other way round"], ["first", "second", "0"])
+        assert row_of(page, "The other way round")[-1] == "1"
 
 
 def test_a_text_is_shown_while_it_is_written(page):

@@ -32,6 +32,7 @@ PAGE = {
     "answers.js": SCRIPT,
     "attention.js": SCRIPT,
     "requests.js": SCRIPT,
+    "rows.js": SCRIPT,
     "icon.svg": "image/svg+xml",
 }
 LARGE = 20_000  # numbers or texts in an answer, from which it is written in a thread of its own

@@ -1,6 +1,7 @@
 // Which tokens each token takes of, shown for the token under the pointer or the one that has the focus.
 import { make } from "./answers.js";
 import { predict } from "./requests.js";
+import { rowsOf } from "./rows.js";
 import { percent, say } from "./words.js";
 
 export const SIGNATURE = "attention"; // of exports whose network shows it
@@ -10,29 +11,30 @@ let layer = 1; // it stays for the next text
 /**
  * Shows the attention of what was asked in `place`; nothing where the export does not say it.
  *
- * `asked` has the `values` of the fields, `maps`, an object that keeps what was found by layer, and the `signal` that ends requests.
+ * `asked` has the `values` of the fields and the `answer`, `maps`, an object that keeps what was found by row and layer, and the `signal`
+ * that ends requests; the `row` that is shown stays there too.
  */
 export async function showAttention(place, model, asked) {
-  const inputs = inputsOf(model, asked.values);
-  if (!inputs) return;
-  const chosen = layer;
+  const found = SIGNATURE in model.signatures ? rowsOf(namesOf(model), asked.values, asked.answer) : null;
+  if (!found) return;
+  asked.row ??= found.best;
+  const keyNow = () => `${asked.row} ${layer}`;
+  const key = keyNow();
+  const inputs = { ...found.rows[asked.row].inputs, layer };
   try {
-    asked.maps[chosen] ??= (await predict(model, { signature_name: SIGNATURE, inputs: { ...inputs, layer: chosen } }, asked.signal)).outputs;
+    asked.maps[key] ??= (await predict(model, { signature_name: SIGNATURE, inputs }, asked.signal)).outputs;
   } catch (error) {
     if (error.name !== "AbortError") place.replaceChildren(make("p", { class: "hint" }, error.message));
     return;
   }
-  if (chosen === layer && !asked.signal.aborted) draw(place, model, asked, asked.maps[chosen]);
+  if (key === keyNow() && !asked.signal.aborted) draw(place, asked, found, asked.maps[key], () => showAttention(place, model, asked));
 }
 
-/** The texts of a question, or null where the signature takes others. */
-function inputsOf(model, values) {
-  if (!(SIGNATURE in model.signatures)) return null;
-  const names = Object.keys(model.signatures[SIGNATURE].inputs).filter((name) => name !== "layer");
-  return names.every((name) => typeof values[name] === "string") ? Object.fromEntries(names.map((name) => [name, values[name]])) : null;
+function namesOf(model) {
+  return Object.keys(model.signatures[SIGNATURE].inputs).filter((name) => name !== "layer");
 }
 
-function draw(place, model, asked, { token, weight, num_layers }) {
+function draw(place, asked, found, { token, weight, num_layers }, show) {
   const told = make("p", { id: "attention-told", class: "facts", role: "status" });
   const tokens = make("div", { class: "tokens", role: "group", dir: "auto", "aria-label": say("attention"), "aria-describedby": "attention-hint" },
     ...token.map((text, index) => make("button", {
@@ -53,7 +55,7 @@ function draw(place, model, asked, { token, weight, num_layers }) {
     tokens.addEventListener(event, ({ target }) => { if (target !== tokens) look(target); });
   }
   tokens.addEventListener("keydown", (event) => { if (move(tokens.children, event)) event.preventDefault(); });
-  place.replaceChildren(make("h3", { id: "attention-title" }, say("attention")), layers(num_layers, () => showAttention(place, model, asked)),
+  place.replaceChildren(make("h3", { id: "attention-title" }, say("attention")), ...pickers(asked, found, num_layers, show),
     make("p", { id: "attention-hint", class: "hint" }, say("attentionHint")), tokens, told);
 }
 
@@ -65,16 +67,24 @@ function move(buttons, { key, target }) {
   return next !== undefined;
 }
 
-function layers(count, show) {
-  const choices = Array.from({ length: count }, (_, index) => make("option", { value: index + 1 }, String(index + 1)));
-  const select = make("select", { id: "attention-layer" }, ...choices);
-  select.value = layer;
+/** What chooses the row, where there are several, and the layer; `show` draws them. */
+function pickers(asked, { name, rows }, count, show) {
+  const numbers = Array.from({ length: count }, (_, index) => [index + 1, String(index + 1)]);
+  const ofLayer = picker("attention-layer", say("attentionLayer"), numbers, layer, (chosen) => { layer = chosen; return show(); });
+  if (rows.length === 1) return [ofLayer];
+  const labels = rows.map(({ label }, index) => [index, label]);
+  return [picker("attention-row", say(name), labels, asked.row, (chosen) => { asked.row = chosen; return show(); }), ofLayer];
+}
+
+/** A list of `options`, number and label each, of which one is `chosen`. It keeps the focus when `pick` has drawn all anew. */
+function picker(id, label, options, chosen, pick) {
+  const select = make("select", { id, dir: "auto" }, ...options.map(([value, shown]) => make("option", { value }, shown)));
+  select.value = chosen;
   select.addEventListener("change", async () => {
-    layer = Number(select.value);
-    await show();
-    document.getElementById("attention-layer")?.focus();
+    await pick(Number(select.value));
+    document.getElementById(id)?.focus();
   });
-  return make("div", { class: "layers" }, make("label", { for: "attention-layer" }, say("attentionLayer")), select);
+  return make("div", { class: "picker" }, make("label", { for: id }, label), select);
 }
 
 function nameOf(token) {

@@ -10,7 +10,7 @@ const WORDS = {
     unreachable: "The server does not answer ({0}).", none: "Nothing found.", noAnswer: "The text holds no answer.", probability: "Probability",
     score: "Score", similarity: "Similarity", layer: "Left the network behind layer", uncertainty: "Uncertainty", tokens: "Tokens", rank: "Rank",
     candidate: "Candidate", chosen: "chosen", word: "Word", tag: "Tag", numbers: "{0} numbers", label: "Label {0}", likeliest: "Likeliest answers",
-    attention: "Attention", attentionLayer: "Layer", takes: "“{0}” takes most of: ", written: "{0} tokens so far …",
+    choice: "Choice", order: "Order", asGiven: "As given", turned: "The other way round", attention: "Attention", attentionLayer: "Layer", takes: "“{0}” takes most of: ", written: "{0} tokens so far …",
     attentionHint: "Point at a token, or go there with the arrow keys: the darker another one is, the more it takes of it (mean of the heads).",
   },
   zh: {
@@ -23,7 +23,7 @@ const WORDS = {
     unreachable: "服务器没有响应（{0}）。", none: "没有找到。", noAnswer: "文本中没有答案。", probability: "概率",
     score: "分数", similarity: "相似度", layer: "离开网络的层", uncertainty: "不确定度", tokens: "词元数", rank: "名次",
     candidate: "候选", chosen: "已选", word: "词", tag: "标签", numbers: "{0} 个数", label: "标签 {0}", likeliest: "最可能的答案",
-    attention: "注意力", attentionLayer: "层", takes: "“{0}”最关注：", written: "已生成 {0} 个词元……",
+    choice: "选项", order: "顺序", asGiven: "原顺序", turned: "相反顺序", attention: "注意力", attentionLayer: "层", takes: "“{0}”最关注：", written: "已生成 {0} 个词元……",
     attentionHint: "指向一个词元，或用方向键移动：颜色越深的词元，被关注得越多（各注意力头的平均）。",
   },
 };
