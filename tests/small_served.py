@@ -7,6 +7,7 @@ from small_models import TOKENIZER, network
 from xmodels.export.exporter import export
 from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
+from xmodels.tasks.answer_beam.task import AnswerBeam
 from xmodels.tasks.answer_span.task import AnswerSpan
 from xmodels.tasks.base.run import write_task
 from xmodels.tasks.choose.task import Choose
@@ -17,9 +18,12 @@ from xmodels.tasks.rank.task import Rank
 from xmodels.tasks.regress.task import Regress
 from xmodels.tasks.san.task import San
 from xmodels.tasks.siamese.task import Siamese
+from xmodels.tasks.similarity.task import Similarity
 from xmodels.tasks.tag.task import Tag
 
-NUM_TEXTS = {"answer_span": 0, "rank": 2, "san": 2, "choose": 2, "siamese": 2}  # of the other tasks 1
+NUM_TEXTS = dict.fromkeys(("answer_span", "answer_beam"), 0)  # of tasks that are not named 1
+NUM_TEXTS |= dict.fromkeys(("rank", "san", "choose", "siamese", "similarity"), 2)
+SPANS = {"max_query_length": 6, "doc_stride": 6}
 TASKS = {
     "choose": lambda config: Choose(config, [], Reading()),
     "fast_classify": lambda config: FastClassify(config, ["bad", "so so", "好"]),
@@ -27,12 +31,12 @@ TASKS = {
     "rank": Rank,
     "regress": Regress,
     "san": lambda config: San(config, ["no", "yes"]),
+    "similarity": lambda config: Similarity(config, ["no", "yes"]),
     "siamese": lambda config: Siamese(config, reading=Reading().with_pooling("mean")),
     "classify": lambda config: Classify(config, ["bad", "so so", "好"]),
     "tag": lambda config: Tag(config, ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
-    "answer_span": lambda config: AnswerSpan(
-        config, settings={"max_query_length": 6, "doc_stride": 6, "null_score_diff_threshold": 0.0}
-    ),
+    "answer_beam": lambda config: AnswerBeam(config, settings=SPANS),
+    "answer_span": lambda config: AnswerSpan(config, settings={**SPANS, "null_score_diff_threshold": 0.0}),
 }
 
 
@@ -86,9 +90,11 @@ def small_run(task, path):
     backbone, _ = folder.read_model(str(path / "start"))
     made = TASKS[task](backbone.config)
     reads = {"token_ids": [[1, 2, 3]], "segment_ids": [[0, 0, 1]], "padding_mask": [[True, True, True]]}
-    batch = {name: np.array(value)[:, None] if task == "choose" else np.array(value) for name, value in reads.items()}
+    arrays = {name: np.array(value) for name, value in reads.items()}
+    count = {"choose": 1, "similarity": 2}.get(task)  # rows for one question
+    batch = {name: np.stack([value] * count, axis=1) if count else value for name, value in arrays.items()}
     build = made.exits if task == "fast_classify" else made.forward
-    build(backbone, batch | {"choice_weights": np.ones((1, 1))})
+    build(backbone, batch | {"choice_weights": np.ones((1, 1)), "span_roles": np.array([[2, 1, 1]])})
     rng = np.random.default_rng(3)
     for variable in made.variables:
         variable.assign(rng.normal(0, 1.0, variable.shape))
