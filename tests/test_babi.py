@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -19,6 +20,7 @@ from tests.invocation import invoke
 from xmodels.layers.attention.visible import Visible
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import model_class, read_model, write_model
+from xmodels.tasks.answer_story import serve
 from xmodels.tasks.answer_story.task import AnswerStory
 from xmodels.tasks.base.answer import load
 from xmodels.training.devices import distribution
@@ -374,6 +376,7 @@ def test_what_is_served_answers_as_the_run_does_and_the_doctor_reads_its_files(s
     folder, flags = street
     assert invoke("export_model", model_dir=folder / "run", export_dir=tmp_path / "out", serving_ops="core") == 0
     served = tf.saved_model.load(str(tmp_path / "out/1")).signatures["serving_default"]
+    assert "`attention` takes `story`, string (), `question`, string ()" in (tmp_path / "out/README.md").read_text()
     story = ("Anna went to the hall.", "Ben went to the garden!")
     (expected,) = load(str(folder / "run")).predict([(story, "Where is Anna?")])
     found = served(story=tf.constant(["\n\n".join(story)]), question=tf.constant(["Where is Anna ?"]))
@@ -388,7 +391,7 @@ def test_what_is_served_answers_as_the_run_does_and_the_doctor_reads_its_files(s
 def test_maps_of_steps_are_those_that_the_network_used():
     backbone, _ = make("story_universal_transformer", num_layers=3)
     batch = arrays_of(stories(2), ROOMS)
-    maps = np.array(backbone.attention_maps(batch))  # (B, T, H, S, S)
+    maps = np.stack(backbone.attention_maps(batch), axis=1)  # (B, T, H, S, S)
     assert maps.shape[:3] == (2, 3, 2)
     np.testing.assert_allclose(maps.sum(axis=-1), 1.0, atol=1e-5)
     assert maps[:, :, :, :, :][..., ~batch["padding_mask"][0]][0].max(initial=0.0) < 1e-6  # nobody looks at padding
@@ -464,3 +467,20 @@ def test_made_up_stories_follow_from_what_is_told_and_come_again():
         *_, thing, _, _, place = each.question.rstrip("?").split()
         before = len(rooms[thing]) - 1 - rooms[thing][::-1].index(place)
         assert each.answer == rooms[thing][before - 1], each
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_served_shows_how_much_sentences_take_of_each_other(name):
+    backbone, task = make(name)
+    tokenizer = vocabulary_of(stories(200))
+    encoder = StoryEncoder(tokenizer, 8, 6)
+    predictor = SimpleNamespace(backbone=backbone, task=task, tokenizer=tokenizer, labels=ROOMS, encoder=encoder)
+    method, specs = serve.Server(predictor, "core").signatures()["attention"]
+    attention = tf.function(method, input_signature=specs, autograph=False)
+    sentences, question = ("Anna went to the hall.", "Ben, went!"), "Where is Anna?"
+    maps = backbone.attention_maps(encoder.arrays([(sentences, question)]))
+    for layer, heads in enumerate(maps, 1):
+        found = attention("\n".join(sentences), question, layer)
+        np.testing.assert_allclose(found["weight"], np.array(heads)[0].mean(axis=0), atol=1e-5)
+    assert found["token"].numpy().tolist() == [b" anna went to the hall", b" ben went", b" where is anna"]
+    assert found["num_layers"] == len(maps)

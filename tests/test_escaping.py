@@ -69,7 +69,9 @@ def readme_of(task, labels):
         "max_words": 9,
         "answer": lambda story, question: {n: tf.constant(v) for n, v in found.items()},
     }
-    return story.Server.readme(types.SimpleNamespace(predictor=predictor, python=str, **numbers))
+    return story.Server.readme(
+        types.SimpleNamespace(predictor=predictor, python=str, attention=NoAttention(), **numbers)
+    )
 
 
 @pytest.mark.parametrize("task", ["tag", "answer_story"])

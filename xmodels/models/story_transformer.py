@@ -63,12 +63,12 @@ class StoryTransformer(Backbone):
         return x + self.position(ops.arange(ops.shape(x)[1], dtype="int32"))
 
     def attention_maps(self, features):
-        """How much each place takes of each in each layer, float32 (B, layers, H, S, S), for pictures."""
+        """How much each place takes of each: num_layers tensors (B, H, S, S)."""
         x, visible, maps = self._read(features), Visible(features["padding_mask"]), []
         for block in self.blocks:
             maps.append(block.attention_map(x, visible))
             x = block(x, visible=visible)
-        return ops.stack(maps, axis=1)
+        return maps
 
     def initialize(self):
         return initialized(self)

@@ -60,7 +60,7 @@ class StoryUniversalTransformer(Backbone):
         return self.steps.run(x, places, advance)
 
     def attention_maps(self, features):
-        """How much each place takes of each in each step, float32 (B, steps, H, S, S), for pictures; also places that have stopped."""
+        """How much each place takes of each in each step: num_layers tensors (B, H, S, S), also of places that have stopped."""
         visible, maps = Visible(features["padding_mask"]), []
 
         def advance(x, step):
@@ -68,7 +68,7 @@ class StoryUniversalTransformer(Backbone):
             return self.block(x, visible=visible)
 
         self._run(features, advance)
-        return ops.stack(maps, axis=1)
+        return maps
 
     def initialize(self):
         return initialized(self)

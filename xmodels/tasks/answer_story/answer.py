@@ -61,7 +61,7 @@ class Predictor(answer.Predictor):
 
     def attention(self, story: Story) -> np.ndarray:
         """The attention weights of sentences and question in each step or layer: float32 (T, H, S, S)."""
-        return np.array(self.backbone.attention_maps(self.encoder.arrays([story])))[0]
+        return np.stack([each[0] for each in self.backbone.attention_maps(self.encoder.arrays([story]))])
 
     def inputs(self, question):
         reason = "stories are read from plain lines, which have no columns"

@@ -6,13 +6,24 @@ import tensorflow as tf
 from data_pipelines.escaping import for_json_line, for_markdown
 from data_pipelines.ops.serving_text import GraphTokenizer
 from xmodels.tasks.base import serve
-from xmodels.tasks.base.serve import check_difference
+from xmodels.tasks.base.serve import check_difference, spelled
+from xmodels.tasks.base.served_attention import ServedAttention
 
 SIGNS = r"[!-/:-@\[-`{-~\p{P}]"  # as `plain_units.is_punctuation`
+INPUTS = ("story", "question")
 EXAMPLES = (
     (("Mary moved to the bathroom.", "John went to the hallway."), "Where is Mary?"),
     (("Daniel took the milk.",), "What is Daniel carrying?"),
 )
+
+
+class StoryAttention(ServedAttention):
+    """How much each sentence takes of each other."""
+
+    def tokens(self, features):
+        """The sentences and the question, string (S,), in the words that the network knows, each behind a blank."""
+        ids = tf.RaggedTensor.from_tensor(features["token_ids"][0], padding=0)
+        return tf.strings.join([" ", spelled(ids, self.spelling)])
 
 
 class Server(serve.Server):
@@ -27,6 +38,8 @@ class Server(serve.Server):
         self.labels = tf.constant(predictor.labels)  # (C,)
         self.probability_labels = tuple(predictor.labels)
         self.max_sentences, self.max_words = predictor.encoder.max_sentences, predictor.encoder.max_words
+        inputs = dict.fromkeys(INPUTS, tf.string)
+        self.attention = StoryAttention(self.backbone, predictor.tokenizer, self.features, inputs, SENTENCES_NOTE)
 
     def features(self, story: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
         """As `StoryEncoder.arrays`, of strings (B,): stories with a sentence a line. Sentences without a word are left out."""
@@ -58,15 +71,17 @@ class Server(serve.Server):
         return {"answer": tf.gather(self.labels, found["answer_ids"]), "probabilities": found["answer_probabilities"]}
 
     def signatures(self):
-        specs = [tf.TensorSpec([None], tf.string, name=name) for name in ("story", "question")]
-        return {"serving_default": (self.answer, specs)}
+        specs = [tf.TensorSpec([None], tf.string, name=name) for name in INPUTS]
+        return {"serving_default": (self.answer, specs), **self.attention.signature()}
 
     def compare(self, served):
         """As `serve.Server.compare`; together and one by one."""
         expected = [list(each.probabilities.values()) for each in self.predictor.predict(list(EXAMPLES))]
         found = [ask(served["serving_default"], EXAMPLES)["probabilities"]]
         found.append(np.concatenate([ask(served["serving_default"], [each])["probabilities"] for each in EXAMPLES]))
-        return check_difference(float(np.max(np.abs(np.array(found) - np.array(expected, np.float32)))))
+        difference = check_difference(float(np.max(np.abs(np.array(found) - np.array(expected, np.float32)))))
+        values = [column[0] for column in columns_of(EXAMPLES).values()]
+        return max(difference, self.attention.compare(served, values, self.predictor.features(EXAMPLES[:1])))
 
     def readme(self):
         """With the model's own answers as examples."""
@@ -86,6 +101,7 @@ class Server(serve.Server):
             ),
             sentences=self.max_sentences,
             words=self.max_words,
+            attention=self.attention.readme(),
             python=self.python(arguments),
             requests=serve.requests(
                 "stories",
@@ -99,13 +115,16 @@ class Server(serve.Server):
 
 def columns_of(stories) -> dict[str, list[str]]:
     """The inputs of the signature."""
-    return {"story": ["\n".join(sentences) for sentences, _ in stories], "question": [asked for _, asked in stories]}
+    columns = ["\n".join(sentences) for sentences, _ in stories], [asked for _, asked in stories]
+    return dict(zip(INPUTS, columns, strict=True))
 
 
 def ask(signature, stories) -> dict[str, np.ndarray]:
     """What a signature answers."""
     return {n: v.numpy() for n, v in signature(**{n: tf.constant(c) for n, c in columns_of(stories).items()}).items()}
 
+
+SENTENCES_NOTE = "A token is a sentence here, and the last one is the question."
 
 README_TEXT = """The vocabulary, the tokenizer and the answers are inside.
 
@@ -121,7 +140,7 @@ Answers:
 {labels}
 
 Of a story the last {sentences} sentences are read, of a sentence the first {words} words.
-
+{attention}
 {python}
 
 {requests}

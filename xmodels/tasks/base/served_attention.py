@@ -58,9 +58,12 @@ class ServedAttention(tf.Module):
         message = f"`layer` must be from 1 to {len(maps)}."
         with tf.control_dependencies([tf.debugging.Assert((layer >= 1) & (layer <= len(maps)), [message])]):
             weight = tf.gather(tf.stack(maps), layer - 1)
+        return {"token": self.tokens(features), "weight": weight, "num_layers": tf.constant(len(maps))}
+
+    def tokens(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """What weights are between, string (L,), which joined are the text."""
         with tf.device("CPU:0"):
-            token = tf.gather(self.spelling, features["token_ids"][0])
-        return {"token": token, "weight": weight, "num_layers": tf.constant(len(maps))}
+            return tf.gather(self.spelling, features["token_ids"][0])
 
     def signature(self) -> dict[str, Signature]:
         """As `Server.signatures` has it."""
