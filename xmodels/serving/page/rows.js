@@ -31,7 +31,9 @@ function severalOf(names, values, answer) {
     const [answers, starts] = [[answer.answer].flat(), [answer.start].flat()];
     return { name: "answer", rows: starts.map((start, index) => ({ label: answers[index] || say("noAnswer"), inputs: { start } })) };
   }
-  if (names.includes("order")) return { name: "order", rows: ["asGiven", "turned"].map((word, order) => ({ label: say(word), inputs: { order } })) };
+  if (names.includes("order")) {
+    return { name: "order", rows: ["asGiven", "turned"].map((word, order) => ({ label: say(word), inputs: { order } })) };
+  }
   if (!names.includes("text_pair") && "text_pair" in values) { // texts that are read apart
     return { name: "text", rows: ["text", "text_pair"].map((name) => ({ label: say(name), inputs: { text: values[name] } })) };
   }
