@@ -24,9 +24,7 @@ from xmodels.tasks.base.records import check_recorded
 from xmodels.tasks.base.run import optimizer_of
 from xmodels.training.watching.progress import print_status
 
-SMALL_HINT = (
-    "Small networks are mostly read better by --pooling=mean+max (docs/probing.md), which formats of others do not have."
-)
+SMALL_HINT = "Small networks are mostly read better by --pooling=mean+max (docs/probing.md), which formats of others do not have."
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
