@@ -4,8 +4,9 @@
 
 `text_dir` holds `pretrain.txt` and `heldout.txt`, such as the folder `text` of a quickstart. Every arm is a run of `xmodels pretrain
 --size=tiny` that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name says, for equally many
-steps of equally many tokens. Runs that are finished in `work_dir` are not repeated, so the command may be given again for another
-language; the page gathers all that `work_dir` holds.
+steps of equally many tokens. Runs that are finished in `work_dir` are not repeated. What was found is kept in
+`results/small_networks.jsonl`, and the page shows all that stands there, so the command may be given again for another language or
+study.
 """
 
 import argparse
@@ -16,10 +17,12 @@ import sys
 
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
+from data_pipelines.files import whole_file
 from xmodels.training.small import PERMUTED, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
+KEPT = os.path.join(RESULTS, f"{NAME}.jsonl")
 VOCABULARY = {"en": 4000, "zh": 2000}
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
 ALIKE = {  # of all studies: name of an arm -> what differs
@@ -162,39 +165,73 @@ def records(flags, study: Study, name: str) -> str:
     return folder
 
 
-def found(flags, language: str, name: str, arm: str) -> tuple[dict, dict] | None:
-    """Scores and baselines of a finished run."""
-    model_dir = folder_of(flags, language, name, arm)
-    if not is_finished(model_dir):
-        return None
+def gather(flags) -> None:
+    """Adds what the finished runs of `work_dir` have found to what is kept."""
+    kept = read_kept()
+    for language in VOCABULARY:
+        for name, study in STUDIES.items():
+            for arm in study.arms:
+                model_dir = folder_of(flags, language, name, arm)
+                if is_finished(model_dir):
+                    kept.setdefault(language, {}).setdefault(name, {})[arm] = entry_of(flags, model_dir)
+    with whole_file(KEPT, "w") as file:
+        for language, studies in kept.items():
+            for name, arms in studies.items():
+                for arm, entry in arms.items():
+                    file.write(json.dumps({"language": language, "study": name, "arm": arm, **entry}) + "\n")
+
+
+def entry_of(flags, model_dir: str) -> dict:
+    """What a run has found, for its training loss see `curve`."""
+    scores = results_of(model_dir)
     with open(os.path.join(model_dir, "baseline.json"), encoding="utf-8") as file:
-        return results_of(model_dir), json.load(file)
+        counted = json.load(file)
+    return {
+        "loss": round(scores["loss"], 4),
+        "right": round(scores[counted["measure"]], 4),
+        "neighbour": round(counted["neighbour_baseline"], 4),
+        "unigram": round(counted["unigram_baseline"], 4),
+        "budget": [flags.steps, flags.tokens],
+        "curve": [[step, round(loss, 3)] for step, loss in curve(model_dir)],
+    }
+
+
+def read_kept() -> dict[str, dict[str, dict[str, dict]]]:
+    """Language -> study -> arm -> what it has found."""
+    kept: dict[str, dict[str, dict[str, dict]]] = {}
+    with open(KEPT, encoding="utf-8") as file:
+        for entry in map(json.loads, file):
+            kept.setdefault(entry["language"], {}).setdefault(entry["study"], {})[entry["arm"]] = entry
+    return kept
 
 
 def report(flags) -> None:
     """The page and the picture."""
+    gather(flags)
+    kept = read_kept()
     parts = [
-        f"Held-out loss and accuracy of networks of 2 layers of 128 after {flags.steps} steps of {flags.tokens} tokens. Each arm "
-        "differs from the first one in what its name says. One seed: read differences below a point as none. Counting names each "
-        "token by its neighbours in the training text (docs/watching.md)."
+        "Held-out loss and accuracy of networks of 2 layers of 128. Each arm differs from the first one in what its name says. One "
+        "seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
+        "(docs/watching.md)."
     ]
-    curves = {}
-    for language in VOCABULARY:
-        for name, study in STUDIES.items():
-            rows, baselines = [], None
-            for arm in study.arms:
-                pair = found(flags, language, name, arm)
-                if pair:
-                    scores, baselines = pair
-                    rows.append([arm, f"{scores['loss']:.2f}", f"{100 * scores[baselines['measure']]:.1f}"])
-                    curves[language, name, arm] = curve(folder_of(flags, language, name, arm))
-            if baselines:
-                for title in ("neighbour", "unigram"):
-                    rows.append([f"counting: {title}", "", f"{100 * baselines[f'{title}_baseline']:.1f}"])
-                parts += [
-                    f"## {language}, {name} (`--system={study.system}`)",
-                    table(["arm", "loss", "right, %"], rows),
-                ]
+    for language, studies in kept.items():
+        for name, arms in studies.items():
+            ordered = [arm for arm in STUDIES[name].arms if arm in arms]
+            rows = [[arm, f"{arms[arm]['loss']:.2f}", f"{100 * arms[arm]['right']:.1f}"] for arm in ordered]
+            first = arms[ordered[0]]
+            rows += [[f"counting: {title}", "", f"{100 * first[title]:.1f}"] for title in ("neighbour", "unigram")]
+            steps, tokens = first["budget"]
+            parts += [
+                f"## {language}, {name} (`--system={STUDIES[name].system}`), {steps:,} steps of {tokens:,} tokens",
+                table(["arm", "loss", "right, %"], rows),
+            ]
+    curves = {
+        (language, name, arm): found["curve"]
+        for language, studies in kept.items()
+        for name, arms in studies.items()
+        for arm, found in arms.items()
+        if found["curve"]
+    }
     write_picture(NAME, lambda figure: draw(figure, curves), width=9.0, folder=RESULTS)
     parts += [
         f"![Training loss]({NAME}.png)",
