@@ -66,15 +66,38 @@ def write(path: str, rows: list[Row], labels: bool = True) -> str:
 
 
 def parts_of(options) -> dict[str, list[Row]]:
-    """The rows of train, eval and test; no pair of the first two stands in the third."""
+    """The rows of train, eval and test; no text stands in two: who knows it by heart would seem to compare."""
     columns = Columns("0", "1", "2")
     rows, test = (read_table(path, columns, bad_rows=[]) for path in (options.rows, options.test))
     random.Random(0).shuffle(test)
     test = test[: options.test_rows]
-    asked = {row.texts for row in test}
-    rows = [row for row in rows if row.texts not in asked]
-    random.Random(0).shuffle(rows)
-    return {"train": rows[: -options.dev_rows], "eval": rows[-options.dev_rows :], "test": test}
+    asked = {text for row in test for text in row.texts}
+    groups = groups_of([row for row in rows if asked.isdisjoint(row.texts)])
+    random.Random(0).shuffle(groups)
+    parts: dict[str, list[Row]] = {"train": [], "eval": [], "test": test}
+    for group in groups:
+        parts["eval" if len(parts["eval"]) < options.dev_rows else "train"] += group
+    for rows in (parts["train"], parts["eval"]):
+        random.Random(0).shuffle(rows)
+    return parts
+
+
+def groups_of(rows: list[Row]) -> list[list[Row]]:
+    """Rows that share texts, also by way of others, stand together."""
+    leader: dict[str, str] = {}
+
+    def first(text: str) -> str:
+        while (next_one := leader.setdefault(text, text)) != text:
+            text = next_one
+        return text
+
+    for row in rows:
+        left, right = map(first, row.texts)
+        leader[left] = right
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(first(row.texts[0]), []).append(row)
+    return list(groups.values())
 
 
 def bags(parts: dict[str, list[Row]]) -> dict[str, float]:
