@@ -1,0 +1,317 @@
+"""Makes the pages of reproductions from the development data of this project (`XMODELS_SHARED_DIR`, as the tests do).
+
+    python -m benchmarks.reproductions.from_shared_data --list
+    python -m benchmarks.reproductions.from_shared_data family_en --work_dir=work --jobs=2
+
+Each page is a command of another module, with texts and tables that are written to `--work_dir` first. This one knows which files
+they come from, and how long it takes, about: in minutes of one free core. Interrupted, the same command goes on.
+"""
+
+import argparse
+import csv
+import dataclasses
+import glob
+import gzip
+import json
+import os
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from data_pipelines.corpora.tables import Columns, read_table
+
+SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
+DEV, TEST, HELD_OUT = 600, 2000, 0.04  # rows, and the share of the documents
+FOLLOWED = 4  # paragraphs without a mark between stories that are taken as one document
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where data is and where work goes."""
+
+    data: str
+    work: str
+    jobs: int
+
+    def given(self, name: str) -> str:
+        """A file of the shared data."""
+        return os.path.join(self.data, name)
+
+    def made(self, name: str) -> str:
+        """A file of the work folder."""
+        path = os.path.join(self.work, "inputs", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+
+# --- texts: documents, each of lines
+
+
+def text_of(path: str) -> str:
+    """A file with line ends of one kind; science.txt is of another encoding than the rest."""
+    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+        raw = file.read()
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return raw.decode("windows-1252").replace("\r\n", "\n")
+
+
+def paragraphs(path: str, together: int = 1) -> Iterator[str]:
+    """Documents of so many paragraphs, a line each."""
+    parts = [" ".join(part.split()) for part in text_of(path).split("\n\n") if part.strip()]
+    return ("\n".join(parts[first : first + together]) for first in range(0, len(parts), together))
+
+
+def lines(path: str, together: int = 1) -> Iterator[str]:
+    """Documents of so many lines."""
+    found = [line.strip() for line in text_of(path).splitlines() if line.strip()]
+    return ("\n".join(found[first : first + together]) for first in range(0, len(found), together))
+
+
+def english(place: Place) -> Iterator[str]:
+    """News, books, encyclopedia, captions and dialogues."""
+    for name in ("rural", "science"):
+        yield from paragraphs(place.given(f"lm/abc-news-en/{name}.txt.gz"), FOLLOWED)
+    folder = place.given("lm/gutenberg-en")
+    for name in sorted(os.listdir(folder)):
+        yield from paragraphs(os.path.join(folder, name), FOLLOWED)
+    for part in ("valid", "test"):
+        yield from lines(place.given(f"lm/wikitext-2-raw/wiki.{part}.raw.gz"), FOLLOWED)
+    yield from lines(place.given("translation/multi30k-en-de/train.en.gz"))
+    for line in lines(place.given("dialogue/dailydialog-en/dialogues_validation.txt")):
+        yield "\n".join(turn.strip() for turn in line.split("__eou__") if turn.strip())
+
+
+def chinese(place: Place) -> Iterator[str]:
+    """The web, novels and dialogues."""
+    yield from (
+        part.strip() for part in text_of(place.given("lm/cluecorpussmall-zh/sentences_by_doc.txt.gz")).split("\n\n")
+    )
+    for name in ("hongloumeng", "sanguoyanyi"):
+        yield from lines(place.given(f"lm/novels-zh/{name}.txt.gz"), FOLLOWED)
+    for name in ("film_dev.json.gz", "film_test.json.gz", "travel_dev.json", "travel_test.json.gz"):
+        for dialogue in json.loads(text_of(place.given(f"dialogue/kdconv-zh/{name}"))):
+            yield "\n".join(turn["message"] for turn in dialogue["messages"])
+
+
+def write_text(place: Place, folder: str, documents: Iterable[str]) -> dict[str, str]:
+    """Files of a text to learn from and of one that is held out; documents are parted by blank lines."""
+    drawn = [document for document in documents if document.strip()]
+    random.Random(0).shuffle(drawn)
+    held_out = round(HELD_OUT * len(drawn))
+    parts = {"heldout": drawn[:held_out], "train": drawn[held_out:]}
+    return {
+        name: write_once(place.made(f"{folder}/{name}.txt"), "\n\n".join(each) + "\n") for name, each in parts.items()
+    }
+
+
+def write_once(path: str, text: str) -> str:
+    """Leaves a file alone that holds the same already, since its time is part of what `compare` knows."""
+    if os.path.isfile(path):
+        with open(path, encoding="utf-8") as file:
+            if file.read() == text:
+                return path
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+# --- tables
+
+
+def parted(place: Place, folder: str, files: list[str], columns: Columns, train_rows: int) -> dict[str, str]:
+    """Tables `train`, `dev` and `test` of one file, of which rows are drawn, or of two: the second one is the test."""
+    tables = [read_table(place.given(file), columns, bad_rows=[]) for file in files]
+    for rows in tables:
+        random.Random(0).shuffle(rows)
+    test = tables[1][:TEST] if len(tables) > 1 else tables[0][DEV : DEV + TEST]
+    known = {row.texts for row in test}
+    rest = [row for row in tables[0] if row.texts not in known]
+    parts = {"train": rest[DEV : DEV + train_rows], "dev": rest[:DEV], "test": test}
+    return {name: write_table(place.made(f"{folder}/{name}.tsv"), rows) for name, rows in parts.items()}
+
+
+def write_table(path: str, rows) -> str:
+    names = ["label", "text", "text_pair"][: 1 + len(rows[0].texts)]
+    plain = [[row.label, *(" ".join(text.split()) for text in row.texts)] for row in rows]
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter="\t", lineterminator="\n").writerows([names, *plain])
+    with open(temporary, encoding="utf-8") as file:
+        text = file.read()
+    os.remove(temporary)
+    return write_once(path, text)
+
+
+# --- pages
+
+
+def family(language: str, documents, classes: tuple, pairs: tuple, about: str) -> Callable[[Place], list[str]]:
+    """The command of a page of the family: texts with those of the training rows, a table of classes and one of pairs."""
+
+    def command(place: Place) -> list[str]:
+        tables = {
+            name: parted(place, f"family_{language}/{name}", *given)
+            for name, given in (("class", classes), ("pair", pairs))
+        }
+        rows = [
+            row
+            for each in tables.values()
+            for row in read_table(
+                each["train"], Columns("text", "text_pair" if each is tables["pair"] else None, "label")
+            )
+        ]
+        learnt = list(dict.fromkeys(text for row in rows for text in row.texts))
+        texts = write_text(place, f"family_{language}", [*documents(place), *learnt])
+        given = {**texts, **{f"{name}_{part}": path for name, each in tables.items() for part, path in each.items()}}
+        return [
+            "family", f"--language={language}", f"--output_dir={os.path.join(place.work, f'family_{language}')}", "--peer",
+            "--set=" + ",".join(f"{name}={path}" for name, path in given.items()), f"--jobs={place.jobs}", f"--about={about}",
+        ]  # fmt: skip
+
+    return command
+
+
+def pretraining(language: str) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        given = {"en": english_pretraining, "zh": chinese_pretraining}[language](place)
+        work = os.path.join(place.work, f"pretraining_{language}")
+        return ["pretraining", f"--language={language}", f"--work_dir={work}", f"--jobs={place.jobs}", *given]
+
+    return command
+
+
+def english_pretraining(place: Place) -> list[str]:
+    science = write_once(place.made("science.txt"), text_of(place.given("lm/abc-news-en/science.txt.gz")))
+    return [
+        f"--text={place.given('lm/abc-news-en/rural.txt.gz')},{science}", f"--paragraphs={FOLLOWED}", "--million_tokens=14",
+        f"--task=topics:0:2={place.given('classification/agnews-en/test.csv.gz')}", "--peer_rows=1000",
+    ]  # fmt: skip
+
+
+def chinese_pretraining(place: Place) -> list[str]:
+    tasks = {"reviews": "chnsenticorp-zh", "moods": "weibo-emotion-zh"}
+    files = {
+        name: ",".join(
+            place.given(f"classification/{folder}/{part}") for part in ("train.tsv.gz", "dev.tsv", "test.tsv")
+        )
+        for name, folder in tasks.items()
+    }
+    return [
+        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=8",
+        *(f"--task={name}:label:text_a={paths}" for name, paths in files.items()),
+    ]  # fmt: skip
+
+
+def transformer(place: Place) -> list[str]:
+    folder = place.given("translation/multi30k-en-de")
+    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    pairs = [
+        f"--{part}=" + ",".join(os.path.join(folder, f"{name}.{side}.gz") for side in ("de", "en"))
+        for part, name in names.items()
+    ]
+    return ["transformer_multi30k", *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}"]
+
+
+def transformer_xl(place: Place) -> list[str]:
+    return ["transformer_xl", f"--workdir={os.path.join(place.work, 'transformer_xl')}", f"--data={place.given('lm')}"]
+
+
+def universal_transformer(place: Place) -> list[str]:
+    work = os.path.join(place.work, "universal_transformer")
+    return ["universal_transformer_babi", f"--data={place.given('qa/babi-en-10k')}", f"--work={work}"]
+
+
+def siamese(place: Place) -> list[str]:
+    pattern = os.path.join(place.work, "pretraining_zh/comparison/pretrain/pretrain-bert-????????/backbone")
+    found = sorted(glob.glob(pattern))
+    if not found:
+        raise SystemExit(f"{pattern}: nothing there. The network is that of another page: make pretraining_zh first.")
+    pairs = place.given("sentence_pair/lcqmc-zh")
+    return [
+        "siamese", f"--rows={pairs}/dev.txt", f"--test={pairs}/test.txt", f"--checkpoint={os.path.dirname(found[0])}",
+        f"--folder={os.path.join(place.work, 'siamese_zh')}", "--epochs=2", "--rates", "1e-3", "4e-3", "--peer",
+        "--", "--optimizer=muon",
+    ]  # fmt: skip
+
+
+def effect(name: str) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        work = os.path.join(place.work, "effects")
+        chosen = [each for each in english_pretraining(place) if not each.startswith(("--million", "--peer"))]
+        return [
+            "effects",
+            f"--effect={name}",
+            "--language=en",
+            f"--work_dir={work}",
+            f"--jobs={place.jobs}",
+            "--rows=1000",
+            *chosen,
+        ]
+
+    return command
+
+
+PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minutes of a core, its command)
+    "family_en": (
+        75,
+        family(
+            "en", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 1000),
+            (["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"], Columns("0", "1", "2"), 3000),
+            "Text: news, books, encyclopedia, captions and dialogues in English, with the texts of the training rows. classification: "
+            "topics of news (AG News), 1,000 rows to learn from; pairs: inference (SNLI's development file), 3,000 rows.",
+        ),
+    ),
+    "family_zh": (
+        90,
+        family(
+            "zh", chinese,
+            (
+                ["classification/chnsenticorp-zh/train.tsv.gz", "classification/chnsenticorp-zh/test.tsv"],
+                Columns("text_a", None, "label"), 1000,
+            ),
+            (["sentence_pair/lcqmc-zh/dev.txt", "sentence_pair/lcqmc-zh/test.txt"], Columns("0", "1", "2"), 4000),
+            "Text: the web, novels and dialogues in Chinese, with the texts of the training rows. classification: reviews "
+            "(ChnSentiCorp), 1,000 rows to learn from; pairs: equal questions (LCQMC's development file), 4,000 rows.",
+        ),
+    ),
+    "pretraining_en": (120, pretraining("en")),
+    "pretraining_zh": (60, pretraining("zh")),
+    "siamese_zh": (60, siamese),
+    "effect_masks_en": (60, effect("masks")),
+    "effect_sharing_en": (60, effect("sharing")),
+    "effect_order_en": (60, effect("order")),
+    "transformer_multi30k": (100, transformer),
+    "transformer_xl": (180, transformer_xl),
+    "universal_transformer_babi": (150, universal_transformer),
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", nargs="?", choices=tuple(PAGES))
+    parser.add_argument("--list", action="store_true", help="the pages, with the minutes that each takes of a core")
+    parser.add_argument("--data", default=os.path.join(SHARED, "data"), help="folder of the development data")
+    parser.add_argument("--work_dir", help="kept for a run that goes on")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side, where the page has several")
+    parser.add_argument("--print", action="store_true", help="write the inputs and print the command only")
+    parser.add_argument("more", nargs="*", help="behind `--`: further flags of the command, such as --seeds=1")
+    flags = parser.parse_args()
+    if flags.list or not flags.page:
+        print("\n".join(f"{name:28} {minutes:4} minutes" for name, (minutes, _) in PAGES.items()))
+        return
+    if not flags.work_dir:
+        parser.error("--work_dir: missing. It holds what a page is made from.")
+    place = Place(os.path.abspath(flags.data), os.path.abspath(flags.work_dir), flags.jobs)
+    module, *arguments = PAGES[flags.page][1](place)
+    command = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *arguments, *flags.more]
+    print(shlex.join(command), flush=True)
+    if not flags.print:
+        sys.exit(subprocess.run(command, check=False).returncode)
+
+
+if __name__ == "__main__":
+    main()
