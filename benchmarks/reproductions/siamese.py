@@ -202,9 +202,10 @@ def main(arguments=None) -> None:
     times = clock(
         options, {name: folder_of(options, name, rates[name], options.seeds[0]) for name in (CROSS, LABELS)}, texts
     )
-    accuracies = {k: [e["test accuracy"] for e in v] for k, v in found.items()}
+    accuracies = {name: [each["test accuracy"] for each in scores] for name, scores in found.items()}
+    held = {name: [each["evaluation accuracy"] for each in scores] for name, scores in found.items()}
     peer = peer_siamese.scores(options, parts, peer_arms(), rates) if options.peer else {}
-    write_report(options, parts, bags(parts), accuracies, rates, recalls, times, peer)
+    write_report(options, parts, bags(parts), accuracies, held, rates, recalls, times, peer)
 
 
 def peer_arms() -> dict[str, peer_siamese.Arm]:
@@ -217,7 +218,7 @@ def peer_arms() -> dict[str, peer_siamese.Arm]:
     }
 
 
-def write_report(options, parts, without, accuracies, rates, recalls, times, peer) -> None:
+def write_report(options, parts, without, accuracies, held, rates, recalls, times, peer) -> None:
     elsewhere = {name: mean_and_deviation(values, scale=100) for name, values in peer.items()}
     column = ["Hugging Face"] if peer else []
 
@@ -238,10 +239,11 @@ def write_report(options, parts, without, accuracies, rates, recalls, times, pee
         ),
         "larger batches of matches find the right text more often": sorted(first.values()) == [first[b] for b in BATCHES],
     }  # fmt: skip
-    rows = [[name, f"{100 * value:.1f}", *beside(name), ""] for name, value in without.items()]
+    rows = [[name, f"{100 * value:.1f}", *beside(name), "", ""] for name, value in without.items()]
     rows += [
-        [name, mean_and_deviation(values, scale=100), *beside(name), rates[name]] for name, values in accuracies.items()
-    ]
+        [name, mean_and_deviation(accuracies[name], scale=100), *beside(name), mean_and_deviation(held[name], scale=100), rates[name]]
+        for name in accuracies
+    ]  # fmt: skip
     matches = [
         [
             str(batch),
@@ -261,8 +263,9 @@ def write_report(options, parts, without, accuracies, rates, recalls, times, pee
         f"{''.join(f', `{flag}`' for flag in options.more)}. Accuracy in percent, mean and deviation of "
         f"{len(options.seeds)} seed(s). A Siamese classifier reads both vectors and the size of their difference, and the mean of all "
         "states is the vector unless another pooling is named; the cross-encoder reads mean and maximum of both texts. "
-        "`Siamese, cosine` learns by a contrastive loss, and a threshold tells matches.",
-        table(["arm", "accuracy", *column, "rate"], rows),
+        "`Siamese, cosine` learns by a contrastive loss, and a threshold tells matches. No text of the training rows stands in the "
+        "others; the evaluation rows are of the same file as these, the test rows of another one.",
+        table(["arm", "test", *column, "evaluation", "rate"], rows),
         f"A query with {CANDIDATES} candidates: {times[CROSS]:.1f} ms by the cross-encoder, {times[LABELS]:.2f} ms by the Siamese "
         f"network with the vectors of the candidates at hand, {ratio:.0f} times as fast. The fastest of {ROUNDS} rounds of {QUERIES} "
         "queries, one at a time, tokenizer included.",
