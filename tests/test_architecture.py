@@ -32,7 +32,7 @@ DOORS = {
                          "data_pipelines"},
     "xmodels.conversion": {"xmodels.interfaces", "xmodels.layers.poolings", "xmodels.models", "xmodels.objectives", "xmodels.tasks",
                            "data_pipelines.errors", "data_pipelines.schema", "data_pipelines.strict_json", "data_pipelines.text"},
-    "xmodels.search": {"data_pipelines"},
+    "xmodels.retrieval": {"data_pipelines"},
     "xmodels.serving": {"data_pipelines"},
     "xmodels.export": {"xmodels.runs.loaded", "xmodels.interfaces", "xmodels.tasks", "xmodels.objectives", "xmodels.decoding",
                        "xmodels.models", "data_pipelines"},

@@ -16,8 +16,8 @@ from test_siamese import QUICK
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.jobs.sentence_transformers import to_run
 from xmodels.jobs.texts_of_files import texts_of
-from xmodels.search import index, vectors
-from xmodels.search.encoder import Encoder, weights_sha256
+from xmodels.retrieval import index, vectors
+from xmodels.retrieval.encoder import Encoder, weights_sha256
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.classify.answer import Predictor
 

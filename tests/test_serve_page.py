@@ -37,6 +37,10 @@ class Answers(tf.Module):
             "probabilities": tf.tile(tf.constant([[0.25, 0.75]]), [rows, 1]),
         }
 
+    def cautious(self, text):
+        """The likeliest label is not the one that a threshold has chosen."""
+        return {**self.classify(text), "label": tf.repeat(tf.constant(["so so"]), tf.shape(text)[0])}
+
     def early(self, text, speed):
         layer = tf.cast(tf.round(3.0 - 2.0 * speed), tf.int32)
         rows = tf.shape(text)[0]
@@ -145,6 +149,7 @@ def address(tmp_path_factory):
     text, query = (tf.TensorSpec([None], tf.string, name) for name in ("text", "query"))
     methods = {
         "serving_default": (made.classify, [text]),
+        "cautious": (made.cautious, [text]),
         "early": (made.early, [text, tf.TensorSpec([], tf.float32, "speed")]),
         "tag": (made.tag, [text]),
         "attention": (made.attention, [tf.TensorSpec([], tf.string, "text"), tf.TensorSpec([], tf.int32, "layer")]),
@@ -225,6 +230,14 @@ def test_labels_are_bars_and_never_html_in_both_languages(page):
     assert page.inner_text("#ask") == "提交"  # it is remembered
 
 
+def test_the_label_that_a_threshold_has_chosen_keeps_its_own_probability(page):
+    choose(page, "cautious")
+    page.fill("#field-text", "A text.")
+    answer(page)
+    assert texts(page, ".bars .label") == [LABEL, "so so"] and texts(page, ".bars .number") == ["75.0%", "25.0%"]
+    assert texts(page, ".bars .best .label") == ["so so"]
+
+
 def test_entities_are_marked_by_characters(page):
     choose(page, "tag")
     page.fill("#field-text", TEXT)
@@ -284,7 +297,7 @@ def test_a_token_under_the_pointer_or_the_focus_shows_what_it_takes_of(page):
 
 
 def test_no_attention_is_shown_of_what_the_signature_does_not_take(page):
-    assert texts(page, "#signature option") == ["early", "rank", "serving_default", "tag", "write"]
+    assert texts(page, "#signature option") == ["cautious", "early", "rank", "serving_default", "tag", "write"]
     choose(page, "rank")
     page.fill("#field-query", "which")
     page.fill("#field-candidates", "a\nbb")

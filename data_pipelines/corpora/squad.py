@@ -34,6 +34,12 @@ def read_squad(path: str) -> Iterator[Question]:
     """
     if is_list(path):  # CMRC 2018 as it was first published
         for index, paragraph in enumerate(read_list(path)):
+            if isinstance(paragraph, dict) and "context_text" not in paragraph:
+                raise DataError(
+                    f"{path}, [{index}]: expected an object with 'data', articles with 'paragraphs', each with 'context' and 'qas', "
+                    "as SQuAD has them, or a list of paragraphs with 'context_text' and 'qas', as CMRC 2018. Found: "
+                    f"{', '.join(paragraph)[:200]}."
+                )
             yield from _paragraph(paragraph, path, f"[{index}]", "context_text", "query_text", "query_id")
         return
     for d, article in enumerate(read_list(path, "data")):

@@ -4,8 +4,8 @@ from data_pipelines.paths import check_output
 from xmodels.jobs.options.encode import Options
 from xmodels.jobs.predict import load_predictor
 from xmodels.jobs.texts_of_files import encoded, texts_of
-from xmodels.search import vectors
-from xmodels.search.encoder import Encoder
+from xmodels.retrieval import vectors
+from xmodels.retrieval.encoder import Encoder
 
 
 def encode(options: Options) -> int:

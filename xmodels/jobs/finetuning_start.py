@@ -17,6 +17,8 @@ from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.watching.progress import print_status
 
+UNUSED = ("[unused", "<unused")  # how pieces begin that are there to be renamed
+
 
 def reader_of(options) -> Reader:
     """Reads the files of the task that --task names."""
@@ -64,19 +66,44 @@ def begin_head(task: Task, loaded: Checkpoint, source: str) -> None:
 
 
 def open_tokenizer_of(options, loaded) -> Tokenizer:
-    """The tokenizer of a checkpoint, or of --vocab_file, which must have as many pieces."""
-    found = loaded.tokenizer
-    if options.vocab_file:
+    """The tokenizer of a checkpoint, or of --vocab_file, which must have the pieces of the checkpoint's own, if that has one."""
+    found, path = loaded.tokenizer, options.vocab_file
+    if path:
         lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
-        tokenizer = open_tokenizer(options.vocab_file, found.kind if found else "auto", lower_case)
+        tokenizer = open_tokenizer(path, found.kind if found else "auto", lower_case)
+        if found:
+            check_same_pieces(found.open(options.do_lower_case), tokenizer, path, options.init_checkpoint)
     elif found:
         tokenizer = found.open(options.do_lower_case)
     else:
         raise UsageError(f"--init_checkpoint={options.init_checkpoint}: has no vocabulary; name one with --vocab_file.")
     if not loaded.config.suits(len(tokenizer.vocabulary)):
         raise CheckpointError(
-            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, its "
-            f"vocabulary {len(tokenizer.vocabulary)}. They do not belong together: put the checkpoint's own back, or name it with "
-            "--vocab_file."
+            f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, "
+            f"{f'--vocab_file={path}' if path else 'its vocabulary'} {len(tokenizer.vocabulary)}. They do not belong together: "
+            f"{'name' if path else 'put back'} the vocabulary that the network was trained with."
         )
     return tokenizer
+
+
+def check_same_pieces(own: Tokenizer, given: Tokenizer, path: str, checkpoint: str) -> None:
+    """Raises a UsageError where --vocab_file holds other pieces than the vocabulary that a checkpoint brings along.
+
+    What the network knows of a token stands in the row of its number, so with other numbers it would read another text. Places that
+    are called unused may have got a name.
+    """
+    pairs = zip(own.vocabulary.tokens, given.vocabulary.tokens, strict=False)
+    other = next(
+        (place for place, (ours, theirs) in enumerate(pairs) if ours != theirs and not ours.startswith(UNUSED)), None
+    )
+    if other is None and len(own.vocabulary) == len(given.vocabulary):
+        return
+    told = (
+        f"has {len(given.vocabulary):,} pieces, and that of the checkpoint {len(own.vocabulary):,}"
+        if other is None
+        else f"has {given.vocabulary.tokens[other]!r} at the place {other}, where that of the checkpoint has "
+        f"{own.vocabulary.tokens[other]!r}"
+    )
+    raise UsageError(
+        f"--vocab_file={path}: {told}. The one that --init_checkpoint={checkpoint} brings along is taken without the flag."
+    )

@@ -8,7 +8,7 @@ from data_pipelines.errors import DataError, UsageError
 from xmodels.export.exporter import new_folder
 from xmodels.jobs.options.index import Options
 from xmodels.jobs.texts_of_files import texts_of
-from xmodels.search import index, vectors
+from xmodels.retrieval import index, vectors
 
 
 def make_index(options: Options) -> str:

@@ -15,6 +15,7 @@ from data_pipelines.files import write_json
 from data_pipelines.strict_yaml import variables_of
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
+from xmodels.interfaces.reading import BASE_WIDTH, Reading
 from xmodels.jobs import step_options
 from xmodels.jobs.decisive import Evaluation
 from xmodels.jobs.few_examples import drawn
@@ -31,12 +32,13 @@ from xmodels.runs import folder as run_folder
 from xmodels.runs.memory_check import check_resources
 from xmodels.tasks.base import find
 from xmodels.tasks.base.read import Data, Reader
-from xmodels.tasks.base.run import JOINT_FILE
+from xmodels.tasks.base.run import JOINT_FILE, optimizer_of
 from xmodels.tasks.base.task import Task
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import Stream, seed_of
+from xmodels.training.watching.progress import print_status
 
 MEAN_SCORE = (
     "mean_score"  # over the tasks with an eval_file: of the score that would choose the best epoch of each alone
@@ -155,6 +157,7 @@ def plan(given: multitask.Options, strategy) -> Job:
     per_epoch = sum(schedule.stages[0].values())
     num_steps = num_steps_of(given, per_epoch)
     optimization = optimization_of(given, num_steps, per_epoch)
+    warn_rate(given, loaded.config)
     learner, members = _learner(given, strategy, loaded, tokenizer, readers, data, schedule, optimization)
     for each in members.values():
         mask = each.data.source.arrays["padding_mask"]
@@ -162,6 +165,19 @@ def plan(given: multitask.Options, strategy) -> Job:
             given, learner, each.batches.batch_size * (mask.shape[1] if mask.ndim > 2 else 1), mask.shape[-1]
         )
     return Job(given, loaded, tokenizer, members, schedule, wanted.epochs, optimization, learner, num_steps, per_epoch)
+
+
+def warn_rate(given: multitask.Options, config) -> None:
+    """Says where the usual rate, which is for large networks, meets a small one: at it those hardly move."""
+    usual = next(field.default for field in dataclasses.fields(multitask.Options) if field.name == "learning_rate")
+    if config.hidden_dim >= BASE_WIDTH or given.learning_rate != usual:
+        return
+    numbers = Reading().numbers_for(config, optimizer_of(given.init_checkpoint))
+    muon = " --optimizer=muon" if numbers.get("optimizer") == "muon" else ""
+    print_status(
+        f"Warning: --learning_rate={usual:g} is for networks of {BASE_WIDTH} and more; this one has a width of {config.hidden_dim}. "
+        f"`finetune` would take --learning_rate={numbers['learning_rate']:g}{muon} (docs/small_networks.md)."
+    )
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from data_pipelines.paths import check_output
 from xmodels.jobs.options.search import Options
 from xmodels.jobs.predict import load_predictor
 from xmodels.jobs.texts_of_files import texts_of
-from xmodels.search.encoder import Encoder
-from xmodels.search.index import Index
+from xmodels.retrieval.encoder import Encoder
+from xmodels.retrieval.index import Index
 
 SHOWN = 100  # characters of a text on the screen
 Rescore = Callable[[str, Sequence[str]], Sequence[float]]

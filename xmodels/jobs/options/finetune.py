@@ -58,8 +58,8 @@ class Options(TrainingOptions):
     )
     prefix: str = option("", "What stands before each text, in training and wherever the run is used, such as 'summarize: '.", section="Text from text: tables of two columns of text, source and target", structural=True)  # fmt: skip
     max_target_length: int | None = option(None, "Longer targets are cut. Default: max_seq_length.", minimum=2, structural=True)  # fmt: skip
-    doc_stride: int | None = option(None, "Tokens from the beginning of one window of a long text to that of the next, of answer_span and tag. Default: 128, of tag half a window.", minimum=1, section="Answers in texts: files of SQuAD or CMRC 2018, by train_file, eval_file and test_file", structural=True)  # fmt: skip
-    max_query_length: int | None = option(None, "Longer questions lose their end. Default: 64 tokens.", minimum=1, structural=True)  # fmt: skip
+    doc_stride: int | None = option(None, "Tokens from the beginning of one window of a long text to that of the next, of answer_span and tag. Default: 128, of tag and where windows are shorter half a window.", minimum=1, section="Answers in texts: files of SQuAD or CMRC 2018, by train_file, eval_file and test_file", structural=True)  # fmt: skip
+    max_query_length: int | None = option(None, "Longer questions lose their end. Default: 64 tokens, at most half of the sequence.", minimum=1, structural=True)  # fmt: skip
     n_best_size: int | None = option(None, "Likeliest beginnings, ends and answers that are looked at. Default: 20.", minimum=1)  # fmt: skip
     max_answer_length: int | None = option(None, "Longest answer in tokens. Default: 30.", minimum=1)  # fmt: skip
     start_n_top: int | None = option(None, "Likeliest beginnings beside which ends are read, of answer_beam. Default: 5.", minimum=1)  # fmt: skip

@@ -63,9 +63,12 @@ function byProbability(probabilities, names, isBest) {
 }
 
 function showLabels(answer, asked, model) {
-  const best = answer.probabilities.indexOf(Math.max(...answer.probabilities));
-  const names = model.labels ? [...model.labels] : [];
-  names[best] = answer.label ?? answer.answer;
+  const names = model.labels ? [...model.labels] : [], label = answer.label ?? answer.answer;
+  let best = names.indexOf(label); // not always the likeliest one: a threshold may have chosen it
+  if (best < 0) {
+    best = answer.probabilities.indexOf(Math.max(...answer.probabilities));
+    names[best] = label;
+  }
   const shown = [byProbability(answer.probabilities, names, (index) => index === best)];
   if ("layer" in answer) {
     shown.push(facts([[say("layer"), String(answer.layer)], [say("uncertainty"), decimals(answer.uncertainty)]]));

@@ -14,7 +14,16 @@ from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, pr
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens
-from xmodels.tasks.answer_span.windows import Settings, Window, check, pack_parts, pack_windows, places, windows_of
+from xmodels.tasks.answer_span.windows import (
+    Settings,
+    Window,
+    check,
+    fitting,
+    pack_parts,
+    pack_windows,
+    places,
+    windows_of,
+)
 from xmodels.tasks.base.read import Data, Survey, print_left_out, usable
 from xmodels.tasks.base.records import check_recorded, recorded_batches
 from xmodels.tasks.base.texts import TextReader, token_rows, warn_unknown
@@ -52,6 +61,16 @@ def each_question(path: str) -> Iterator[Question]:
         raise DataError(f"{path}: holds no questions.")
 
 
+def warn_problems(path: str, questions: list[Question]) -> None:
+    """Says of questions to be scored where one has no answer and is not marked so, or one that its text does not hold."""
+    problems = [(each, told) for each in questions if (told := problem(each, find_answer(each)[0]))]
+    if problems:
+        first, told = problems[0]
+        print_status(
+            f"Warning: {first.place}: {told}. {len(problems):,} of the {len(questions):,} questions of {path} are like this."
+        )
+
+
 class Reader(TextReader):
     """Files of questions; each question makes an example for each window of its text."""
 
@@ -66,7 +85,8 @@ class Reader(TextReader):
     def settings(self) -> Settings:
         given = {name: getattr(self.options, name) for name in self.own_flags}
         given = {name: value for name, value in given.items() if value is not None}
-        return self.settings_class(context_first=self.reading.frame.context_first, **given)
+        frame, length = self.reading.frame, self.options.max_seq_length
+        return self.settings_class(context_first=frame.context_first, **fitting(given, length, frame))
 
     def questions(self, path: str) -> list[Question]:
         """The questions from which something can be learnt; says which ones are left out."""
@@ -83,7 +103,9 @@ class Reader(TextReader):
         impossible = sum(question.is_impossible for question in train)
         summary = [f"{len(train):,} questions to train on, {impossible:,} of them without an answer"]
         for name, other in self.scored_files():
-            summary.append(f"{len(read_questions(other)):,} for {name}")
+            questions = read_questions(other)
+            warn_problems(other, questions)
+            summary.append(f"{len(questions):,} for {name}")
         texts = [text for question in train[:SAMPLE] for text in (question.question, question.context)]
         return Survey(", ".join(summary), texts=texts)  # how many windows there are, only the tokens tell
 

@@ -7,7 +7,7 @@ import numpy as np
 from data_pipelines.corpora.squad import Question
 from xmodels.tasks.answer_span import pictures
 from xmodels.tasks.answer_span.measures import SQUAD2, measured, metric_of
-from xmodels.tasks.answer_span.read import SpanSource, read_questions
+from xmodels.tasks.answer_span.read import SpanSource, read_questions, warn_problems
 from xmodels.tasks.answer_span.spans import Found, decide, find, of_row
 from xmodels.tasks.answer_span.windows import Settings
 from xmodels.tasks.base.score import check_plots, predict
@@ -25,6 +25,7 @@ def evaluate(predictor, test_file: str, answer_metric: str | None, batch_size: i
     """
     check_plots(plots)
     questions = read_questions(test_file)
+    warn_problems(test_file, questions)
     found = predict(predictor, questions, batch_size or 32)
     threshold = predictor.settings.null_score_diff_threshold
     result = scores(found, questions, threshold, answer_metric)

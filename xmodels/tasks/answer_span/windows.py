@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,15 @@ class Window:
     first: int = 0
 
 
+def fitting(given: dict[str, Any], max_sequence_length: int, frame: Frame) -> dict[str, Any]:
+    """Settings with those that are not given, where the usual ones, which are for sequences of 384 tokens, do not fit shorter ones:
+    half of the sequence for the question, half a window between windows."""
+    question = given.get("max_query_length", min(Settings.max_query_length, max(1, max_sequence_length // 2)))
+    capacity = max_text_tokens(2, max_sequence_length, frame) - question
+    stride = Settings.doc_stride if Settings.doc_stride <= capacity else max(1, capacity // 2)
+    return {"max_query_length": question, "doc_stride": stride, **given}
+
+
 def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
     """Raises a UsageError where the windows of a long question would be empty or lie apart, or no token could stand for having no
     answer."""
@@ -74,7 +83,7 @@ def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
     if settings.doc_stride > capacity:
         raise UsageError(
             f"--doc_stride={settings.doc_stride}: windows of {capacity} tokens (--max_seq_length less the question and special "
-            "tokens) would lie apart, and answers between them be lost. Lower it; half a window is usual."
+            "tokens) would lie apart, and answers between them be lost. Lower it (half a window is usual), or raise --max_seq_length."
         )
 
 

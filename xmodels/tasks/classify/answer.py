@@ -73,7 +73,10 @@ class Predictor(answer.Predictor):
     def pair_scores(self, query, texts, label=None):
         """The probability of a label, of pairs of the query and a text."""
         if self.num_texts == 1:
-            raise UsageError("This run was fine-tuned on single texts, so it cannot say how well a text suits a query.")
+            raise UsageError(
+                "The run that orders texts was fine-tuned on single texts, so it cannot say how well a text suits a query: name one "
+                "of pairs or of --task=rank with --rerank_model_dir."
+            )
         label = self.matching_label(label)
         return [each.probabilities[label] for each in self.predict([(query, text) for text in texts])]
 

@@ -160,6 +160,7 @@ class Reader(TextReader):
         labels = sort_tags(tag for sentence in train for tag in sentence.tags)
         num_words = sum(len(sentence.words) for sentence in train)
         check_labels(path, labels, num_words, self.options.label_column or "the last of a line")
+        warn_blanks(path, train)
         summary = [f"{len(train):,} sentences to train on, {len(labels)} tags"]
         for name, other in self.evaluation_files():
             if not os.path.isdir(other):
@@ -248,3 +249,14 @@ def as_chains(tags: list[np.ndarray], text_ids: list[int], labels: list[str]) ->
         made.append(np.array([names.get(tag, old) for tag, old in zip(fixed, of_words, strict=True)], np.int32))
         before, text_before = (fixed[-1] if fixed else before), text
     return made
+
+
+def warn_blanks(path: str, sentences) -> None:
+    """Says where words hold blanks, as the texts of a table do that is taken for words with their tags."""
+    words = [word for sentence in sentences for word in sentence.words]
+    odd = [word for word in words if len(word.split()) > 1]
+    if 2 * len(odd) > len(words):
+        print_status(
+            f"Warning: {path}: {len(odd):,} of {len(words):,} words hold blanks, such as {odd[0][:40]!r}. A line is one word and its "
+            "tag, and a blank line ends a sentence; for a table of texts with labels take --task=classify."
+        )

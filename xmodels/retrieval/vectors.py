@@ -14,7 +14,7 @@ from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import file_sha256, whole_file, write_json
 from data_pipelines.schema import Count, Place, Positive, Sha256, convert
-from xmodels.search.encoder import Encoder
+from xmodels.retrieval.encoder import Encoder
 
 NPY, PARQUET, BESIDE = ".npy", ".parquet", ".json"
 KEY = b"xmodels"  # of the metadata of Parquet

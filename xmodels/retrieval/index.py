@@ -11,8 +11,8 @@ from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Count, Place, Positive, convert, one_of
-from xmodels.search.encoder import Encoder
-from xmodels.search.vectors import strict_json_of
+from xmodels.retrieval.encoder import Encoder
+from xmodels.retrieval.vectors import strict_json_of
 
 INDEX, VECTORS, GRAPH, TEXTS, STARTS = "index.json", "vectors.f32", "graph.faiss", "texts.jsonl", "text_starts.i64"
 FILES = {INDEX, VECTORS, GRAPH, TEXTS, STARTS, checksums.FILE}
