@@ -71,8 +71,9 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
     if path:
         lower_case = found.do_lower_case if found and options.do_lower_case is None else options.do_lower_case
         tokenizer = open_tokenizer(path, found.kind if found else "auto", lower_case)
-        if found:
-            check_same_pieces(found.open(options.do_lower_case), tokenizer, path, options.init_checkpoint)
+        own = found.open(options.do_lower_case) if found else None
+        if own and loaded.config.suits(len(own.vocabulary)):  # else it is damaged, and this one is the cure
+            check_same_pieces(own, tokenizer, path, options.init_checkpoint)
     elif found:
         tokenizer = found.open(options.do_lower_case)
     else:
@@ -81,7 +82,8 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
         raise CheckpointError(
             f"--init_checkpoint={options.init_checkpoint}: the network has {loaded.config.vocabulary_size} pieces, "
             f"{f'--vocab_file={path}' if path else 'its vocabulary'} {len(tokenizer.vocabulary)}. They do not belong together: "
-            f"{'name' if path else 'put back'} the vocabulary that the network was trained with."
+            + ("name the one" if path else "put the checkpoint's own back, or name it with --vocab_file: that")
+            + " with which the network was trained."
         )
     return tokenizer
 
