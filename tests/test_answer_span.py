@@ -13,8 +13,10 @@ from small_models import NAMES, PLACES, TOKENIZER, network
 from test_bert_parity import write_hugging_face
 
 from data_pipelines.corpora.squad import Question, read_squad
-from data_pipelines.finetuning.answer_span import find_answer
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.finetuning.answer_span import check_windows, find_answer, fitting_windows
 from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 from xmodels.conversion import convert
@@ -390,3 +392,25 @@ def test_every_family_learns_and_serves_it(kind, data, tmp_path):
     questions = list(read_squad(str(data / "dev.json")))
     found = scores(load(str(run)).predict(questions), questions)
     assert found["f1"] > 0
+
+
+@pytest.mark.parametrize("length", [16, 32, 64, 128, 192, 256, 384, 512])
+def test_windows_of_any_length_fit_without_flags(length):
+    room = max_text_tokens(2, length)
+    found = fitting_windows(None, None, length, room)
+    check_windows(**found, max_seq_length=length, room=room)
+    if length >= 384:
+        assert found == {"max_query_length": 64, "doc_stride": 128}
+
+
+def test_what_is_given_of_windows_stays_and_is_checked():
+    assert fitting_windows(None, 7, 64, 61) == {"max_query_length": 32, "doc_stride": 7}
+    with pytest.raises(UsageError, match="or raise --max_seq_length"):
+        check_windows(**fitting_windows(None, 60, 64, 61), max_seq_length=64, room=61)
+
+
+def test_a_flat_list_of_questions_is_told_the_layout(tmp_path):
+    path = tmp_path / "flat.json"
+    path.write_text(json.dumps([{"context": "Ann met Bob.", "question": "Who?", "answer": "Ann"}]), "utf-8")
+    with pytest.raises(DataError, match="'data', articles with 'paragraphs'.*Found: context, question, answer"):
+        list(read_squad(str(path)))

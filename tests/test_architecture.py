@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+import xmodels
+from xmodels import api
+
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("xmodels", "data_pipelines", "launch")
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -256,3 +259,10 @@ def test_no_file_outgrows_its_room():
     for path in FILES:
         lines = [line for line in (ROOT / path).read_text(encoding="utf-8").splitlines() if line.strip()]
         assert len(lines) <= 320, f"{path}: {len(lines)} lines; split it"
+
+
+def test_no_package_hides_a_verb():
+    """An import of a module `xmodels.VERB` would put it in the place of the function."""
+    root = pathlib.Path(xmodels.__file__).parent
+    hidden = [verb for verb in api.verbs() if (root / verb).exists() or (root / f"{verb}.py").exists()]
+    assert not hidden

@@ -869,8 +869,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path, vocabulary, capsys, task,
         ({"task": "regress", "labels": "a"}, "not for --task=regress"),
         ({"task": "classify", "target_file": "x"}, "--target_file is for --task=translate"),
         ({"task": "tag", "text_column": "word"}, "give its position from 0"),
-        ({"task": "answer_span", "max_seq_length": 64}, "--max_query_length=64: leaves no room"),
-        ({"task": "answer_span", "max_seq_length": 128}, "--doc_stride=128: windows of 61 tokens"),
+        (
+            {"task": "answer_span", "max_seq_length": 64, "max_query_length": 64},
+            "--max_query_length=64: leaves no room",
+        ),
+        ({"task": "answer_span", "max_seq_length": 128, "doc_stride": 128}, "--doc_stride=128: windows of 61 tokens"),
+        ({"task": "answer_span", "doc_stride": 0}, "--doc_stride=0: must be at least 1"),
     ],
 )
 def test_settings_that_cannot_work_are_named(tmp_path, vocabulary, settings, message):

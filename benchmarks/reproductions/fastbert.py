@@ -214,7 +214,9 @@ def peer_accuracies(options, files, depth: int, ours: str) -> list[float]:
     """Test accuracies of Hugging Face's BERT with the first so many layers, by seed, at the rate of a run of ours."""
     from xmodels.conversion import convert
 
-    start, rate = os.path.join(options.folder, f"first-{depth}-hf"), float(os.path.basename(ours).split("-", 2)[2][:-2])
+    start = os.path.join(options.folder, f"first-{depth}-hf")
+    with open(os.path.join(ours, "config.json"), encoding="utf-8") as file:
+        rate = float(json.load(file)["flags"]["learning_rate"])
     if not os.path.isdir(start):
         convert.save(convert.load(os.path.join(options.folder, f"first-{depth}")), f"hf:{start}")
     way = peer_bert.Way(muon=True, pooling=options.peer)

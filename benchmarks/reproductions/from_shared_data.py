@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import glob
 import gzip
+import io
 import json
 import os
 import random
@@ -20,10 +21,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from benchmarks.reproductions.pretraining_inputs import DEV, HELD_OUT, TEST, write_once
 from data_pipelines.corpora.tables import Columns, read_table
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
-DEV, TEST, HELD_OUT = 600, 2000, 0.04  # rows, and the share of the documents
 FOLLOWED = 4  # paragraphs without a mark between stories that are taken as one document
 
 
@@ -102,21 +103,10 @@ def write_text(place: Place, folder: str, documents: Iterable[str]) -> dict[str,
     drawn = [document for document in documents if document.strip()]
     random.Random(0).shuffle(drawn)
     held_out = round(HELD_OUT * len(drawn))
-    parts = {"heldout": drawn[:held_out], "train": drawn[held_out:]}
-    return {
-        name: write_once(place.made(f"{folder}/{name}.txt"), "\n\n".join(each) + "\n") for name, each in parts.items()
-    }
-
-
-def write_once(path: str, text: str) -> str:
-    """Leaves a file alone that holds the same already, since its time is part of what `compare` knows."""
-    if os.path.isfile(path):
-        with open(path, encoding="utf-8") as file:
-            if file.read() == text:
-                return path
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
+    found = {name: place.made(f"{folder}/{name}.txt") for name in ("heldout", "train")}
+    for path, part in zip(found.values(), (drawn[:held_out], drawn[held_out:]), strict=True):
+        write_once(path, ["\n\n".join(part)])
+    return found
 
 
 # --- tables
@@ -135,15 +125,13 @@ def parted(place: Place, folder: str, files: list[str], columns: Columns, train_
 
 
 def write_table(path: str, rows) -> str:
+    """Rows with their labels, tab-separated. Returns its path."""
     names = ["label", "text", "text_pair"][: 1 + len(rows[0].texts)]
-    plain = [[row.label, *(" ".join(text.split()) for text in row.texts)] for row in rows]
-    temporary = f"{path}.new"
-    with open(temporary, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="\t", lineterminator="\n").writerows([names, *plain])
-    with open(temporary, encoding="utf-8") as file:
-        text = file.read()
-    os.remove(temporary)
-    return write_once(path, text)
+    written = io.StringIO()
+    table = csv.writer(written, delimiter="\t", lineterminator="\n")
+    table.writerows([names, *([row.label, *(" ".join(text.split()) for text in row.texts)] for row in rows)])
+    write_once(path, written.getvalue().splitlines())
+    return path
 
 
 # --- pages
@@ -185,7 +173,8 @@ def pretraining(language: str) -> Callable[[Place], list[str]]:
 
 
 def english_pretraining(place: Place) -> list[str]:
-    science = write_once(place.made("science.txt"), text_of(place.given("lm/abc-news-en/science.txt.gz")))
+    science = place.made("science.txt")
+    write_once(science, text_of(place.given("lm/abc-news-en/science.txt.gz")).split("\n"))
     return [
         f"--text={place.given('lm/abc-news-en/rural.txt.gz')},{science}", f"--paragraphs={FOLLOWED}", "--million_tokens=14",
         f"--task=topics:0:2={place.given('classification/agnews-en/test.csv.gz')}", "--peer_rows=1000",

@@ -84,19 +84,16 @@ def parts_of(options) -> dict[str, list[Row]]:
 
 def groups_of(rows: list[Row]) -> list[list[Row]]:
     """Rows that share texts, also by way of others, stand together."""
-    leader: dict[str, str] = {}
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def first(text: str) -> str:
-        while (next_one := leader.setdefault(text, text)) != text:
-            text = next_one
-        return text
-
+    ids = {text: number for number, text in enumerate(dict.fromkeys(text for row in rows for text in row.texts))}
+    ends = np.array([[ids[text] for text in row.texts] for row in rows]).T
+    links = coo_array((np.ones(len(rows)), ends), shape=(len(ids), len(ids)))
+    _, found = connected_components(links, directed=False)
+    groups: dict[int, list[Row]] = {}
     for row in rows:
-        left, right = map(first, row.texts)
-        leader[left] = right
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(first(row.texts[0]), []).append(row)
+        groups.setdefault(found[ids[row.texts[0]]], []).append(row)
     return list(groups.values())
 
 
@@ -218,17 +215,11 @@ def peer_arms() -> dict[str, peer_siamese.Arm]:
     }
 
 
-def write_report(options, parts, without, accuracies, held, rates, recalls, times, peer) -> None:
-    elsewhere = {name: mean_and_deviation(values, scale=100) for name, values in peer.items()}
-    column = ["Hugging Face"] if peer else []
-
-    def beside(name: str) -> list[str]:
-        return [elsewhere.get(name, "")] if peer else []
-
+def claims_of(accuracies, recalls, ratio: float) -> dict[str, bool]:
+    """What the paper and its kin say -> whether it came out here."""
     means = {name: float(np.mean(values)) for name, values in accuracies.items()}
     first = {batch: float(np.mean([recall for recall, _ in values])) for batch, values in recalls.items()}
-    ratio = times[CROSS] / times[LABELS]
-    claims = {
+    return {
         "the cross-encoder is better than the Siamese classifier by two points or more": means[CROSS] >= means[LABELS] + 0.02,
         f"a query with {CANDIDATES} candidates is 20 times as fast with their vectors at hand": ratio >= 20,
         "the mean of all states is as good as the first one, and that as good as the largest values": (
@@ -239,6 +230,15 @@ def write_report(options, parts, without, accuracies, held, rates, recalls, time
         ),
         "larger batches of matches find the right text more often": sorted(first.values()) == [first[b] for b in BATCHES],
     }  # fmt: skip
+
+
+def write_report(options, parts, without, accuracies, held, rates, recalls, times, peer) -> None:
+    elsewhere = {name: mean_and_deviation(values, scale=100) for name, values in peer.items()}
+    column, ratio = ["Hugging Face"] if peer else [], times[CROSS] / times[LABELS]
+
+    def beside(name: str) -> list[str]:
+        return [elsewhere.get(name, "")] if peer else []
+
     rows = [[name, f"{100 * value:.1f}", *beside(name), "", ""] for name, value in without.items()]
     rows += [
         [name, mean_and_deviation(accuracies[name], scale=100), *beside(name), mean_and_deviation(held[name], scale=100), rates[name]]
@@ -256,7 +256,7 @@ def write_report(options, parts, without, accuracies, held, rates, recalls, time
     name = f"siamese_{options.language}"
     counted = {part: len(rows_of) for part, rows_of in parts.items()}
     pages = [
-        verdict(claims),
+        verdict(claims_of(accuracies, recalls, ratio)),
         f"The network: {network_of(options.checkpoint)}. {counted['train']:,} pairs to learn from, "
         f"{counted['eval']:,} to choose rates, epochs and thresholds, "
         f"{counted['test']:,} to test on. {options.epochs:g} epochs, batches of {BATCH}"

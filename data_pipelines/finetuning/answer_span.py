@@ -11,7 +11,7 @@ from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
-from data_pipelines.finetuning.task import Row, Task, count_tokens
+from data_pipelines.finetuning.task import WINDOW_NUMBERS, Row, Task, count_tokens
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import max_text_tokens
 
@@ -56,24 +56,49 @@ def answer_tokens(spans: np.ndarray, first: int, end: int) -> tuple[int, int] | 
     return (int(shared[0]), int(shared[-1])) if len(shared) else None
 
 
+def fitting_windows(
+    max_query_length: int | None, doc_stride: int | None, max_seq_length: int, room: int
+) -> dict[str, int]:
+    """Both numbers, with those that are None so that they fit: the usual ones, which are for sequences of 384 tokens, and in shorter
+    ones half of the sequence for the question, and half a window between windows.
+
+    Args:
+        room: tokens of question and text together.
+    """
+    question = max_query_length or min(WINDOW_NUMBERS["max_query_length"], max(1, max_seq_length // 2))
+    usual, window = WINDOW_NUMBERS["doc_stride"], room - question
+    stride = doc_stride or (usual if usual <= window else max(1, window // 2))
+    return {"max_query_length": question, "doc_stride": stride}
+
+
+def check_windows(max_query_length: int, doc_stride: int, max_seq_length: int, room: int) -> None:
+    """Raises a UsageError where the windows of a long question would be empty or lie apart; `room` as of `fitting_windows`."""
+    window = room - max_query_length
+    if window < 1:
+        raise UsageError(
+            f"--max_query_length={max_query_length}: leaves no room for the text in --max_seq_length={max_seq_length}. Raise "
+            "--max_seq_length (384 is usual) or lower the other."
+        )
+    if doc_stride > window:
+        raise UsageError(
+            f"--doc_stride={doc_stride}: windows of {window} tokens (--max_seq_length less the question and special tokens) would "
+            "lie apart, and answers between them be lost. Lower it (half a window is usual), or raise --max_seq_length."
+        )
+
+
 class AnswerSpan(Task):
     """SQuAD and CMRC files; each question makes one record a window."""
 
     name = "answer_span"
 
     def check(self):
-        settings = self.settings
-        capacity = max_text_tokens(2, settings.max_seq_length) - settings.max_query_length
-        if capacity < 1:
-            raise UsageError(
-                f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
-                f"{settings.max_seq_length}. Raise the one or lower the other."
-            )
-        if settings.doc_stride > capacity:
-            raise UsageError(
-                f"--doc_stride={settings.doc_stride}: windows of {capacity} tokens (--max_seq_length less the question and 3) "
-                "would lie apart, and answers between them be lost. Lower it; half a window is usual."
-            )
+        length = self.settings.max_seq_length
+        check_windows(self.settings.max_query_length, self.settings.doc_stride, length, max_text_tokens(2, length))
+
+    @classmethod
+    def window_numbers(cls, settings):
+        given, length = (settings.max_query_length, settings.doc_stride), settings.max_seq_length
+        return fitting_windows(*given, length, max_text_tokens(2, length))
 
     def examples(self, path):
         for question in read_squad(path):

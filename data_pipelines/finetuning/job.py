@@ -20,7 +20,7 @@ from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import file_sha256, write_json
 from data_pipelines.finetuning.first_pass import Found, gather
 from data_pipelines.finetuning.listing import TASKS, task_class
-from data_pipelines.finetuning.task import Settings, Task, columns_of
+from data_pipelines.finetuning.task import WINDOW_NUMBERS, Settings, Task, columns_of
 from data_pipelines.lock import locked
 from data_pipelines.paths import check_not_input
 from data_pipelines.pretraining import tasks_split
@@ -39,15 +39,13 @@ OF_ONE_TASK = {  # flag -> the task that has it
 INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
 
-def check(settings: Settings) -> None:
-    """Raises a UsageError that says what to change."""
+def checked(settings: Settings) -> Settings:
+    """The settings with the numbers of windows that were not given. Raises a UsageError that says what to change."""
     if settings.task not in TASKS:
         raise UsageError(f"--task={settings.task}: unknown. Known: {', '.join(TASKS)}.")
     if settings.max_seq_length < 8:
         raise UsageError(f"--max_seq_length={settings.max_seq_length}: must be at least 8.")
     for name, least in (
-        ("max_query_length", 1),
-        ("doc_stride", 1),
         ("num_choices", 0),
         ("list_size", 0),
         ("num_shards", 0),
@@ -68,7 +66,12 @@ def check(settings: Settings) -> None:
         raise UsageError("--label_separator=: is empty. Give what stands between two labels, such as |.")
     if settings.on_long_text == "windows" and settings.task not in ("tag", "answer_span"):
         raise UsageError(f"--on_long_text=windows: --task={settings.task} reads each text once. Take cut or drop.")
+    for name in WINDOW_NUMBERS:
+        if (value := getattr(settings, name)) is not None and value < 1:
+            raise UsageError(f"--{name}={value}: must be at least 1.")
+    settings = dataclasses.replace(settings, **task.window_numbers(settings))
     task(settings).check()
+    return settings
 
 
 def known_labels(settings: Settings) -> list[str] | None:
@@ -138,7 +141,7 @@ def create_share(
 
 def prepare(settings: Settings, output_dir: str, num_workers: int = 1) -> "Job":
     """What there is to do, from settings that are checked here."""
-    check(settings)
+    settings = checked(settings)
     if num_workers < 1:
         raise UsageError(f"--num_workers={num_workers}: must be at least 1.")
     task = task_class(settings.task)(settings, known_labels(settings))

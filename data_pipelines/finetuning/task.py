@@ -19,6 +19,7 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 
+WINDOW_NUMBERS = {"max_query_length": 64, "doc_stride": 128}  # those of Google's run_squad.py
 FEW = 20  # with fewer examples, many labels are no sign of a wrong column
 Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
 
@@ -55,6 +56,11 @@ class Task:
 
     def check(self) -> None:
         """Raises a UsageError where the settings cannot work for this task."""
+
+    @classmethod
+    def window_numbers(cls, settings: Settings) -> dict[str, int]:
+        """`max_query_length` and `doc_stride`, those that were not given among them."""
+        return {name: getattr(settings, name) or usual for name, usual in WINDOW_NUMBERS.items()}
 
     def paths(self) -> list[str]:
         """The files of --input_file, in the order in which they are read."""

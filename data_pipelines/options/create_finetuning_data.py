@@ -36,8 +36,13 @@ class RecordOptions:
     do_lower_case: bool | None = option(None, "Lower-case and strip accents. Default: as the vocabulary says, or as usual.")  # fmt: skip
     max_seq_length: int = option(128, "Length of an example with its special tokens.", minimum=1)
     on_long_text: str | None = option(None, "What to do with longer ones. windows: of tag, several records, doc_stride or half a window apart, in which each word counts once. Default: cut; for translate drop, for tag windows.", choices=("cut", "drop", "windows"))  # fmt: skip
-    max_query_length: int = option(64, "Longer questions are cut.", section="Questions, choices, lists", minimum=1)
-    doc_stride: int = option(128, "Tokens between the beginnings of two windows over a long text.", minimum=1)
+    max_query_length: int | None = option(
+        None,
+        "Longer questions are cut. Default: 64, at most half of the record.",
+        section="Questions, choices, lists",
+        minimum=1,
+    )
+    doc_stride: int | None = option(None, "Tokens between the beginnings of two windows over a long text. Default: 128, half a window where windows are shorter.", minimum=1)  # fmt: skip
     num_choices: int = option(0, "Choices a record; questions with fewer get empty ones. 0: as many as the data has.")
     list_size: int = option(0, "Candidates a record. 0: as many as the longest list.")
     relevant_label: str | None = option(None, "For rank: the label of relevant candidates, where labels are names, such as entailment; all others are not relevant. Default: labels are numbers from 0.")  # fmt: skip

@@ -6,7 +6,7 @@ SentencePiece model, and spell the special tokens otherwise.
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from data_pipelines.errors import DataError
 
@@ -30,6 +30,20 @@ SPELLINGS = {
 ROLE_NAMES = {
     PAD: "pad", UNKNOWN: "unknown", CLS: "cls", SEP: "sep", MASK: "mask", BOS: "bos", EOS: "eos",
 }  # fmt: skip
+
+
+UNUSED = ("[unused", "<unused")  # how tokens begin that are there to be renamed
+
+
+def first_difference(own: Sequence[str], given: Sequence[str]) -> int | None:
+    """The first id that means another token, by which a network that knows `own` would read other texts; None where there is none.
+
+    Tokens that are called unused may have got a name. Where one list ends before the other, it is its length.
+    """
+    for place, (ours, theirs) in enumerate(zip(own, given, strict=False)):
+        if ours != theirs and not ours.startswith(UNUSED):
+            return place
+    return None if len(own) == len(given) else min(len(own), len(given))
 
 
 class Vocabulary:

@@ -5,6 +5,7 @@ import dataclasses
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import first_difference
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
@@ -16,8 +17,6 @@ from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.watching.progress import print_status
-
-UNUSED = ("[unused", "<unused")  # how pieces begin that are there to be renamed
 
 
 def reader_of(options) -> Reader:
@@ -89,22 +88,15 @@ def open_tokenizer_of(options, loaded) -> Tokenizer:
 
 
 def check_same_pieces(own: Tokenizer, given: Tokenizer, path: str, checkpoint: str) -> None:
-    """Raises a UsageError where --vocab_file holds other pieces than the vocabulary that a checkpoint brings along.
-
-    What the network knows of a token stands in the row of its number, so with other numbers it would read another text. Places that
-    are called unused may have got a name.
-    """
-    pairs = zip(own.vocabulary.tokens, given.vocabulary.tokens, strict=False)
-    other = next(
-        (place for place, (ours, theirs) in enumerate(pairs) if ours != theirs and not ours.startswith(UNUSED)), None
-    )
-    if other is None and len(own.vocabulary) == len(given.vocabulary):
+    """Raises a UsageError where --vocab_file holds other pieces than the vocabulary that a checkpoint brings along."""
+    ours, theirs = own.vocabulary.tokens, given.vocabulary.tokens
+    place = first_difference(ours, theirs)
+    if place is None:
         return
     told = (
-        f"has {len(given.vocabulary):,} pieces, and that of the checkpoint {len(own.vocabulary):,}"
-        if other is None
-        else f"has {given.vocabulary.tokens[other]!r} at the place {other}, where that of the checkpoint has "
-        f"{own.vocabulary.tokens[other]!r}"
+        f"has {len(theirs):,} pieces, and that of the checkpoint {len(ours):,}"
+        if place == min(len(ours), len(theirs))
+        else f"has {theirs[place]!r} at the place {place}, where that of the checkpoint has {ours[place]!r}"
     )
     raise UsageError(
         f"--vocab_file={path}: {told}. The one that --init_checkpoint={checkpoint} brings along is taken without the flag."

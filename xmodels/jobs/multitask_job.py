@@ -169,7 +169,7 @@ def plan(given: multitask.Options, strategy) -> Job:
 
 def warn_rate(given: multitask.Options, config) -> None:
     """Says where the usual rate, which is for large networks, meets a small one: at it those hardly move."""
-    usual = next(field.default for field in dataclasses.fields(multitask.Options) if field.name == "learning_rate")
+    usual = multitask.Options.learning_rate
     if config.hidden_dim >= BASE_WIDTH or given.learning_rate != usual:
         return
     numbers = Reading().numbers_for(config, optimizer_of(given.init_checkpoint))

@@ -12,7 +12,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.records.checks import count_ids
 from data_pipelines.records.source import RecordSource
-from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.vocabulary import Vocabulary, first_difference
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint, config_from, has_table, table_of
 from xmodels.conversion.positions import extended
@@ -238,12 +238,13 @@ def _check_vocabulary(loaded: Checkpoint, source: str, size: int, tokens: list[s
             f"records {size}. Make the records with the vocabulary of the checkpoint."
         )
     known = tokens_of(loaded)
-    if known is None or tokens is None or known == tokens:
+    place = first_difference(known, tokens) if known and tokens else None
+    if place is None:
         return
-    place = next(i for i, pair in enumerate(zip(known, tokens, strict=False)) if pair[0] != pair[1])
     raise UsageError(
         f"--init_checkpoint={source}: its vocabulary has as many pieces as that of the records, but others or in another order: "
-        f"id {place} is {known[place]!r} there, {tokens[place]!r} here. Make the records with the vocabulary of the checkpoint."
+        f"id {place} is {known[place : place + 1]} there, {tokens[place : place + 1]} here. "
+        "Make the records with the vocabulary of the checkpoint."
     )
 
 

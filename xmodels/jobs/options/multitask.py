@@ -27,7 +27,7 @@ class Options(OptimizationOptions, PrecisionOptions, RunOptions, DeviceOptions):
     early_stopping_patience: int | None = option(None, "End the training after so many epochs in a row without a better mean of the scores on the eval_files. Default: never.", minimum=1)  # fmt: skip
     warmup_proportion: float = option(0.1, "Share of the steps in which the learning rate rises.", maximum=1.0)
     gradual_unfreezing: float = option(0.0, "Epochs between two layers that begin to learn, from the top down. 0: all learn from the start.", structural=True)  # fmt: skip
-    learning_rate: float = option(5e-5, "Peak of the schedule; small networks want more, as it says.")
+    learning_rate: float = option(5e-5, "Peak of the schedule; small networks want more; a warning names how much.")
 
     optimizer: str = "mt_dnn_adamax"
     lr_schedule: str = "bert_linear"

@@ -10,7 +10,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, problem
+from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, fitting_windows, problem
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens
@@ -18,7 +18,6 @@ from xmodels.tasks.answer_span.windows import (
     Settings,
     Window,
     check,
-    fitting,
     pack_parts,
     pack_windows,
     places,
@@ -85,8 +84,10 @@ class Reader(TextReader):
     def settings(self) -> Settings:
         given = {name: getattr(self.options, name) for name in self.own_flags}
         given = {name: value for name, value in given.items() if value is not None}
-        frame, length = self.reading.frame, self.options.max_seq_length
-        return self.settings_class(context_first=frame.context_first, **fitting(given, length, frame))
+        frame, options = self.reading.frame, self.options
+        room = max_text_tokens(2, options.max_seq_length, frame)
+        given |= fitting_windows(options.max_query_length, options.doc_stride, options.max_seq_length, room)
+        return self.settings_class(context_first=frame.context_first, **given)
 
     def questions(self, path: str) -> list[Question]:
         """The questions from which something can be learnt; says which ones are left out."""

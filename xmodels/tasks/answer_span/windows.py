@@ -2,12 +2,14 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import UsageError
+from data_pipelines.finetuning.answer_span import check_windows
+from data_pipelines.finetuning.task import WINDOW_NUMBERS
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.schema import Finite, Positive
 from data_pipelines.text.frames import Frame
@@ -32,8 +34,8 @@ class Settings:
 
     null_alone: ClassVar[bool] = False  # whether the score of having no answer is compared with none of an answer
 
-    doc_stride: Positive = 128
-    max_query_length: Positive = 64
+    doc_stride: Positive = WINDOW_NUMBERS["doc_stride"]
+    max_query_length: Positive = WINDOW_NUMBERS["max_query_length"]
     n_best_size: Positive = 20
     max_answer_length: Positive = 30
     null_score_diff_threshold: Finite | None = None
@@ -57,15 +59,6 @@ class Window:
     first: int = 0
 
 
-def fitting(given: dict[str, Any], max_sequence_length: int, frame: Frame) -> dict[str, Any]:
-    """Settings with those that are not given, where the usual ones, which are for sequences of 384 tokens, do not fit shorter ones:
-    half of the sequence for the question, half a window between windows."""
-    question = given.get("max_query_length", min(Settings.max_query_length, max(1, max_sequence_length // 2)))
-    capacity = max_text_tokens(2, max_sequence_length, frame) - question
-    stride = Settings.doc_stride if Settings.doc_stride <= capacity else max(1, capacity // 2)
-    return {"max_query_length": question, "doc_stride": stride, **given}
-
-
 def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
     """Raises a UsageError where the windows of a long question would be empty or lie apart, or no token could stand for having no
     answer."""
@@ -74,17 +67,8 @@ def check(settings: Settings, max_sequence_length: int, frame: Frame) -> None:
             "--init_checkpoint: this network reads texts without any special token, so none could stand for having no answer. Take "
             "one that has some, such as BERT, GPT, XLNet, BART or T5."
         )
-    capacity = max_text_tokens(2, max_sequence_length, frame) - settings.max_query_length
-    if capacity < 1:
-        raise UsageError(
-            f"--max_query_length={settings.max_query_length}: leaves no room for the text in --max_seq_length="
-            f"{max_sequence_length}. Raise --max_seq_length (384 is usual) or lower the other."
-        )
-    if settings.doc_stride > capacity:
-        raise UsageError(
-            f"--doc_stride={settings.doc_stride}: windows of {capacity} tokens (--max_seq_length less the question and special "
-            "tokens) would lie apart, and answers between them be lost. Lower it (half a window is usual), or raise --max_seq_length."
-        )
+    room = max_text_tokens(2, max_sequence_length, frame)
+    check_windows(settings.max_query_length, settings.doc_stride, max_sequence_length, room)
 
 
 def windows_of(
