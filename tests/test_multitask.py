@@ -376,6 +376,7 @@ def test_a_task_goes_on_alone_with_its_head_and_with_few_labels(run, data, tmp_p
     assert invoke("finetune", init_checkpoint=run / "place", init_head=True, model_dir=made, **flags) == 0
     out = capsys.readouterr().out
     assert "8 of 40 examples drawn" in out and "8 training rows, 2 steps" in out
+    assert "Optimizer bert_adamw, learning rate 0 without warm-up" in out
     expected, found = (load_file(path / "backbone/weights.safetensors") for path in (run / "place", made))
     for name in ("objective.classify.head.kernel", "backbone.pooler.kernel"):
         np.testing.assert_array_equal(found[name], expected[name])

@@ -190,7 +190,7 @@ def chinese_pretraining(place: Place) -> list[str]:
         for name, folder in tasks.items()
     }
     return [
-        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=8",
+        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=14", "--peer_rows=1000",
         *(f"--task={name}:label:text_a={paths}" for name, paths in files.items()),
     ]  # fmt: skip
 
@@ -268,7 +268,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "pretraining_en": (120, pretraining("en")),
-    "pretraining_zh": (60, pretraining("zh")),
+    "pretraining_zh": (100, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (60, effect("sharing")),

@@ -18,7 +18,8 @@ def optimization_of(options, num_steps: int, per_epoch: float) -> Optimization:
 
 
 def print_rates(optimization: Optimization, backbone) -> None:
-    """Tells at which rates the layers learn, and from when."""
+    """Tells by which optimizer and at which rates the layers learn, and from when."""
+    print_status(optimization.describe())
     if description := optimization.layerwise.describe(backbone):
         print_status(description)
     last = max((rate.begins for _, rate in optimization.layerwise.rates(backbone)), default=0)

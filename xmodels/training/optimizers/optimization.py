@@ -83,6 +83,11 @@ class Optimization:
             "layerwise_lr_decay": self.layerwise_lr_decay,
         }  # fmt: skip
 
+    def describe(self) -> str:
+        """Optimizer, rate and schedule, in a line for people."""
+        warmup = f"after {self.num_warmup_steps} steps of warm-up" if self.num_warmup_steps else "without warm-up"
+        return f"Optimizer {self.optimizer}, learning rate {self.learning_rate:g} {warmup}, schedule {self.schedule}."
+
     def make_schedule(self):
         """The schedule. Raises a UsageError where there is none of that name."""
         if self.schedule not in SCHEDULES:
