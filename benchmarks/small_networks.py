@@ -24,6 +24,8 @@ RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
 KEPT = os.path.join(RESULTS, f"{NAME}.jsonl")
 VOCABULARY = {"en": 4000, "zh": 2000}
+COLUMNS = 3  # of the picture
+SHOWN = ("small", "muon, rate 4e-3", "adamw, rate 2e-3", "rate 1e-2", "one length", "published")
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
 ALIKE = {  # of all studies: name of an arm -> what differs
     "small": {},
@@ -232,7 +234,8 @@ def report(flags) -> None:
         for arm, found in arms.items()
         if found["curve"]
     }
-    write_picture(NAME, lambda figure: draw(figure, curves), width=9.0, folder=RESULTS)
+    height = 2.9 * rows_of(len({key[:2] for key in curves}))
+    write_picture(NAME, lambda figure: draw(figure, curves), 10.0, height, RESULTS)
     parts += [
         f"![Training loss]({NAME}.png)",
         environment(f"python -m benchmarks.{NAME} --text_dir=TEXT --language=LANGUAGE --work_dir=work", [SEED]),
@@ -250,16 +253,22 @@ def curve(model_dir: str) -> list[tuple[int, float]]:
 def draw(figure, curves: dict) -> None:
     panels = list(dict.fromkeys(key[:2] for key in curves))
     for number, panel in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), number + 1)
-        for (*where, arm), points in curves.items():
-            if tuple(where) == panel and arm in ("small", "rate 1e-2", "adamw, rate 2e-3", "one length", "published"):
+        axes = figure.add_subplot(rows_of(len(panels)), min(COLUMNS, len(panels)), number + 1)
+        for place, arm in enumerate(SHOWN):
+            if points := curves.get((*panel, arm)):
                 last = points[-1][0]
-                axes.plot([step / last for step, _ in points], [loss for _, loss in points], label=arm, linewidth=1.2)
-        axes.set_title(", ".join(panel))
-        axes.set_xlabel("share of the steps")
-        if not number:
+                shares, losses = [step / last for step, _ in points], [loss for _, loss in points]
+                axes.plot(shares, losses, label=arm, color=f"C{place}", linewidth=1.2)
+        axes.set_title(": ".join(panel))
+        axes.legend(frameon=False, fontsize=7)
+        if number % COLUMNS == 0:
             axes.set_ylabel("training loss, nats")
-            axes.legend(frameon=False)
+        if number + COLUMNS >= len(panels):
+            axes.set_xlabel("share of the steps")
+
+
+def rows_of(panels: int) -> int:
+    return -(-panels // COLUMNS)
 
 
 if __name__ == "__main__":
