@@ -18,7 +18,7 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
 from data_pipelines.files import whole_file
-from xmodels.training.small import PERMUTED, Small
+from xmodels.training.small import CONTINUAL, PERMUTED, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
@@ -86,6 +86,7 @@ STUDIES = {
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
+    "many tasks": Study("ernie2", {"packing": "paragraph"}, OTHERS, CONTINUAL),
     "permuted": Study("xlnet", {"packing": "stream_bidirectional"}, OTHERS, vocabulary={"en": BPE}),
     "spans to text": Study("t5", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, PIECES)),
     "noise to text": Study("bart", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, BYTES)),

@@ -83,10 +83,14 @@ def test_doc_sentences_never_mix_documents_and_lose_nothing(documents):
     assert [t for chunk in chunks for t in chunk] == tokens(documents)
 
 
-@pytest.mark.parametrize("stage", [doc_sentences(LENGTH, 3), full_sentences(LENGTH, SEPARATOR, 3)])
-def test_passes_repeat_every_document(documents, stage):
-    found = [t for chunk in segments(stage, documents) for t in chunk if t != 7]
+def test_passes_repeat_every_document(documents):
+    found = [t for chunk in segments(doc_sentences(LENGTH, 3), documents) for t in chunk]
     assert found == [t for document in documents for t in 3 * tokens([document])]
+
+
+def test_passes_over_full_rows_repeat_the_rows_so_that_none_holds_a_document_twice(documents):
+    once, thrice = (segments(full_sentences(LENGTH, SEPARATOR, passes), documents) for passes in (1, 3))
+    assert [list(chunk) for chunk in thrice] == 3 * [list(chunk) for chunk in once]
 
 
 @pytest.fixture

@@ -18,6 +18,18 @@ SPACE = "▁"  # how SentencePiece writes a blank
 Chars = list[tuple[str, int]]  # characters, each with the place in the original text it comes from
 
 
+# What may stand in a piece beside letters without parting it from the one before (ALBERT's create_pretraining_data.py).
+MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
+
+
+def opens_word(piece: str) -> bool:
+    """Whether a piece begins a word wherever it stands, as in ALBERT's script: behind a blank, a punctuation mark alone, or with
+    anything that is neither a letter nor a mark, such as a digit. Letters are those of all scripts, not of English alone."""
+    if piece.startswith((SPACE, "<")) or (len(piece) == 1 and is_punctuation(piece)):
+        return True
+    return not all(character.isalpha() or character in MARKS for character in piece)
+
+
 class SentencePieceTokenizer(Tokenizer):
     """Turns text into the pieces of a SentencePiece model.
 
@@ -57,7 +69,7 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = [self.processor.IdToPiece(i) for i in range(self.processor.GetPieceSize())]
         sentinels = [f"<extra_id_{i}>" for i in reversed(range(num_sentinels))]
         self.vocabulary = Vocabulary([*pieces, *sentinels], source, required=(), spelled=True)
-        self.opens = [p.startswith(SPACE) or (len(p) == 1 and is_punctuation(p)) for p in self.vocabulary.tokens]
+        self.opens = [opens_word(piece) for piece in self.vocabulary.tokens]
 
     @classmethod
     def read(cls, path: str, **options) -> "SentencePieceTokenizer":

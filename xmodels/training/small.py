@@ -109,3 +109,5 @@ CAUSAL = dataclasses.replace(
 )
 # Distances stand in the attention, not in a table; and streams are not cut.
 PERMUTED = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+# A rate that knows no end, since a task may join a finished run; and paragraphs with their parts are not cut.
+CONTINUAL = dataclasses.replace(MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None)

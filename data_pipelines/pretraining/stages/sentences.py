@@ -33,6 +33,8 @@ def full_sentences(
 ) -> Stage:
     """As `doc_sentences`, but goes on across the ends of documents, where `separator` stands as one more token.
 
+    A pass is one over all documents of a block, so that no example holds a document twice, which would tell what is hidden.
+
     Args:
         separator: the marked piece `[SEP]`. It is neither hidden nor drawn, and no example begins or ends with it.
     """
@@ -40,8 +42,7 @@ def full_sentences(
 
     def parted(documents: Iterator[Tokens]) -> Iterator[Tokens]:
         for document in documents:
-            for _ in range(num_passes):
-                yield Tokens(np.concatenate([document.marked, separator]), document.bounds)
+            yield Tokens(np.concatenate([document.marked, separator]), document.bounds)
 
     def stage(documents):
         for block in blocks(parted(documents), block_tokens):
@@ -49,7 +50,7 @@ def full_sentences(
             for bounds in block.documents:
                 for begin, end in gather(bounds, capacity, runs.pop() if runs else None):
                     runs.append((begin, end))
-            yield Examples.of(block.marked, runs, {}, 1)
+            yield Examples.of(block.marked, num_passes * runs, {}, 1)
 
     return stage
 

@@ -167,7 +167,7 @@ TENSORFLOW1 = TensorFlow1(
     implied=lambda stored: {"layer_norm_epsilon": 1e-12, "force_projection": False},
     config_file="albert_config.json",
     checkpoint="model.ckpt-best",
-    sentence_pieces={"do_lower_case": True, "keep_accents": True, "clean": True, "part_digits": True},
+    sentence_pieces={"do_lower_case": True, "keep_accents": False, "clean": True, "part_digits": True},
 )
 
 KERAS_HUB = KerasHub(
