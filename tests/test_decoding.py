@@ -52,6 +52,23 @@ def test_a_beam_that_is_wide_enough_finds_the_best_of_all_texts(alpha):
     assert tuple(np.array(ids)[0, 0, 1 : 1 + len(best[1])]) == best[1]
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_nothing_stands_behind_an_end_where_beams_are_wider_than_the_choices(alpha):
+    """3 tokens, of which 2 ends a text, and 3 steps: 27 beams hold all texts."""
+    table = np.log(np.float32([[0.924, 0.047, 0.029], [0.001, 0.137, 0.862], [0.045, 0.002, 0.953]]))
+    best = max(
+        (sum(table[([0, *text])[i], token] for i, token in enumerate(text)) / gnmt_penalty(alpha)(len(text)), text)
+        for length in (1, 2, 3)
+        for text in ((*body, 2) for body in itertools.product((0, 1), repeat=length - 1))
+    )
+    logits = ops.convert_to_tensor(np.broadcast_to(table, (1, 4, 3, 3)))
+    ids, scores = beam_search(table_step, logits, ops.convert_to_tensor([0]), 27, 3, 2, gnmt_penalty(alpha), False)
+    assert float(scores[0, 0]) == pytest.approx(float(best[0]), abs=1e-5)
+    for text, score in zip(np.array(ids)[0, :, 1:].tolist(), np.array(scores)[0].tolist(), strict=True):
+        if score > -1e6:
+            assert 2 not in text or not any(text[text.index(2) + 1 :])
+
+
 def test_a_beam_of_one_is_greedy():
     table = np.random.default_rng(1).normal(size=(2, 8, 9, 9)).astype("float32")
     table[..., 1] = -50.0  # nothing ends

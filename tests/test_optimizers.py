@@ -52,6 +52,19 @@ def test_optimizer_follows_the_trace_of_google(optimizer_class, prefix):
             np.testing.assert_allclose(weight.numpy(), TRACE[f"{prefix}/{name}"][step], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["bias", "block.mixer.content_bias", "norm.gamma", "norm.beta", "encoder_norm.scale"])
+def test_biases_of_any_name_and_norms_do_not_decay(name):
+    weights = {
+        name: keras.Variable(np.ones(3)),
+        "kernel": keras.Variable(np.ones(3)),
+        "v.scale": keras.Variable(np.ones(3)),
+    }
+    optimizer = BertAdamW(learning_rate=0.02, **NUMBERS_OF_BERT)
+    exclude_from_decay(optimizer, weights)
+    optimizer.apply([np.zeros(3)] * 3, list(weights.values()))
+    assert [float(weight[0]) < 1 for weight in weights.values()] == [False, True, True]
+
+
 def test_clipping_and_schedule_follow_the_train_op_of_google():
     weights = variables(["kernel", "bias"])
     optimizer = BertAdamW(learning_rate=WarmupLinearDecay(0.02, 3, 12), global_clipnorm=1.0, **NUMBERS_OF_BERT)

@@ -182,6 +182,23 @@ def features(token_ids, past=()):
     return {"token_ids": token_ids, "padding_mask": np.ones_like(token_ids, bool), **dict(past)}
 
 
+def test_padding_does_not_enter_the_memory():
+    """A segment of 5 real tokens of 8, then one more, is as the two without the padding; whatever stands there."""
+    backbone, ids = tiny(), np.random.default_rng(0).integers(1, 20, (2, 12))
+    short, padded, real = ids[:, :5], ids[:, :8].copy(), np.arange(8)[None] < [[5], [8]]
+    padded[0, 5:] = 0
+    past = backbone(features(short, backbone.initial_memory(2)))
+    mixed = backbone({"token_ids": padded, "padding_mask": real, **backbone.initial_memory(2)})
+    assert np.array(mixed["memory_filled"]).tolist() == [5, 8]
+    assert_close(mixed["memory"][0], past["memory"][0])
+    parts = "memory", "memory_filled"
+    found, expected = (
+        backbone(features(ids[:, 8:], {name: outputs[name] for name in parts}))["sequence_output"][0]
+        for outputs in (mixed, past)
+    )
+    assert_close(found, expected)
+
+
 def run(backbone, token_ids, cuts, memory_length=None):
     """The states of a text that is read in parts."""
     past, found = backbone.initial_memory(len(token_ids), memory_length), []

@@ -130,8 +130,10 @@ class Search:
         all_scores = ops.concatenate([pools.finished, ops.where(ends, scores, scores + LOWEST)], axis=1)
         all_finished = ops.concatenate([pools.is_finished, ends], axis=1)
         finished, best = ops.top_k(all_scores, self.beams)
+        # Where fewer texts go on than there are beams, one that has ended takes a place among them: nothing may follow its end.
+        alive = ops.take_along_axis(ops.where(ends, -float("inf"), totals), kept, axis=1)
         return Pools(
-            chosen(texts, kept), ops.take_along_axis(totals, kept, axis=1), chosen(all_ids, best), finished,
+            chosen(texts, kept), alive, chosen(all_ids, best), finished,
             ops.take_along_axis(all_finished, best, axis=1),
         ), state  # fmt: skip
 

@@ -153,8 +153,9 @@ class TransformerXL(Backbone):
     """A causal network that remembers the states of the segments before.
 
     Call arguments:
-        features: `token_ids` int (B, N); `memory` (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last
-            slots count, where there is a past.
+        features: `token_ids` int (B, N); `padding_mask` bool (B, N), whose real tokens stand first and enter the memory alone, all
+            where it is missing; `memory` (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last slots count,
+            where there is a past.
 
     Returns:
         `sequence_output` (B, N, D); and, where a memory was given, `memory` and `memory_filled` for the segment that goes
@@ -204,9 +205,7 @@ class TransformerXL(Backbone):
             states.append(x)
         outputs = {"sequence_output": self.dropout(x, training=training)}
         if memory is not None:
-            present = ops.concatenate([memory, ops.stack(states[:-1], axis=1)], axis=2)  # (B, num_layers, K, D)
-            outputs["memory"] = ops.cast(ops.stop_gradient(present[:, :, length:]), "float32")
-            outputs["memory_filled"] = ops.minimum(filled + length, slots)
+            outputs |= remembered(memory, filled, states[:-1], features.get("padding_mask"))
         return outputs, states
 
     def start(self, batch_size: int, length: int):
@@ -278,6 +277,32 @@ def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
         layer.add_weight(shape=shape, initializer=initialization.inner(), name=name)
         for name in ("content_bias", "position_bias")
     )
+
+
+def remembered(memory, filled, entered, padding_mask=None) -> dict:
+    """The features `memory` and `memory_filled` of the segment that goes on: of the past and the real tokens, the last M states.
+
+    Args:
+        memory, filled: those before, (B, num_layers, M, D) and (B,).
+        entered: num_layers tensors (B, N, D), what entered each block.
+        padding_mask: bool (B, N), True for real tokens, which stand first; None where all are.
+    """
+    (length, width), slots = entered[0].shape[1:], memory.shape[2]
+    if padding_mask is None:
+        count = length
+        present = ops.concatenate([memory, ops.stack(entered, axis=1)], axis=2)[:, :, length:]  # (B, num_layers, M, D)
+    else:
+        count = ops.sum(ops.cast(padding_mask, "int32"), axis=1)  # (B,)
+        present = ops.concatenate([ops.transpose(memory, (0, 2, 1, 3)), ops.stack(entered, axis=2)], axis=1)
+        batch = ops.shape(present)[0]
+        rows = ops.arange(batch, dtype="int32") * (slots + length) + count  # of the first state that is kept
+        places = ops.expand_dims(rows, 1) + ops.arange(slots, dtype="int32")  # (B, M)
+        kept = ops.take(ops.reshape(present, (-1, len(entered) * width)), places, axis=0)  # whole rows, which is cheap
+        present = ops.transpose(ops.reshape(kept, (-1, slots, len(entered), width)), (0, 2, 1, 3))
+    return {
+        "memory": ops.cast(ops.stop_gradient(present), "float32"),
+        "memory_filled": ops.minimum(filled + count, slots),
+    }
 
 
 def filled_slots(slots: int, filled, length: int):

@@ -11,8 +11,9 @@ from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
 from xmodels.training.step.sparse import of_values
 
-# Google excludes names that match LayerNorm, layer_norm or bias; these are the names of such variables in Keras.
-NOT_DECAYED = ("bias", "gamma", "beta")
+# Google excludes names that match LayerNorm, layer_norm or bias; so end the names of such variables in Keras, the last one that of
+# RMSNormalization.
+NOT_DECAYED = ("bias", "gamma", "beta", "norm.scale")
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -110,6 +111,6 @@ def prepare(optimizer: Optimizer, backbone, objective) -> None:
 
 
 def exclude_from_decay(optimizer, named_variables) -> None:
-    """Excludes biases and normalisation weights, found by the last part of their names, from weight decay."""
-    excluded = [v for name, v in named_variables.items() if name.rsplit(".", 1)[-1] in NOT_DECAYED]
+    """Excludes biases and normalisation weights, found by the ends of their names, from weight decay."""
+    excluded = [variable for name, variable in named_variables.items() if name.endswith(NOT_DECAYED)]
     optimizer.exclude_from_weight_decay(var_list=excluded)
