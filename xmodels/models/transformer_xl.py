@@ -317,8 +317,8 @@ def _size(num_layers, hidden_dim, num_heads, head_dim, intermediate_dim, memory_
     }  # fmt: skip
 
 
-# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8. Their cutoffs depend
-# on the vocabulary: `layers.adaptive.cutoffs_of`.
+# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8, one_billion for
+# One Billion Word. Their cutoffs depend on the vocabulary: `layers.adaptive.cutoffs_of`.
 SIZES = {
     "tiny": _size(2, 128, 4, 32, 256, 64),
     "mini": _size(4, 256, 4, 64, 1024, 128),
@@ -328,4 +328,7 @@ SIZES = {
     ),
     "characters_12": _size(12, 512, 8, 64, 2048, 512),
     "characters_24": _size(24, 1024, 8, 128, 3072, 768, 0.15, attention_dropout=0.15),
+    "one_billion": _size(
+        24, 1280, 16, 80, 8192, 32, 0.05, attention_dropout=0.05, embedding_division=4, tied_projections="FFFF"
+    ),
 }

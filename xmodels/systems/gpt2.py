@@ -12,10 +12,12 @@ MODEL, NEEDS_WORDS = Gpt2, False
 SMALL = small.CAUSAL
 READING, WRITING = gpt.READING, gpt.WRITING
 
+RATES = {"base": 6e-4, "medium": 3e-4, "large": 2.5e-4, "xl": 1.5e-4}
+
 
 def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config: Gpt2Config | None = None) -> Recipe:
-    """Section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of later reports
-    on models of its smallest size (Brown et al., 2020, table 2.1, and the optimizer and cosine of its appendix B)."""
+    """Section 2.3: 512 runs of 1,024 pieces. The paper gives no rate and no number of steps: these are of later reports on
+    models of such sizes (Brown et al., 2020, table 2.1, and the optimizer and cosine of its appendix B)."""
     config = config or Gpt2Config(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Gpt2(config),
@@ -23,7 +25,7 @@ def recipe(vocabulary: Vocabulary, records: Records, size: str = "base", config:
         frame=frame_run(records.sequence_length),
         batch_size=512,
         num_steps=600_000,
-        learning_rate=6e-4,
+        learning_rate=RATES.get(size, RATES["base"]),
         num_warmup_steps=2_000,
         optimizer="adamw",
         weight_decay=0.1,

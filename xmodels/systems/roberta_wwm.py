@@ -29,9 +29,11 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the base model: AdamW, batch 384 at length 512, peak 1e-4 after 10 % of 1,000,000 steps."""
+    """The numbers of the authors: AdamW, peak 1e-4 after 10 % of the steps; of the base model 1,000,000 of 384 rows of 512, of the
+    large one 2,000,000 of 512."""
     options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
+    large = config.num_layers > SIZES["base"]["num_layers"]
     corrupt = mask_whole_words(
         vocabulary[MASK],
         len(vocabulary),
@@ -43,9 +45,9 @@ def recipe(
         backbone=lambda: Bert(config),
         objective=lambda: together(MaskedLM(config, None if records.static else corrupt)),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
-        batch_size=384,
-        num_steps=1_000_000,
+        batch_size=512 if large else 384,
+        num_steps=2_000_000 if large else 1_000_000,
         learning_rate=1e-4,
-        num_warmup_steps=100_000,
+        num_warmup_steps=200_000 if large else 100_000,
         optimizer="adamw",
     )

@@ -11,6 +11,14 @@ from xmodels.training.recipe import Recipe, Records
 MODEL, NEEDS_WORDS = TransformerXL, False
 READING, WRITING = None, Writing(objective=AdaptiveLM)
 
+BUDGETS = {  # size -> streams of a batch, steps, and those of the warm-up
+    "base": (60, 200_000, 0),
+    "large": (128, 4_000_000, 16_000),
+    "characters_12": (22, 400_000, 0),
+    "characters_24": (64, 400_000, 4_000),
+    "one_billion": (512, 1_200_000, 30_000),
+}
+
 
 def configuration(vocabulary: Vocabulary, size: str) -> TransformerXLConfig:
     """The network of a size, with cutoffs for the vocabulary."""
@@ -21,18 +29,19 @@ def configuration(vocabulary: Vocabulary, size: str) -> TransformerXLConfig:
 def recipe(
     vocabulary: Vocabulary, records: Records, size: str = "base", config: TransformerXLConfig | None = None
 ) -> Recipe:
-    """The script of the authors for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up, cosine to
-    0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in proportion;
-    a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
+    """The scripts of the authors. `base` is that for WikiText-103: 60 streams in segments of 150, Adam, peak 2.5e-4 without warm-up,
+    cosine to 0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in
+    proportion; a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
     config = config or configuration(vocabulary, size)
+    batch_size, num_steps, num_warmup_steps = BUDGETS.get(size, BUDGETS["base"])
     return Recipe(
         backbone=lambda: TransformerXL(config),
         objective=lambda: AdaptiveLM(config),
         frame=frame_run(records.sequence_length),
-        batch_size=60,
-        num_steps=200_000,
+        batch_size=batch_size,
+        num_steps=num_steps,
         learning_rate=2.5e-4,
-        num_warmup_steps=0,
+        num_warmup_steps=num_warmup_steps,
         optimizer="adamw",
         weight_decay=0.0,
         adam_epsilon=1e-8,

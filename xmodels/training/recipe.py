@@ -12,7 +12,7 @@ from xmodels.models.backbone import Backbone
 from xmodels.objectives.base import Objective
 from xmodels.training.optimizers.optimization import NUMBERS, Optimization
 
-SMALLEST_LAMB_BATCH = 512  # of the experiments on LAMB (You et al., 2019, table 1)
+SMALLEST_LAMB_BATCH = 384  # of the published trainings by LAMB: the second phase of BERT-wwm-ext (Cui et al., 2019)
 BERT_RATE = 1e-4  # peak of BERT's AdamW (Devlin et al., 2018, appendix A.2)
 
 
