@@ -18,7 +18,7 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
 from data_pipelines.files import whole_file
-from xmodels.training.small import CONTINUAL, PERMUTED, Small
+from xmodels.training.small import CONTINUAL, ONE_LENGTH, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
@@ -70,7 +70,7 @@ class Study:
     system: str
     records: dict
     arms: dict[str, dict]
-    numbers: Small = PERMUTED
+    numbers: Small = ONE_LENGTH
     vocabulary: dict[str, dict] = dataclasses.field(default_factory=dict)
 
 

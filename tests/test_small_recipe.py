@@ -11,6 +11,7 @@ from invocation import invoke
 
 from data_pipelines.errors import UsageError
 from xmodels import systems
+from xmodels.interfaces.reading import numbers_for
 from xmodels.jobs import pretrain, pretraining_network
 from xmodels.jobs.pretrain import Options
 from xmodels.jobs.tpu_step import stand_in
@@ -61,18 +62,23 @@ def test_a_checkpoint_and_a_configuration_file_keep_the_numbers_of_the_paper():
 
 
 def test_published_sizes_keep_the_numbers_of_their_paper():
-    ours = {"tiny", "mini", "small", "medium"}  # narrower than `base`, but for the medium of GPT-2
+    ours = {
+        "tiny",
+        "mini",
+        "small",
+        "medium",
+    }  # narrower than `base`, but for the medium of GPT-2 and the small one of T5
     for name in systems.names():
         system = systems.load(name)
         for size in system.SIZES if hasattr(system, "SMALL") else ():
             options = Options(system=name, model_dir="run", size=size)
-            expected = size in ours and (name, size) != ("gpt2", "medium")
+            expected = size in ours and (name, size) not in (("gpt2", "medium"), ("t5", "small"))
             assert (pretraining_network.small_numbers(options, system) is not None) == expected, (name, size)
 
 
 def test_a_system_without_such_numbers_says_which_have_them():
     with pytest.raises(
-        UsageError, match="--recipe=small: --system=skip_gram has the numbers of its paper only.* albert, bert,"
+        UsageError, match="--recipe=small: --system=skip_gram has the numbers of its paper only.* albert, bart, bert,"
     ):
         chosen(system="skip_gram", recipe="small")
 
@@ -144,6 +150,18 @@ def test_fine_tuning_takes_a_larger_rate_for_narrower_networks(width, rate):
     assert "adam_epsilon" not in muon or width >= 768
     assert muon["optimizer"] == ("muon" if width < 768 else "adamw")
     assert muon["learning_rate"] == pytest.approx(2e-3 * min(1, 128 / width) if width < 768 else 6.25e-5)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "mass"])
+def test_encoder_decoders_have_numbers_for_small_networks_in_pretraining_and_fine_tuning(name):
+    packing = {"packing": "full_sentences"}
+    config, recipe = chosen(Records(128, **packing), system=name)
+    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size, recipe.num_steps) == ("muon", 4e-3, 32, 10_000)
+    assert config.dropout == 0.0
+    published = systems.load(name).WRITING.numbers
+    assert numbers_for(published, config)["learning_rate"] == max(3e-4, published["learning_rate"])
+    muon = numbers_for(published, config, "muon")
+    assert (muon["optimizer"], muon["learning_rate"], muon["lr_schedule"]) == ("muon", 2e-3, published["lr_schedule"])
 
 
 class Reads(TextReader):

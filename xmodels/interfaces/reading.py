@@ -92,21 +92,8 @@ class Reading:
     encodes: bool = False
 
     def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
-        """`numbers`, with a larger learning rate where the network is narrower than `BASE_WIDTH`.
-
-        Args:
-            config: of the network.
-            optimizer: of this training, or else the one that trained the network; only `muon` makes a difference.
-        """
-        if config.hidden_dim >= BASE_WIDTH:
-            return dict(self.numbers)
-        muon = optimizer == "muon"
-        rate = (SMALL_MUON_RATE if muon else SMALL_RATE) * min(1.0, SMALL_WIDTH / config.hidden_dim)
-        found = {**self.numbers, "learning_rate": max(rate, self.numbers["learning_rate"])}
-        if muon:
-            found.pop("adam_epsilon", None)  # Muon has its own
-            found["optimizer"] = "muon"
-        return found
+        """`numbers`, as the function of this name has them for a network."""
+        return numbers_for(self.numbers, config, optimizer)
 
     def with_pooling(self, name: str | None) -> "Reading":
         """The same with one of `layers.poolings`; with the name of what it reads already, or None, it stays as published.
@@ -160,6 +147,25 @@ class Reading:
         if self.encodes:
             return {"sequence_output": backbone.encode(batch, training=training)}
         return backbone(batch, training=training)
+
+
+def numbers_for(numbers: Mapping[str, Any], config, optimizer: str | None = None) -> dict[str, Any]:
+    """The numbers of a fine-tuning, with a larger learning rate where the network is narrower than `BASE_WIDTH`.
+
+    Args:
+        numbers: those of the paper.
+        config: of the network.
+        optimizer: of this training, or else the one that trained the network; only `muon` makes a difference.
+    """
+    if config.hidden_dim >= BASE_WIDTH:
+        return dict(numbers)
+    muon = optimizer == "muon"
+    rate = (SMALL_MUON_RATE if muon else SMALL_RATE) * min(1.0, SMALL_WIDTH / config.hidden_dim)
+    found = {**numbers, "learning_rate": rate if muon else max(rate, numbers["learning_rate"])}
+    if muon:
+        found.pop("adam_epsilon", None)  # Muon has its own
+        found["optimizer"] = "muon"
+    return found
 
 
 # Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2

@@ -72,7 +72,7 @@ def small_numbers(options, system) -> Small | None:
         )
     if options.recipe == "auto" and (options.init_checkpoint or options.model_config_file):
         return None
-    if options.recipe == "auto" and not is_small(system.SIZES, options.size):
+    if options.recipe == "auto" and not is_small(system, options.size):
         return None
     return None if options.recipe == "published" else known
 

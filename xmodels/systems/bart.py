@@ -16,9 +16,11 @@ from xmodels.interfaces.reading import BART_READING
 from xmodels.interfaces.writing import Writing
 from xmodels.models.bart import SIZES, Bart, BartConfig
 from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Bart, False
+SMALL = small.ONE_LENGTH
 READING = BART_READING
 WRITING = Writing(
     objective=lambda config: Seq2Seq(),

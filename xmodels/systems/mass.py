@@ -12,9 +12,11 @@ from data_pipelines.text.vocabulary import CLS, SEP, Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.mass import SIZES, Mass, MassConfig
 from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Mass, False
+SMALL = small.ONE_LENGTH
 READING = None
 WRITING = Writing(
     objective=lambda config: Seq2Seq(),

@@ -14,9 +14,12 @@ from data_pipelines.text.vocabulary import PAD, SEP, Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.t5 import SIZES, T5, T5Config
 from xmodels.objectives.seq2seq import Seq2Seq
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = T5, False
+SMALL = small.ONE_LENGTH
+PUBLISHED_BELOW_BASE = ("small", "v1_1_small")  # which keep the numbers of the paper
 READING = None
 WRITING = Writing(
     objective=lambda config: Seq2Seq(label_smoothing=0.0),

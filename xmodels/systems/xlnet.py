@@ -17,7 +17,7 @@ from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = XLNet, False
 READING, WRITING = XLNET_READING, None
-SMALL = small.PERMUTED
+SMALL = small.ONE_LENGTH
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,6 @@ hours where it names the commonest tokens. `benchmarks/small_networks.py` compar
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from keras import ops
@@ -85,9 +84,11 @@ class Small:
         return f"{length}:{share:g},{sequence_length}:{1 - share:g}"
 
 
-def is_small(sizes: Mapping[str, Mapping[str, Any]], size: str) -> bool:
-    """Whether a size of a system is narrower than its `base`, which every published size is at least."""
-    return sizes[size]["hidden_dim"] < sizes["base"]["hidden_dim"]
+def is_small(system: Any, size: str) -> bool:
+    """Whether a size of a system is one of ours: narrower than its `base`, and not of its paper all the same."""
+    if size in vars(system).get("PUBLISHED_BELOW_BASE", ()):
+        return False
+    return system.SIZES[size]["hidden_dim"] < system.SIZES["base"]["hidden_dim"]
 
 
 # Muon moves all directions of a matrix alike, and learns what stands side by side in about half of AdamW's steps. Both correct the
@@ -107,7 +108,7 @@ MASKED = Small(
 CAUSAL = dataclasses.replace(
     MASKED, rate=2e-3, training={**MASKED.training, "optimizer": "adamw"}, position_gain=None, shorter=None
 )
-# Distances stand in the attention, not in a table; and streams are not cut.
-PERMUTED = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+# Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too.
+ONE_LENGTH = dataclasses.replace(MASKED, position_gain=None, shorter=None)
 # A rate that knows no end, since a task may join a finished run; and paragraphs with their parts are not cut.
 CONTINUAL = dataclasses.replace(MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None)

@@ -17,6 +17,7 @@ from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tasks.base.find import part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
+from xmodels.tasks.base.run import optimizer_of
 from xmodels.tasks.base.task import SummaryTask, Task
 from xmodels.training.watching.progress import print_status
 
@@ -212,6 +213,14 @@ class Reader:
             UsageError: the task cannot be done with this network, or a flag does not suit it.
         """
         return loaded, tokenizer
+
+    def usual_optimizer(self) -> str | None:
+        """That of --optimizer, or without it and --learning_rate that which trained the network; None: that of the system.
+
+        Whoever names a rate alone means the usual optimizers, whose rates are another scale than Muon's.
+        """
+        named, frozen = self.options.learning_rate is not None, self.options.freeze_backbone
+        return self.options.optimizer or (None if named or frozen else optimizer_of(self.options.init_checkpoint))
 
     def defaults(self) -> dict:
         """The flags that are not given, and their values; known after `prepare`.

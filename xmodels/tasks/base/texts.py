@@ -21,7 +21,6 @@ from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
-from xmodels.tasks.base.run import optimizer_of
 from xmodels.training.watching.progress import print_status
 
 SMALL_HINT = "Small networks are mostly read better by --pooling=mean+max (docs/probing.md), which formats of others do not have."
@@ -82,14 +81,6 @@ class TextReader(Reader):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
         self.reading = reading
         return loaded, extended
-
-    def usual_optimizer(self) -> str | None:
-        """That of --optimizer, or without it and --learning_rate that which trained the network; None: that of the system.
-
-        Whoever names a rate alone means the usual optimizers, whose rates are another scale than Muon's.
-        """
-        named, frozen = self.options.learning_rate is not None, self.options.freeze_backbone
-        return self.options.optimizer or (None if named or frozen else optimizer_of(self.options.init_checkpoint))
 
     def objective(self, task):
         weight = self.options.auxiliary_lm_weight

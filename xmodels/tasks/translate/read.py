@@ -15,6 +15,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
+from xmodels.interfaces.reading import numbers_for
 from xmodels.tasks.base import read as base
 from xmodels.tasks.translate.one_row import OneRow
 from xmodels.tasks.translate.two_sides import TwoSides
@@ -86,7 +87,7 @@ class Reader(base.Reader):
             )
         self.layout = (OneRow if self.writing.one_row else TwoSides)(self.options, self.writing, tokenizer.vocabulary)
         self.layout.check(loaded.model, loaded.config.max_sequence_length)
-        self.numbers = self.writing.numbers
+        self.numbers = numbers_for(self.writing.numbers, loaded.config, self.usual_optimizer())
         if tokenizer.vocabulary.roles.get(UNKNOWN) in tokenizer.encode(self.options.prefix).ids:
             print_status(
                 f"Warning: the vocabulary does not know all of --prefix={self.options.prefix!r}, so the network reads it as [UNK]."
