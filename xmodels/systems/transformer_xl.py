@@ -6,9 +6,11 @@ from xmodels.interfaces.writing import Writing
 from xmodels.layers.adaptive import cutoffs_of
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
+from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = TransformerXL, False
+SMALL = small.ONE_LENGTH
 READING, WRITING = None, Writing(objective=AdaptiveLM)
 
 BUDGETS = {  # size -> streams of a batch, steps, and those of the warm-up
