@@ -428,3 +428,32 @@ def test_static_ngrams_hide_several_words_in_a_row_and_need_static_masking(tmp_p
     assert runs(3) > runs(1) + 0.15
     with pytest.raises(UsageError, match="--ngram=3 shapes static masks only"):
         Settings(input_file="x", vocab_file="y", ngram=3).check()
+
+
+@pytest.mark.parametrize(
+    ("more", "whole"), [((), True), (("--nodo_whole_word_mask",), False), (("--do_whole_word_mask",), True)]
+)
+def test_ngrams_are_of_whole_words_unless_the_flag_says_otherwise(tmp_path, english, more, whole):
+    corpus, vocabulary = english
+    folder, pieces = tmp_path / "records", Vocabulary.read(vocabulary).tokens
+    made = {"input_file": corpus, "vocab_file": vocabulary, "output_dir": folder, "num_shards": 1, "dupe_factor": 1}
+    assert invoke("create_pretraining_data", *more, **made, masking="static", ngram=3, packing="sentence_order") == 0
+    assert Manifest.read(str(folder)).settings.do_whole_word_mask is whole
+    cut = 0
+    for example in list(examples_of(folder))[:500]:
+        places = {place for place in example["masked_lm_positions"] if place}
+        ids = dict(enumerate(example["input_ids"])) | dict(
+            zip(example["masked_lm_positions"], example["masked_lm_ids"], strict=True)
+        )
+        for place in range(2, len(example["input_ids"])):
+            # Behind [CLS] and [SEP] truncation may have cut a word.
+            inside = pieces[ids[place]].startswith("##") and pieces[ids[place - 1]] != "[SEP]"
+            cut += inside and ((place in places) != (place - 1 in places))
+    assert (cut == 0) is whole
+
+
+def test_chinese_ngrams_without_a_segmenter_are_of_characters(zh_vocabulary):
+    made = {"language": "zh", "masking": "static", "do_whole_word_mask": True}
+    Settings(input_file="x", vocab_file=zh_vocabulary, ngram=3, **made).check()
+    with pytest.raises(UsageError, match="needs word boundaries"):
+        Settings(input_file="x", vocab_file=zh_vocabulary, **made).check()

@@ -23,7 +23,7 @@ class RecordOptions(InputOptions):
     near_duplicate_threshold: float = option(0.8, "Jaccard similarity of runs of words from which on documents count as near duplicates.")  # fmt: skip
     near_duplicate_ngram: int = option(5, "Length of these runs, in words; in Chinese in characters.")
     near_duplicate_seed: int = option(1, "Seed of MinHash.")
-    do_whole_word_mask: bool = option(False, "Mark words, so that all pieces of a word are hidden together. Chinese needs a segmenter.", section="Words")  # fmt: skip
+    do_whole_word_mask: bool | None = option(None, "Mark words, so that all pieces of a word are hidden together. Chinese needs a segmenter. Default: yes with --ngram above 1, else no.", section="Words")  # fmt: skip
     segmenter: str = option("none", "What tells words apart: jieba (its dictionary and rules in Rust), jieba_python (as published), lexicon (longest match in --lexicon), presegmented or whitespace (blanks), ltp:FOLDER (a local LTP model), MODULE:FUNCTION (your own Python function from a text to its words, which is run), or none.")  # fmt: skip
     lexicon: str = option("", "Files of words, one a line, with their frequency if you like: added to jieba's dictionary, or all there is for --segmenter=lexicon.")  # fmt: skip
     phrase_lexicon: str = option("", "Files of phrases, one a line. Writes phrase_start, for masks that hide phrases whole: the longest match is one unit, elsewhere each word.")  # fmt: skip
@@ -37,7 +37,10 @@ class RecordOptions(InputOptions):
     short_seq_prob: float = option(0.1, "Share of documents cut into shorter examples (pairs of segments only).", maximum=1.0)  # fmt: skip
     dupe_factor: int | None = option(None, "Passes over the corpus with other pairs. Default 1; with static masking 10, as Google's.")  # fmt: skip
     masking: str = option("dynamic", "dynamic: clean records, masked anew in every epoch. static: Google's record layout.", choices=("dynamic", "static"))  # fmt: skip
-    ngram: int = option(1, "With static masking: hide up to so many words in a row, as ALBERT's script (it says 3).")
+    ngram: int = option(
+        1,
+        "With static masking: hide up to so many whole words in a row, as ALBERT's script (it says 3); tokens with --nodo_whole_word_mask.",
+    )
     favor_shorter_ngram: bool = option(True, "Shorter n-grams are likelier than longer ones.")
     wwm_replace_unit: str = option("token", "With static masks of whole words: whether each token of a word is masked, kept or replaced for itself, as in Google's code, or all alike.", choices=("token", "word"))  # fmt: skip
     random_seed: int = option(12345, "Seed of all random choices.")

@@ -49,8 +49,7 @@ def create_pretraining_data(options: Options) -> Manifest | None:
         raise UsageError(f"--num_workers={num_workers}: with --runner=beam the pipeline's options say how many.")
     if beam_options and runner != "beam":
         raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
-    passes = options.dupe_factor if options.dupe_factor is not None else 10 if options.masking == "static" else 1
-    chosen = Settings.of({**vars(options), "dupe_factor": passes})
+    chosen = Settings.chosen(options)
     chosen.check()
     tokenizer = open_tokenizer(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
     if warning := case_warning(tokenizer, chosen.vocab_file):

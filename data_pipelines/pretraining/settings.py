@@ -21,6 +21,7 @@ class Settings(RecordOptions):
     """Everything that shapes the records."""
 
     dupe_factor: int = 1
+    do_whole_word_mask: bool = False
 
     @property
     def unit_lexicons(self) -> dict[str, str]:
@@ -32,6 +33,16 @@ class Settings(RecordOptions):
     def of(cls, stored: Mapping[str, Any]) -> "Settings":
         """The settings among those of a manifest."""
         return cls(**{field.name: stored[field.name] for field in dataclasses.fields(cls) if field.name in stored})
+
+    @classmethod
+    def chosen(cls, options: RecordOptions) -> "Settings":
+        """What flags say, with what holds where they say nothing."""
+        passes, whole_words = options.dupe_factor, options.do_whole_word_mask
+        if passes is None:
+            passes = 10 if options.masking == "static" else 1
+        if whole_words is None:
+            whole_words = options.ngram > 1
+        return cls.of({**vars(options), "dupe_factor": passes, "do_whole_word_mask": whole_words})
 
     def open_corpus(self) -> Corpus:
         """Finds the files to read; see `corpora.corpus.open_corpus` for what it raises."""
@@ -75,7 +86,8 @@ class Settings(RecordOptions):
                 f"--masking=static writes the records of BERT, which --packing={self.packing} does not fit. Leave "
                 "--masking out: such records are read clean."
             )
-        if self.language == "zh" and self.do_whole_word_mask and self.segmenter == "none":
+        # N-grams of characters are what `--ngram` without a segmenter means in Chinese.
+        if self.language == "zh" and self.do_whole_word_mask and self.ngram == 1 and self.segmenter == "none":
             raise UsageError(
                 "--do_whole_word_mask with --language=zh needs word boundaries, and Chinese text has none: every "
                 "character would count as a word and the flag would do nothing. Add --segmenter=jieba, or "
