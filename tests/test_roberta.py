@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import ops
 from parity import assert_close, read_case
 from safetensors.numpy import load_file, save_file
-from test_corruption import VOCABULARY, seeds_of
+from test_corruption import VOCABULARY, hidden_of, seeds_of
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.ops.cloze import ordinary_ids
@@ -314,3 +314,43 @@ def test_random_tokens_are_no_special_ones_and_the_numbers_are_fairseqs():
     assert (recipe.schedule, recipe.clip_norm) == ("linear", 0.0)
     numbers = roberta.READING.numbers
     assert (numbers["lr_schedule"], numbers["clip_norm"], numbers["adam_beta2"]) == ("linear", 0.0, 0.98)
+
+
+def masked_rows(options=None, rows=20_000, length=48):
+    """(n, hidden, masked): tokens in each row with `<s>` and `</s>`, where tokens are hidden, and the batch."""
+    counts = np.random.default_rng(1).integers(3, length + 1, rows)
+    place = np.arange(length)
+    real = place < counts[:, None]
+    inside = (place > 0) & (place < counts[:, None] - 1)
+    first, last = VOCABULARY["[CLS]"], VOCABULARY["[SEP]"]
+    ids = np.where(inside, 7, np.where(place > 0, last, first)) * real
+    batch = {
+        "token_ids": tf.constant(ids, tf.int32), "padding_mask": tf.constant(real), "maskable": tf.constant(inside),
+        "seed": seeds_of(range(rows)),
+    }  # fmt: skip
+    recipe = roberta.recipe(VOCABULARY, Records(length, 10), options=options)
+    masked = {name: value.numpy() for name, value in recipe.objective().transform()(batch).items()}
+    return counts, hidden_of(masked, (rows, length)), masked
+
+
+@pytest.mark.parametrize(("options", "num_special"), [(None, 2), (roberta.Options(mask_specials=True), 0)])
+def test_the_share_of_hidden_tokens_is_fifteen_percent_at_every_length(options, num_special):
+    counts, hidden, masked = masked_rows(options)
+    counts = counts - num_special
+    found = hidden.sum(1)
+    wanted = 0.15 * counts
+    assert np.all((found == np.floor(wanted)) | (found == np.floor(wanted) + 1))
+    assert found.sum() / counts.sum() == pytest.approx(0.15, abs=1e-3)
+    short = counts < 10
+    assert found[short].sum() / counts[short].sum() == pytest.approx(0.15, abs=5e-3) and (found[short] == 0).any()
+    np.testing.assert_array_equal(masked_rows(options)[2]["token_ids"], masked["token_ids"])
+
+
+def test_special_tokens_are_hidden_only_where_that_is_asked():
+    counts, hidden, _ = masked_rows()
+    rows = np.arange(len(counts))
+    assert not hidden[:, 0].any() and not hidden[rows, counts - 1].any()
+    _, hidden, masked = masked_rows(roberta.Options(mask_specials=True))
+    for place in (0, counts - 1):
+        assert hidden[rows, place].mean() == pytest.approx(0.15, abs=0.01)
+    assert {VOCABULARY["[CLS]"], VOCABULARY["[SEP]"], 7} == set(masked["labels"][masked["label_weights"] > 0])

@@ -133,7 +133,7 @@ class Rows:
 
 
 def slots(length: int, most: int, rate: float, num_predictions: int) -> int:
-    """How many hidden tokens a row needs room for, where each example hides max(1, round(rate * its length)) at most."""
+    """How many hidden tokens a row needs room for, where each example hides less than rate * its length + 1."""
     return min(most * num_predictions, int(rate * length) + most)
 
 

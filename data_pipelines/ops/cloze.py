@@ -23,6 +23,20 @@ def budget_of(features, rate: float, num_predictions: int, rounding=tf.round) ->
     return tf.minimum(num_predictions, tf.maximum(1, wanted))
 
 
+def stochastic_budget_of(maskable: tf.Tensor, rate: float, num_predictions: int, seed: tf.Tensor) -> tf.Tensor:
+    """How many tokens to hide, int32 (B,): min(num_predictions, floor(rate * n + u)), with u drawn evenly from [0, 1).
+
+    On average rate * n, also where n is small; such rows may hide nothing.
+
+    Args:
+        maskable: bool (B, L), n True values a row.
+        seed: uint64 (B,).
+    """
+    count = tf.reduce_sum(tf.cast(maskable, tf.float64), axis=1)  # (B,)
+    drawn = tf.cast(uniform(seed, 1)[:, 0], tf.float64)
+    return tf.minimum(num_predictions, tf.cast(tf.floor(count * rate + drawn), tf.int32))
+
+
 def hide(features, chosen, num_predictions: int, mask_id: int, drawable, seed, together=None) -> dict:
     """Replaces the chosen tokens, 80 % by `mask_id`, 10 % not, 10 % by a random token, and says what stood there.
 

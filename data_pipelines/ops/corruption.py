@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.errors import UsageError
-from data_pipelines.ops.cloze import budget_of, hide, ordinary_ids
+from data_pipelines.ops.cloze import budget_of, hide, ordinary_ids, stochastic_budget_of
 from data_pipelines.ops.compose import Op
 from data_pipelines.ops.groups import inverse, words_of
 from data_pipelines.ops.seeds import fold, take_seed, uniform
@@ -59,6 +59,27 @@ def mask_whole_words(
 def mask_tokens(mask_id: int, drawable: int | np.ndarray, rate: float = 0.15, num_predictions: int = 20) -> Op:
     """Hides random single tokens (Devlin et al., 2018, section 3.1); reads and writes as `mask_whole_words`."""
     return mask_whole_words(mask_id, drawable, rate, num_predictions, units=None)
+
+
+def mask_tokens_with_stochastic_rounding(
+    vocabulary: Vocabulary, rate: float = 0.15, num_predictions: int = 78, mask_specials: bool = False
+) -> Op:
+    """Hides `rate` of the tokens that may be hidden, on average and whatever the length, as fairseq does (RoBERTa; Liu et al., 2019,
+    section 4.1). Random replacements are never special tokens. Reads and writes as `mask_tokens`.
+
+    Args:
+        mask_specials: whether special tokens may be hidden and count, as in fairseq.
+    """
+    mask_id, drawable = vocabulary[MASK], ordinary_ids(vocabulary)
+
+    def op(features):
+        features, seed = take_seed(features)
+        maskable = features["padding_mask"] if mask_specials else features["maskable"]
+        budget = stochastic_budget_of(maskable, rate, num_predictions, fold(seed, 2))
+        chosen = choose_words(tf.ones_like(features["token_ids"]), maskable, budget, fold(seed, 0))  # (B, L)
+        return hide(features, chosen, num_predictions, mask_id, drawable, fold(seed, 1))
+
+    return op
 
 
 def mask_units(vocabulary: Vocabulary, units: str | None, rate: float = 0.15, num_predictions: int = 20) -> Op:

@@ -5,11 +5,12 @@ its records with --packing=full_sentences or doc_sentences; those of --packing=s
 comparison, without next sentence prediction.
 """
 
+import dataclasses
+
 from data_pipelines.ops.classic import rename_classic
-from data_pipelines.ops.cloze import ordinary_ids
-from data_pipelines.ops.corruption import mask_tokens
+from data_pipelines.ops.corruption import mask_tokens_with_stochastic_rounding
 from data_pipelines.ops.framing import frame_pair
-from data_pipelines.text.vocabulary import MASK, Vocabulary
+from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig
 from xmodels.objectives.base import together
@@ -21,7 +22,13 @@ from xmodels.training.recipe import Recipe, Records
 MODEL, NEEDS_WORDS = Roberta, False
 SMALL = small.MASKED
 READING, WRITING = ROBERTA_READING, None
-Options = bert.Options
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(bert.Options):
+    """`mask_specials` lets `<s>` and `</s>` be hidden too, as in fairseq."""
+
+    mask_specials: bool = False
 
 
 def configuration(vocabulary: Vocabulary, size: str) -> RobertaConfig:
@@ -37,10 +44,13 @@ def recipe(
     options: Options | None = None,
 ) -> Recipe:
     """Table 9: batch 8,192 at length 512, 500,000 steps, Adam with beta2 0.98 and decay 0.01, without clipping; peak 6e-4 after
-    24,000 steps, of the large network 4e-4 after 30,000. As in fairseq random tokens are never special ones."""
+    24,000 steps, of the large network 4e-4 after 30,000. As in fairseq random tokens are never special ones, and the number of
+    hidden tokens is rounded at random."""
     options = options or Options()
     config = config or configuration(vocabulary, size)
-    corrupt = mask_tokens(vocabulary[MASK], ordinary_ids(vocabulary), options.rate(records), records.num_predictions)
+    corrupt = mask_tokens_with_stochastic_rounding(
+        vocabulary, options.rate(records), records.num_predictions, options.mask_specials
+    )
     large = config.num_layers > SIZES["base"]["num_layers"]
     return Recipe(
         backbone=lambda: Roberta(config),
