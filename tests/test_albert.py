@@ -24,6 +24,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.tables.albert import HUGGING_FACE, SETTINGS, TABLE, TENSORFLOW1
 from xmodels.conversion.tensors import rows, tensors_from
 from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.interfaces.reading import Reading
 from xmodels.models import folder
 from xmodels.models.albert import SIZES, Albert, AlbertConfig
 from xmodels.models.backbone import named_weights
@@ -31,6 +32,16 @@ from xmodels.models.bert import Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.sentence_order import SentenceOrder
+from xmodels.systems.albert import READING
+from xmodels.tasks.answer_beam.task import AnswerBeam
+from xmodels.tasks.choose.task import Choose
+from xmodels.tasks.classify.task import Classify
+from xmodels.tasks.multi_label.task import MultiLabel
+from xmodels.tasks.rank.task import Rank
+from xmodels.tasks.regress.task import Regress
+from xmodels.tasks.san.task import San
+from xmodels.tasks.tag.settings import Settings as TagSettings
+from xmodels.tasks.tag.task import Tag
 
 GOLDEN = pathlib.Path(__file__).parent / "golden/albert"
 CASES = ("pretraining_shared_all", "pretraining_groups2_inner2", "original_pretraining")
@@ -422,3 +433,18 @@ def test_two_configurations_in_a_folder_are_refused(tmp_path):
     (tmp_path / "theirs/bert_config.json").write_text("{}")
     with pytest.raises(CheckpointError, match="expected one configuration: albert_config.json or bert_config.json"):
         convert.load(f"tf1:{tmp_path}/theirs")
+
+
+def head_dropouts(reading):
+    """The dropout of the head of each task that has one, of a network without dropout."""
+    config = dataclasses.replace(SMALL, dropout=0.0)
+    summarized = (Classify, MultiLabel, Regress, Choose, Rank, San)
+    made = {each.__name__: each(config, ["a", "b"], reading=reading).dropout for each in summarized}
+    tagger = Tag(config, ["O", "B"], reading, TagSettings(bilstm_dim=4))
+    made |= {"Tag": tagger.dropout, "AnswerBeam": AnswerBeam(config, [], reading).head.dropout}
+    return {name: layer.rate for name, layer in made.items()}
+
+
+def test_heads_have_a_dropout_of_their_own():
+    assert set(head_dropouts(READING).values()) == {0.1}
+    assert set(head_dropouts(Reading()).values()) == {0.0}

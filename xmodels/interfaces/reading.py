@@ -73,6 +73,7 @@ class Reading:
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question stands with its context, and not with the choice that answers it.
         make_initializer: (stddev) -> the initializer of the kernel of a head.
+        head_dropout: the dropout of a head; None for that of the network.
         numbers: flags of `finetune` and what holds where they are not given; `numbers_for` has those of small networks.
         default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, of `layers.poolings`; a
             run keeps the one that it began with.
@@ -86,6 +87,7 @@ class Reading:
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
+    head_dropout: float | None = None
     numbers: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(BERT_NUMBERS))
     default_pooling: Callable[[Any], str] = as_published
     pooling: str = PUBLISHED
@@ -124,6 +126,10 @@ class Reading:
     def initializer(self, config) -> keras.initializers.Initializer:
         """The initializer of the kernel of a head; make one for each."""
         return self.make_initializer(getattr(config, "initializer_stddev", STDDEV))
+
+    def dropout_rate(self, config) -> float:
+        """The dropout of a head, where no flag says another one."""
+        return config.dropout if self.head_dropout is None else self.head_dropout
 
     def dense(self, config) -> keras.layers.Layer | None:
         """What a head applies to the state that answers, between two dropouts; None where that is nothing."""

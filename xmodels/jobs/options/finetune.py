@@ -86,7 +86,7 @@ class Options(TrainingOptions):
     train_fraction: float | None = option(None, "Share of the training examples that are learnt from, drawn at random by seed, whatever their labels, such as 0.01.", maximum=1.0, section="Few labels", structural=True)  # fmt: skip
     num_train_examples: int | None = option(None, "So many training examples, drawn likewise.", minimum=1, structural=True)  # fmt: skip
     init_head: bool = option(False, "Begin with the head of init_checkpoint too, a run of the same task with the same labels.", section="Training", structural=True)  # fmt: skip
-    task_dropout: float | None = option(None, "Dropout before the layer of the task. Default: that of the network.", maximum=0.99, structural=True)  # fmt: skip
+    task_dropout: float | None = option(None, "Dropout before the layer of the task. Default: that of the network; 0.1 for ALBERT.", maximum=0.99, structural=True)  # fmt: skip
     num_train_epochs: float = option(3.0, "Passes over the training rows.")
     eval_every: int | None = option(None, "Steps between two evaluations on eval_file, for few rows whose epochs are short. Default: an epoch.", minimum=1)  # fmt: skip
     early_stopping_patience: int | None = option(None, "End the training after so many evaluations in a row, by default epochs, without a better score on eval_file. Default: never.", minimum=1)  # fmt: skip

@@ -30,8 +30,9 @@ class AnswerBeam(AnswerSpan):
 
     def add_head(self, config):
         epsilon = getattr(config, "layer_norm_epsilon", EPSILON)
+        rate = self.reading.dropout_rate(config)
         self.head = SpanBeamHead(
-            config.hidden_dim, config.dropout, epsilon, lambda: self.reading.initializer(config), name="head"
+            config.hidden_dim, rate, epsilon, lambda: self.reading.initializer(config), name="head"
         )
         self.head.build()
 

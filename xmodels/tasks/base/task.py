@@ -53,7 +53,7 @@ class SummaryTask(Task):
             self.attention_pooling = pooling  # its weights stand beside those of the head
         self.dense = reading.dense(config)
         self.head = keras.layers.Dense(num_outputs, kernel_initializer=reading.initializer(config), name="head")
-        self.dropout = Dropout(config.dropout)
+        self.dropout = Dropout(reading.dropout_rate(config))
 
     def summarized(self, backbone, batch, training=None):
         """What the network gives for sequences (B, L), and the state that answers about each, (B, D).

@@ -25,8 +25,8 @@ class San(Classify):
 
     def add_head(self, config, num_outputs, reading):
         self.reading = reading
-        stddev = getattr(config, "initializer_stddev", 0.02)
-        self.head = StochasticAnswerNetwork(config.hidden_dim, num_outputs, NUM_STEPS, config.dropout, stddev=stddev)
+        stddev, rate = getattr(config, "initializer_stddev", 0.02), reading.dropout_rate(config)
+        self.head = StochasticAnswerNetwork(config.hidden_dim, num_outputs, NUM_STEPS, rate, stddev=stddev)
 
     @property
     def dropout(self):

@@ -42,11 +42,11 @@ class Tag(Task):
         self.reading = reading or Reading()
         initializer = self.reading.initializer(config)
         self.head = keras.layers.Dense(len(self.label_names), kernel_initializer=initializer, name="head")
-        self.dropout = Dropout(config.dropout)
+        self.dropout = Dropout(self.reading.dropout_rate(config))
         if len(self._settings.feature_layers) > 1 and self._settings.combine_layers == "mix":
             self.mix = ScalarMix(len(self._settings.feature_layers))
         if self._settings.bilstm_dim:
-            self.bilstm = BiLstm(self._settings.bilstm_dim, BILSTM_LAYERS, config.dropout)
+            self.bilstm = BiLstm(self._settings.bilstm_dim, BILSTM_LAYERS, self.reading.dropout_rate(config))
         if self._settings.crf:
             self.crf = LinearChain(**may_stand(self.label_names))
 
