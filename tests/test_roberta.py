@@ -26,6 +26,7 @@ from xmodels.conversion.tables.roberta import HUGGING_FACE
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import ROBERTA_READING
 from xmodels.models import folder
+from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig, real_positions
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.systems import roberta
@@ -354,3 +355,26 @@ def test_special_tokens_are_hidden_only_where_that_is_asked():
     for place in (0, counts - 1):
         assert hidden[rows, place].mean() == pytest.approx(0.15, abs=0.01)
     assert {VOCABULARY["[CLS]"], VOCABULARY["[SEP]"], 7} == set(masked["labels"][masked["label_weights"] > 0])
+
+
+def beyond_two_deviations(network):
+    """The share of each table's and kernel's numbers that a normal distribution cut at two deviations would not give."""
+    found = {
+        w.path: np.abs(np.array(w)) > 2 * 0.02 for w in network.weights if w.path.endswith(("kernel", "embeddings"))
+    }
+    return {name: each.mean() for name, each in found.items() if each.size > 2000}
+
+
+def test_weights_begin_with_a_normal_distribution_that_is_not_cut():
+    keras.utils.set_random_seed(1)
+    numbers = {"vocabulary_size": 200, "hidden_dim": 64, "num_layers": 1, "num_heads": 4, "intermediate_dim": 128}
+    config = RobertaConfig(**numbers, max_sequence_length=62)
+    recipe = roberta.recipe(VOCABULARY, Records(62, 10), config=config)
+    network, objective = recipe.backbone().initialize(), recipe.objective()
+    states = {"sequence_output": ops.zeros((1, 2, 64))}
+    (head,) = (part for part in objective._flatten_layers() if isinstance(part, MaskedLM))
+    head.logits(states, {"mask_positions": ops.zeros((1, 1), "int32")}, network)  # creates the weights
+    shares = beyond_two_deviations(network) | beyond_two_deviations(head)
+    assert len(shares) == 9 and all(0.03 < share < 0.06 for share in shares.values()), shares
+    bert = beyond_two_deviations(Bert(BertConfig(**numbers, max_sequence_length=62)).initialize())
+    assert len(bert) == 9 and not any(bert.values())

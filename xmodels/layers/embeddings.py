@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.dropout import Dropout
-from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.initialization import Initialization, bert
 from xmodels.layers.layer import Layer
 
 
@@ -15,6 +15,7 @@ class SumEmbedding(Layer):
 
     Args:
         num_positions: rows of the table of positions; by default `max_sequence_length`.
+        initialization: of the tables; by default BERT's.
 
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
@@ -28,13 +29,15 @@ class SumEmbedding(Layer):
         ValueError: the input is longer than the table of positions.
     """
 
-    def __init__(self, config, num_positions: int | None = None, **kwargs):
+    def __init__(
+        self, config, num_positions: int | None = None, initialization: Initialization | None = None, **kwargs
+    ):
         super().__init__(**kwargs)
         self.max_sequence_length = config.max_sequence_length
 
-        self.token = _table(config, config.vocabulary_size, "token")
-        self.segment = _table(config, config.num_segments, "segment")
-        self.position = _table(config, num_positions or config.max_sequence_length, "position")
+        self.token = _table(config, config.vocabulary_size, "token", initialization)
+        self.segment = _table(config, config.num_segments, "segment", initialization)
+        self.position = _table(config, num_positions or config.max_sequence_length, "position", initialization)
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.dropout = Dropout(config.dropout)
 
@@ -81,8 +84,8 @@ class ErnieEmbedding(SumEmbedding):
         return self.placed(x, token_ids, position_ids, training)
 
 
-def _table(config, rows: int, name: str) -> keras.layers.Embedding:
-    initializer = truncated_normal(config.initializer_stddev)
+def _table(config, rows: int, name: str, initialization: Initialization | None = None) -> keras.layers.Embedding:
+    initializer = (initialization or bert(config.initializer_stddev)).inner()
     return keras.layers.Embedding(rows, config.embedding_dim, embeddings_initializer=initializer, name=name)
 
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from xmodels.layers.activations import activation
-from xmodels.layers.initialization import truncated_normal
+from xmodels.layers.initialization import Initialization, bert, truncated_normal
 from xmodels.layers.layer import Layer
 
 
@@ -15,6 +15,9 @@ class MaskedLMHead(Layer):
 
     Gathers before it projects, so that the vocabulary is scored at P positions and not at L.
 
+    Args:
+        initialization: of the Dense layer; by default BERT's.
+
     Call arguments:
         x: (B, L, D).
         positions: int (B, P).
@@ -24,9 +27,9 @@ class MaskedLMHead(Layer):
         float32 logits (B, P, V)
     """
 
-    def __init__(self, config, **kwargs):
+    def __init__(self, config, initialization: Initialization | None = None, **kwargs):
         super().__init__(**kwargs)
-        initializer = truncated_normal(config.initializer_stddev)
+        initializer = (initialization or bert(config.initializer_stddev)).inner()
         self.dense = keras.layers.Dense(config.embedding_dim, kernel_initializer=initializer, name="dense")
         self.norm = keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name="norm")
         self.activation = activation(config.activation)

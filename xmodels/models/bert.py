@@ -109,9 +109,12 @@ class Bert(Encoder):
         return {"pooled_output": self.pooler(first[:, 0])}
 
 
-def post_norm_block(config, index: int, asked: frozenset[str], **shared) -> PostNormBlock:
-    """A block of BERT; `asked` is what the network asks of its mixer, `shared` are parts that belong to another block."""
-    initialization = initializations.bert(config.initializer_stddev)
+def post_norm_block(config, index: int, asked: frozenset[str], initialization=None, **shared) -> PostNormBlock:
+    """A block of BERT; `asked` is what the network asks of its mixer, `shared` are parts that belong to another block.
+
+    `initialization` is that of its kernels; by default BERT's.
+    """
+    initialization = initialization or initializations.bert(config.initializer_stddev)
     parts = {
         "mixer": lambda: mixer_for(config, initialization, asked),
         "feedforward": lambda: FeedForward(

@@ -7,6 +7,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers.embeddings import SumEmbedding, positions_of
+from xmodels.layers.initialization import gpt
 from xmodels.models import bert
 from xmodels.models.bert import BertConfig, Encoder, default_visible, post_norm_block
 
@@ -32,7 +33,8 @@ class RobertaConfig(BertConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Roberta(Encoder):
-    """BERT's encoder without segments and without a pooler; the place of padding does not matter.
+    """BERT's encoder without segments and without a pooler; the place of padding does not matter. As in fairseq weights begin with a
+    normal distribution that is not cut.
 
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens. Rows of several examples also bring
@@ -49,8 +51,9 @@ class Roberta(Encoder):
 
     def __init__(self, config: RobertaConfig, **kwargs):
         super().__init__(config, **kwargs)
-        self.embedding = SumEmbedding(config, config.num_positions, name="embedding")
-        self.blocks = [post_norm_block(config, index, self.asked) for index in range(config.num_layers)]
+        initialization = gpt(config.initializer_stddev)
+        self.embedding = SumEmbedding(config, config.num_positions, initialization, name="embedding")
+        self.blocks = [post_norm_block(config, index, self.asked, initialization) for index in range(config.num_layers)]
 
     def embed(self, features, training=None):
         """(B, L, D)"""

@@ -12,7 +12,7 @@ class MaskedLM(Objective):
     """Hide tokens, then name them. Plain, whole-word and static masking differ only in `corrupt`.
 
     `corrupt` is an op that writes `mask_positions`, `labels` and `label_weights`, all (B, P); records with static masks
-    hold them already and need none.
+    hold them already and need none. `initialization` is that of the head; by default BERT's.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -23,10 +23,10 @@ class MaskedLM(Objective):
     }
     context, accuracy = "both", "masked_lm_accuracy"
 
-    def __init__(self, config, corrupt=None, **kwargs):
+    def __init__(self, config, corrupt=None, initialization=None, **kwargs):
         super().__init__(**kwargs)
         self.corrupt = corrupt
-        self.head = MaskedLMHead(config, name="head")
+        self.head = MaskedLMHead(config, initialization, name="head")
 
     def transform(self):
         return self.corrupt or super().transform()

@@ -12,6 +12,7 @@ from data_pipelines.ops.corruption import mask_tokens_with_stochastic_rounding
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.reading import ROBERTA_READING
+from xmodels.layers.initialization import gpt
 from xmodels.models.roberta import SIZES, Roberta, RobertaConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -51,10 +52,11 @@ def recipe(
     corrupt = mask_tokens_with_stochastic_rounding(
         vocabulary, options.rate(records), records.num_predictions, options.mask_specials
     )
+    masked = None if records.static else corrupt
     large = config.num_layers > SIZES["base"]["num_layers"]
     return Recipe(
         backbone=lambda: Roberta(config),
-        objective=lambda: together(MaskedLM(config, None if records.static else corrupt)),
+        objective=lambda: together(MaskedLM(config, masked, gpt(config.initializer_stddev))),
         # Records of pairs leave room for three special tokens, so one `</s>` stands between the two; without pairs it is the same.
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=8192,
