@@ -1,5 +1,6 @@
 """Training of every kind of vocabulary, the report on it, and the files it leaves. No TensorFlow."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -55,6 +56,20 @@ def test_a_trained_vocabulary_keeps_its_size_and_has_the_tokens_that_masking_nee
     ids = trained[kind].encode("the keeper walked").ids
     assert vocabulary[UNKNOWN] not in ids
     assert trained[kind].decode([vocabulary[CLS], *ids, vocabulary[SEP]]).strip() == "the keeper walked"
+
+
+def test_byte_pairs_have_special_tokens_where_fairseq_has_them_and_older_ones_are_read(trained, tmp_path):
+    tokenizer = trained["byte_bpe"]
+    tokens = tokenizer.vocabulary.tokens
+    assert tokens[:4] == ["<s>", "<pad>", "</s>", "<unk>"] and tokens[-1] == "<mask>" and len(tokens) == 300
+    assert tokenizer.vocabulary[MASK] == 299
+    before = [*tokens[:4], "<mask>", *tokens[4:-1]]
+    (tmp_path / "vocab.json").write_text(json.dumps({token: place for place, token in enumerate(before)}))
+    (tmp_path / "merges.txt").write_bytes(tokenizer.files()["merges.txt"])
+    older = open_tokenizer(str(tmp_path))
+    assert older.vocabulary.tokens == before and older.vocabulary[MASK] == 4
+    pieces = [[each.vocabulary.tokens[i] for i in each.encode(ENGLISH).ids] for each in (tokenizer, older)]
+    assert pieces[0] == pieces[1]
 
 
 TRAIN = """

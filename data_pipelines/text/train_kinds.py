@@ -21,7 +21,7 @@ from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 ALBERT_SPECIAL = {"unk_id": 1, "eos_id": -1, "control_symbols": [CLS, SEP, MASK]}
 T5_SPECIAL = {"unk_id": 2, "eos_id": 1}  # which transformers takes for granted
-ROBERTA_SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+ROBERTA_SPECIAL, ROBERTA_MASK = ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"  # the first ids, and the last one
 MOST_SENTENCES = 4_000_000  # that SentencePiece learns from; it holds them in memory
 LONGEST_SENTENCE = 65_536  # bytes; SentencePiece leaves out longer ones
 
@@ -31,8 +31,8 @@ def wordpiece(corpus: Corpus, size: int, lower: bool, min_frequency: int, progre
 
 
 def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progress: Progress) -> ByteBpeTokenizer:
-    """The special tokens of RoBERTa, the 256 bytes in order, then the merges."""
-    least = len(ROBERTA_SPECIAL) + 256
+    """The special tokens of RoBERTa, the 256 bytes in order, the merges, and as fairseq has it `<mask>` behind all."""
+    least = len(ROBERTA_SPECIAL) + 256 + 1
     if size < least:
         raise UsageError(f"--vocab_size={size}: too small; the bytes and special tokens alone are {least}.")
     backend = tokenizers.Tokenizer(models.BPE())
@@ -42,11 +42,11 @@ def byte_bpe(corpus: Corpus, size: int, lower: bool, min_frequency: int, progres
     # Given as fixed tokens, the bytes are numbered in this order, not in that of a hash table, which would break ties.
     fixed = [*ROBERTA_SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     trainer = trainers.BpeTrainer(
-        vocab_size=size, min_frequency=min_frequency, show_progress=False, special_tokens=fixed
+        vocab_size=size - 1, min_frequency=min_frequency, show_progress=False, special_tokens=fixed
     )
     backend.train_from_iterator(texts_of(corpus, progress), trainer)
     ids = backend.get_vocab(with_added_tokens=True)
-    vocabulary = Vocabulary(sorted(ids, key=ids.get), required=(), spelled=True)
+    vocabulary = Vocabulary([*sorted(ids, key=ids.get), ROBERTA_MASK], required=(), spelled=True)
     return ByteBpeTokenizer(vocabulary, merges_of(backend), lower)
 
 
