@@ -174,6 +174,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "memory_filled": (Feature((), "int32", "how many places of `memory` hold states"),),
     # The same things in files of Google's script; `ops.classic` renames them.
     "input_ids": (Feature(L, "int32", "`token_ids`"),),
+    "token_boundary": (Feature(L, "int32", "1 where a word begins and on special tokens (ALBERT)"),),
     "input_mask": (Feature(L, "int32", "`padding_mask`"),),
     "masked_lm_positions": (Feature(L, "int32", "`mask_positions`"),),
     "masked_lm_ids": (Feature(L, "int32", "`labels`"),),

@@ -71,7 +71,7 @@ def test_features_are_called_by_names_of_the_glossary(path):
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_records_hold_features_of_the_glossary(packing):
     assert not undeclared(dynamic_features(packing, MARKS)), packing
-    assert not undeclared(static_features(16, 4))
+    assert not undeclared(static_features(16, 4, packing))
 
 
 @pytest.mark.parametrize("task", TASKS)

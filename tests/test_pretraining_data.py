@@ -457,3 +457,19 @@ def test_chinese_ngrams_without_a_segmenter_are_of_characters(zh_vocabulary):
     Settings(input_file="x", vocab_file=zh_vocabulary, ngram=3, **made).check()
     with pytest.raises(UsageError, match="needs word boundaries"):
         Settings(input_file="x", vocab_file=zh_vocabulary, **made).check()
+
+
+def test_static_records_of_ordered_sentences_tell_where_words_begin(tmp_path, english):
+    corpus, vocabulary = english
+    tokens = Vocabulary.read(vocabulary).tokens
+    made = {"input_file": corpus, "vocab_file": vocabulary, "masking": "static", "num_shards": 1}
+    for packing in ("sentence_order", "segment_pair"):
+        manifest = create(Settings(**made, packing=packing), str(tmp_path / packing))
+        assert ("token_boundary" in manifest.features) == (packing == "sentence_order")
+    for example in list(examples_of(tmp_path / "sentence_order"))[:300]:
+        length = sum(example["input_mask"])
+        ids = list(example["input_ids"])
+        for place, label in zip(example["masked_lm_positions"], example["masked_lm_ids"], strict=True):
+            ids[place] = label if place else ids[place]
+        expected = [int(not tokens[i].startswith("##")) for i in ids[:length]] + [0] * (len(ids) - length)
+        assert example["token_boundary"] == expected

@@ -267,7 +267,7 @@ class Job:
         """Joins what all parts have given."""
         settings = self.settings
         if settings.masking == "static":
-            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq)
+            features = static_features(settings.max_seq_length, settings.max_predictions_per_seq, settings.packing)
         else:
             features = dynamic_features(settings.packing, settings.unit_lexicons)
         counts = {"empty_files": self.corpus.num_empty_files} if self.corpus.num_empty_files else {}

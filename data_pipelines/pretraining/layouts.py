@@ -115,6 +115,7 @@ class StaticMasking:
         # As in Google's code, a second segment that begins inside a word belongs to the last word of the first.
         word_start, maskable = np.zeros(shape, bool), inside
         word_start[inside] = word_starts_of(flat)
+        boundaries = word_start | ((place < total) & ~inside)
         word_start[:, 1] = True
         if settings.packing == "full_sentences":  # one may stand inside a segment, between documents
             maskable[inside] = pieces != vocabulary[SEP]
@@ -133,6 +134,7 @@ class StaticMasking:
             "masked_lm_ids": hidden.labels,
             "masked_lm_weights": used.astype(np.float32),
             "next_sentence_labels": labels[:, None],
+            **({"token_boundary": boundaries.view(np.uint8)} if settings.packing == "sentence_order" else {}),
         }
 
     def _hide(self, ids, word_start, maskable, lengths) -> Hidden:
