@@ -473,3 +473,20 @@ def test_static_records_of_ordered_sentences_tell_where_words_begin(tmp_path, en
             ids[place] = label if place else ids[place]
         expected = [int(not tokens[i].startswith("##")) for i in ids[:length]] + [0] * (len(ids) - length)
         assert example["token_boundary"] == expected
+
+
+def test_lone_sentences_are_left_out_or_paired_at_random(tmp_path, zh_vocabulary):
+    text = tmp_path / "text.txt"
+    documents = ["今天天气很好我们去公园散步。"] * 60 + ["明天也许会下雨。\n后天再说。"] * 30
+    text.write_text("\n\n".join(documents), "utf-8")
+    made = {"input_file": text, "vocab_file": zh_vocabulary, "language": "zh", "input_format": "sentences"}
+    made |= {"packing": "sentence_order", "num_shards": 1, "short_seq_prob": 0}
+    for more in ({}, {"lone_sentences": "skip"}, {"lone_sentences": "random"}):
+        folder, way = tmp_path / str(len(str(more))), more.get("lone_sentences", "skip")
+        assert invoke("create_pretraining_data", **made, **more, output_dir=folder) == 0
+        manifest = Manifest.read(str(folder))
+        assert manifest.settings.to_json()["lone_sentences"] == way
+        assert manifest.num_examples == (90 if way == "random" else 30)
+        assert (manifest.statistics["sentence_order_labels=1"] >= 60) == (way == "random")
+    with pytest.raises(UsageError, match="--lone_sentences=random: only --packing=sentence_order"):
+        Settings(input_file="x", vocab_file="y", lone_sentences="random").check()

@@ -37,12 +37,15 @@ class Settings(RecordOptions):
     @classmethod
     def chosen(cls, options: RecordOptions) -> "Settings":
         """What flags say, with what holds where they say nothing."""
-        passes, whole_words = options.dupe_factor, options.do_whole_word_mask
+        passes, whole_words, lone = options.dupe_factor, options.do_whole_word_mask, options.lone_sentences
         if passes is None:
             passes = 10 if options.masking == "static" else 1
         if whole_words is None:
             whole_words = options.ngram > 1
-        return cls.of({**vars(options), "dupe_factor": passes, "do_whole_word_mask": whole_words})
+        if lone is None and options.packing == "sentence_order":
+            lone = "skip"
+        found = {"dupe_factor": passes, "do_whole_word_mask": whole_words, "lone_sentences": lone}
+        return cls.of({**vars(options), **found})
 
     def open_corpus(self) -> Corpus:
         """Finds the files to read; see `corpora.corpus.open_corpus` for what it raises."""
@@ -81,6 +84,11 @@ class Settings(RecordOptions):
         duplicates.check(self.deduplicate, self.near_duplicate_threshold, self.near_duplicate_ngram)
         if self.packing not in PACKINGS:
             raise UsageError(f"--packing={self.packing}: unknown. Known: {', '.join(PACKINGS)}.")
+        if self.lone_sentences and self.packing != "sentence_order":
+            raise UsageError(
+                f"--lone_sentences={self.lone_sentences}: only --packing=sentence_order asks what becomes of a chunk of one "
+                f"sentence, --packing={self.packing} does not. Leave the flag out."
+            )
         if self.masking == "static" and not PACKINGS[self.packing].fits_static_masks:
             raise UsageError(
                 f"--masking=static writes the records of BERT, which --packing={self.packing} does not fit. Leave "

@@ -22,7 +22,7 @@ def segment_pair(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
 def sentence_order(settings, vocabulary: Vocabulary, rng: random.Random) -> Stage:
     return pairs.pairs(
         settings.max_seq_length, settings.short_seq_prob, settings.dupe_factor, rng,
-        label="sentence_order_labels", negatives="swapped", lone_sentences="skip",
+        label="sentence_order_labels", negatives="swapped", lone_sentences=settings.lone_sentences or "skip",
     )  # fmt: skip
 
 
