@@ -5,10 +5,14 @@ import numpy as np
 import pytest
 from keras import ops
 
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from xmodels.layers.heads import SpanBoundaryHead
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.objectives.span_boundary import LONGEST, SpanBoundary, spans
+from xmodels.systems import spanbert
+from xmodels.training.recipe import Records
 
+SPECIAL = 20, 21, 22  # ids that stand in no text
 SMALL = BertConfig(23, 8, 2, 2, 16, max_sequence_length=40, activation="gelu")
 # Two rows: spans 2-4 and 6; and 1, 3-4, with a place that does not count.
 POSITIONS = np.array([[2, 3, 4, 6], [1, 3, 4, 0]], "int32")
@@ -51,7 +55,7 @@ def test_the_head_has_the_published_number_of_parameters():
 
 def batch_of(positions, weights, length=12):
     return {
-        "token_ids": np.arange(len(positions) * length).reshape(len(positions), length) % 23,
+        "token_ids": np.arange(len(positions) * length).reshape(len(positions), length) % 20,
         "mask_positions": positions, "label_weights": weights, "labels": positions % 23,
     }  # fmt: skip
 
@@ -60,7 +64,7 @@ def test_logits_depend_on_the_sides_of_the_span_and_the_place_alone():
     """The head that the paper's formula gives, by hand; and nothing inside of a span reaches its answer."""
     keras.utils.set_random_seed(0)
     backbone = Bert(SMALL).initialize()
-    objective, batch = SpanBoundary(SMALL), batch_of(POSITIONS, WEIGHTS)
+    objective, batch = SpanBoundary(SMALL, SPECIAL), batch_of(POSITIONS, WEIGHTS)
     states = np.random.default_rng(0).normal(size=(2, 12, 8)).astype("float32")
     logits, weights = objective.logits({"sequence_output": states}, batch, backbone)
     head, table = objective.head, ops.convert_to_numpy(backbone.embedding.token.embeddings)
@@ -93,9 +97,25 @@ def test_spans_at_an_end_and_places_beyond_the_table_do_not_count():
     length = 2 * LONGEST
     positions = np.arange(1, LONGEST + 4, dtype="int32")[None]
     at_ends = np.array([[0, 1, length - 1]], "int32")
-    backbone, objective = Bert(SMALL).initialize(), SpanBoundary(SMALL)
+    backbone, objective = Bert(SMALL).initialize(), SpanBoundary(SMALL, SPECIAL)
     states = {"sequence_output": np.zeros((1, length, 8), "float32")}
     _, weights = objective.logits(states, batch_of(positions, np.ones_like(positions, "float32"), length), backbone)
     assert np.array_equal(weights, [[1] * LONGEST + [0] * 3])
     _, weights = objective.logits(states, batch_of(at_ends, np.ones((1, 3), "float32"), length), backbone)
     assert not np.any(weights)
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_spans_beside_special_tokens_count_in_masked_lm_alone(static):
+    """`[CLS] 2 3 [SEP] 5 6 7 [SEP] [PAD]`: all but 5 to 7 stand beside a special token on one side."""
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *"abcdefgh"])
+    cls, sep, pad = (vocabulary[token] for token in ("[CLS]", "[SEP]", "[PAD]"))
+    token_ids = np.array([[cls, 6, 7, 8, sep, 9, 10, 11, 12, sep, pad, pad]] * 4, "int32")
+    positions = np.array([[1, 2], [3, 7], [5, 0], [8, 0]], "int32")
+    weights = np.array([[1, 1], [1, 1], [1, 0], [1, 0]], "float32")
+    batch = {"token_ids": token_ids, "mask_positions": positions, "labels": positions, "label_weights": weights}
+    made = spanbert.recipe(vocabulary, Records(sequence_length=12, static=static), config=SMALL)
+    objective = made.objective().parts[1]
+    states = {"sequence_output": np.zeros((4, 12, 8), "float32")}
+    _, found = objective.logits(states, batch, Bert(SMALL).initialize())
+    assert ops.convert_to_numpy(found).tolist() == [[0, 0], [0, 1], [0, 0], [0, 0]]

@@ -83,7 +83,14 @@ def long_batch(rows=6000, length=128, word_share=0.7):
     }  # fmt: skip
 
 
-BUDGETS = {"ngrams": 19, "spans": 20, "token n-grams": 19}
+def test_spans_hide_fifteen_percent_of_the_text_rounded_up_special_tokens_not_counted():
+    for length in (22, 23, 42, 43):  # texts of 20, 21, 40 and 41 tokens
+        batch = long_batch(rows=20, length=length)
+        counts = spans.mask_spans(VOCABULARY, num_predictions=30)(batch)["label_weights"].numpy().sum(1)
+        assert (counts == np.ceil((length - 2) * 0.15)).all()
+
+
+BUDGETS = {"ngrams": 19, "spans": 19, "token n-grams": 19}
 
 
 @pytest.mark.parametrize("name", BUDGETS)

@@ -91,12 +91,12 @@ def mask_spans(
 ) -> Op:
     """Hides spans of whole words with geometric lengths (SpanBERT; Joshi et al., 2019, section 3.1).
 
-    As in the released code: ceil(rate * length) tokens are hidden, exactly; a span opens with the word of a random
-    visible token and takes as many words as drawn, so the last one may be cut where the budget ends. Spans that touch
-    become one, and all tokens of a span share one fate. Spans do not cross special tokens, and random replacements
-    are never special tokens.
+    As in the released code: ceil(rate * n) of n tokens are hidden, exactly, special tokens not counted; a span opens
+    with the word of a random visible token and takes as many words as drawn, so the last one may be cut where the
+    budget ends. Spans that touch become one, and all tokens of a span share one fate. Spans do not cross special
+    tokens, and random replacements are never special tokens.
 
-    Reads:  token_ids, padding_mask, maskable, and `units`, all (B, L); seed (B,).
+    Reads:  token_ids, maskable, and `units`, all (B, L); seed (B,).
     Writes: as `mask_ngrams`.
     """
     mask_id, drawable = vocabulary[MASK], ordinary_ids(vocabulary)
@@ -104,7 +104,7 @@ def mask_spans(
     def op(features):
         features, seed = take_seed(features)
         maskable = features["maskable"]
-        budget = budget_of(features, rate, num_predictions, tf.math.ceil)
+        budget = budget_of({"padding_mask": maskable}, rate, num_predictions, tf.math.ceil)
         length = tf.shape(maskable)[1]
         word, _ = words_of(features[units], maskable)  # (B, L)
         place = tf.broadcast_to(tf.range(length)[None, :], tf.shape(word))

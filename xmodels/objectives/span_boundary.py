@@ -1,5 +1,7 @@
 """The span boundary objective (Joshi et al., 2019, arXiv 1907.10529, section 3.2)."""
 
+from collections.abc import Sequence
+
 from keras import ops
 
 from data_pipelines.features import Feature
@@ -14,7 +16,11 @@ class SpanBoundary(Objective):
     """Names each token of a hidden span from the states of the two tokens around the span and its place in the span.
 
     A span is a run of hidden tokens; spans that touch are one. It goes with an objective that hides tokens, such as
-    `MaskedLM`, and takes the places and labels that this one leaves in the batch.
+    `MaskedLM`, and takes the places and labels that this one leaves in the batch. As in the released code, a span that has no
+    token of the text on one of its sides does not count.
+
+    Args:
+        special_ids: the ids of the tokens that stand around texts and between them: no side of a span.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -24,20 +30,28 @@ class SpanBoundary(Objective):
         "label_weights": Feature((None,), "float32"),
     }
 
-    def __init__(self, config, **kwargs):
+    def __init__(self, config, special_ids: Sequence[int], **kwargs):
         super().__init__(**kwargs)
+        self.special_ids = tuple(special_ids)
         self.head = SpanBoundaryHead(config, LONGEST, name="head")
 
     def logits(self, outputs, batch, backbone):
         """Scores of the whole vocabulary for each hidden token, float32 (B, P, V), and their weights (B, P)."""
         hidden, table = outputs["sequence_output"], backbone.embedding.token
         first, last, place = spans(batch["mask_positions"], batch["label_weights"])
-        inside = (first > 0) & (last < ops.shape(hidden)[1] - 1) & (place < LONGEST)
-        logits = self.head(
-            hidden, ops.maximum(first - 1, 0), ops.minimum(last + 1, ops.shape(hidden)[1] - 1),
-            ops.minimum(place, LONGEST - 1), token_embedding=table,
-        )  # fmt: skip
-        return logits, batch["label_weights"] * ops.cast(inside, "float32")
+        end = ops.shape(hidden)[1] - 1
+        left, right = ops.maximum(first - 1, 0), ops.minimum(last + 1, end)  # (B, P) each
+        logits = self.head(hidden, left, right, ops.minimum(place, LONGEST - 1), token_embedding=table)
+        counts = (first > 0) & (last < end) & (place < LONGEST)
+        counts &= self.in_text(batch, left) & self.in_text(batch, right)
+        return logits, batch["label_weights"] * ops.cast(counts, "float32")
+
+    def in_text(self, batch, places):
+        """Whether tokens of the text stand at `places`, (B, P), which are not hidden: bool (B, P)."""
+        token_ids = ops.take_along_axis(ops.convert_to_tensor(batch["token_ids"]), places, axis=1)
+        return ops.all(
+            ops.expand_dims(token_ids, -1) != ops.convert_to_tensor(self.special_ids, token_ids.dtype), axis=-1
+        )
 
     def score(self, outputs, batch, backbone):
         logits, weights = self.logits(outputs, batch, backbone)

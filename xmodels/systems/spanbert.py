@@ -9,7 +9,7 @@ import dataclasses
 from data_pipelines.ops.classic import rename_classic
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.ops.spans import mask_spans
-from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
@@ -54,9 +54,12 @@ def recipe(
     options = options or Options()
     config = config or configuration(vocabulary, size)
     corrupt = mask_spans(vocabulary, options.rate(records), records.num_predictions, options.p, options.longest)
+    special = [vocabulary[token] for token in (CLS, SEP, PAD)]
     return Recipe(
         backbone=lambda: Bert(config),
-        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), SpanBoundary(config)),
+        objective=lambda: together(
+            MaskedLM(config, None if records.static else corrupt), SpanBoundary(config, special)
+        ),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=256,
         num_steps=2_400_000,
