@@ -61,6 +61,7 @@ GLOSSARY: dict[str, tuple[Feature, ...]] = {
     "position_ids": (Feature(L, "int32", "the place of each token in its own example, from 0"),),
     "task_ids": (Feature(L, "int32", "the pretraining task of the example, on each of its tokens (ERNIE 2.0)"),),
     "role_ids": (Feature(L, "int32", "who speaks in a dialogue: 0 the one who began it, 1 the one who answers"),),
+    "first_role": (Feature((), "int32", "the speaker, as of `role_ids`, of the first turn of an example"),),
     "word_start": _starts("a word"),
     "phrase_start": _starts("a phrase"),
     "entity_start": _starts("an entity"),

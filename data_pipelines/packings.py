@@ -20,6 +20,7 @@ class Packing:
         read_as: the `--input_format` that it needs, if any.
         token_labels: features with a number for each token that its examples carry beside starts of words.
         has_alternative: whether the last segment may stand in place of the one before, so that not all of them share a row.
+        facts: features, one whole number each, that its examples carry beside labels, and that older records may lack.
     """
 
     labels: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class Packing:
     read_as: str | None = None
     token_labels: tuple[str, ...] = ()
     has_alternative: bool = False
+    facts: tuple[str, ...] = ()
 
     def num_pieces(self, max_sequence_length: int) -> int:
         """The most pieces that a record holds."""
@@ -54,7 +56,7 @@ PACKINGS = {
     "doc_sentences": Packing(),
     "stream": Packing(is_stream=True),
     "stream_bidirectional": Packing(("follows_labels", "is_reversed"), 3, is_stream=True),
-    "dialogue": Packing(("dialogue_labels",), TURNS, read_as="dialogue"),
+    "dialogue": Packing(("dialogue_labels",), TURNS, read_as="dialogue", facts=("first_role",)),
     "parallel": Packing((), 2, read_as="parallel"),
     "paragraph": Packing(
         ("distance_labels",),

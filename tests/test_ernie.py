@@ -386,6 +386,21 @@ def test_roles_alternate_with_the_turns(zh_vocabulary):
     assert not found["segment_ids"].numpy().any() and found["padding_mask"].numpy().sum() == 9
 
 
+def test_an_example_that_the_answerer_begins_has_the_roles_of_the_speakers(zh_vocabulary):
+    vocabulary = Vocabulary.read(zh_vocabulary)
+    record = {
+        "token_ids": np.array([[9, 10, 11, 12, 13, 0]] * 2),
+        "segment_lengths": np.array([[2, 2, 1]] * 2),
+        "first_role": np.array([0, 1]),
+    }
+    found = frame_dialogue(vocabulary, 12)({name: tf.constant(value) for name, value in record.items()})
+    assert found["role_ids"].numpy().tolist() == [
+        [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0],
+        [1, 1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0],
+    ]
+    assert not found["segment_ids"].numpy().any() and "first_role" not in found
+
+
 def test_a_network_without_roles_refuses_dialogues():
     with pytest.raises(ValueError, match="`num_roles`"):
         Ernie(dataclasses.replace(SMALL, num_roles=None))(dialogue_batch())

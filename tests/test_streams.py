@@ -88,7 +88,7 @@ def test_a_dialogue_has_two_or_three_turns_in_a_row_or_one_from_elsewhere():
     of = {p: (d, s) for d, document in enumerate(documents) for s, turn in enumerate(document) for p in turn}
     found, labels = rows(dialogue(48, 1, random.Random(4))(tokens_of(documents)))
     sizes = collections.Counter()
-    for turns, is_real in zip(found, labels["dialogue_labels"], strict=True):
+    for turns, is_real, role in zip(found, labels["dialogue_labels"], labels["first_role"], strict=True):
         turns = [turn for turn in turns if turn]
         sizes[len(turns)] += 1
         assert 2 <= len(turns) <= 3 and sum(map(len, turns)) + len(turns) + 1 <= 48
@@ -100,6 +100,7 @@ def test_a_dialogue_has_two_or_three_turns_in_a_row_or_one_from_elsewhere():
             assert len(dialogues) == 1 and [s for _, s in places] == list(
                 range(places[0][1], places[0][1] + len(places))
             )
+            assert role == places[0][1] % 2  # turns 0, 2, ... are those of the speaker who began
         else:
             assert len(dialogues) == 2 and 1 in dialogues.values()
     assert abs(np.mean(labels["dialogue_labels"]) - 0.5) < 0.1 and min(sizes.values()) > 50
@@ -138,6 +139,7 @@ def test_records_of_dialogues_and_translations_are_read_as_such(tmp_path, zh_voc
         source = RecordSource(str(tmp_path / packing))
         lengths = np.stack([source.parse(item[None])["segment_lengths"][0] for _, item in source.in_order()])
         assert lengths.shape == (2, widths) and (lengths[:, :2] > 0).all()
+        assert ("first_role" in source.features) == (packing == "dialogue")
 
 
 def test_streams_stand_in_order_and_have_no_static_masks(tmp_path, zh_vocabulary):

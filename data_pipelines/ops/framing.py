@@ -73,17 +73,21 @@ def frame_pair(vocabulary: Vocabulary, sequence_length: int, frame: Frame = BERT
 
 
 def frame_dialogue(vocabulary: Vocabulary, sequence_length: int) -> Op:
-    """`[CLS] Q [SEP] R [SEP]` or `[CLS] Q [SEP] R [SEP] Q [SEP]`: the turns of two speakers (ERNIE 1.0; Sun et al., 2019, section
-    3.3.2). Who speaks stands in `role_ids`, and all is one segment.
+    """`[CLS] Q [SEP] R [SEP]` or `[CLS] Q [SEP] R [SEP] Q [SEP]`, or with Q and R changed about: the turns of two speakers (ERNIE
+    1.0; Sun et al., 2019, section 3.3.2). Who speaks stands in `role_ids`, and all is one segment.
 
-    Reads:  as `frame_pair`, of three segments, of which the last may be empty.
+    Reads:  as `frame_pair`, of three segments, of which the last may be empty; first_role (B,), who speaks first: 1 for R, and Q
+        where records lack it.
     Writes: as `frame_pair`, and role_ids (B, L), 0 on padding.
     """
     frame = frame_pair(vocabulary, sequence_length, DIALOGUE)
 
     def op(features):
         features = frame(features)
-        return features | {"role_ids": features["segment_ids"], "segment_ids": tf.zeros_like(features["segment_ids"])}
+        turns = features["segment_ids"]  # 0 and 1 in turn
+        first = tf.cast(features.pop("first_role", tf.zeros_like(turns[:, 0])), tf.int32)[:, None]
+        roles = tf.where(features["padding_mask"], tf.abs(turns - first), 0)
+        return features | {"role_ids": roles, "segment_ids": tf.zeros_like(turns)}
 
     return op
 

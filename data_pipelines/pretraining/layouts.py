@@ -31,7 +31,7 @@ def dynamic_features(packing: str, units: Iterable[str] = ()) -> dict[str, Featu
         "word_start": Feature((None,)),
         **{name: Feature((None,)) for name in (*units, *PACKINGS[packing].token_labels)},
         "segment_lengths": Feature((max(2, PACKINGS[packing].num_segments),)),
-        **{name: Feature(()) for name in PACKINGS[packing].labels},
+        **{name: Feature(()) for name in (*PACKINGS[packing].labels, *PACKINGS[packing].facts)},
     }
 
 

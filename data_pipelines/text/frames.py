@@ -91,5 +91,6 @@ PLAIN = Frame.of("A (B)")
 # Radford et al., 2018, figure 1. These tokens are none of the vocabulary's roles: fine-tuning adds them to it.
 GPT_TOKENS = START, DELIMITER, EXTRACT = "_start_", "_delimiter_", "_classify_"
 GPT = Frame.of(f"{START} A ({DELIMITER} B) {EXTRACT}", once=EXTRACT)
-# Records of `--packing=dialogue`: turns of two speakers in turn (Sun et al., 2019, section 3.3.2).
+# Records of `--packing=dialogue`: turns of two speakers in turn (Sun et al., 2019, section 3.3.2); who of them speaks first
+# stands in `first_role` of the records.
 DIALOGUE = Frame.of(f"{CLS} A {SEP} B:1 {SEP}:1 (C {SEP})")

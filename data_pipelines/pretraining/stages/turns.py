@@ -12,14 +12,15 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
     """Two or three turns in a row of a dialogue; in half of the examples one turn comes from another dialogue.
 
     For the dialogue language model of ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223, section 3.3.2). Each example holds
-    three segments, `[CLS] Q [SEP] R [SEP] Q or R [SEP]`, of which the last may be empty; `dialogue_labels` is 1 where all
-    are real. The longest turn is shortened at its end until they fit.
+    three segments, `[CLS] Q [SEP] R [SEP] Q [SEP]` or `[CLS] R [SEP] Q [SEP] R [SEP]`, of which the last may be empty;
+    `dialogue_labels` is 1 where all are real, and `first_role` is 1 where the first turn is one of the speaker who answers: the
+    one who did not begin the dialogue. The longest turn is shortened at its end until they fit.
     """
 
     def stage(documents):
         for block in blocks(documents, block_tokens):
             rng.shuffle(block.documents)
-            found, labels = [], []
+            found, labels, roles = [], [], []
             for _ in range(num_passes):
                 for index, bounds in enumerate(block.documents):
                     turns = list(zip(bounds, bounds[1:], strict=False))
@@ -34,8 +35,9 @@ def dialogue(max_sequence_length: int, num_passes: int, rng: random.Random, bloc
                             chosen[rng.randrange(size)] = other[place], other[place + 1]
                         found.append(_fitted(chosen, max_sequence_length - 1 - size))
                         labels.append(int(is_real))
+                        roles.append(start % 2)
                         start += size
-            yield Examples.of(block.marked, found, {"dialogue_labels": labels}, TURNS)
+            yield Examples.of(block.marked, found, {"dialogue_labels": labels, "first_role": roles}, TURNS)
 
     return stage
 
