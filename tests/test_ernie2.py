@@ -286,6 +286,21 @@ def test_the_rate_peaks_at_the_step_of_the_paper():
     assert float(rate(15_999)) == pytest.approx(2.5e-5, rel=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "fitting", "first"), [(3, 3, "reordering"), (1, 1, "capitals"), (4, 4, "distance")])
+def test_a_table_without_a_row_for_a_task_is_refused_before_the_run(rows, fitting, first):
+    config = ErnieConfig(vocabulary_size=200, **SMALL, num_segments=4, num_tasks=rows)
+    tasks = list(ernie2.recipe(open_stand_in(), Records(), config=config).tasks.values())
+    for task in tasks[:fitting]:
+        task.objective()
+    with pytest.raises(
+        UsageError, match=f"{first} has row {rows} .*`num_tasks` of the network is {rows}.*{rows + 1} at least"
+    ):
+        tasks[fitting].objective()
+    without = ErnieConfig(vocabulary_size=200, **SMALL, num_segments=4, num_tasks=None)
+    for task in ernie2.recipe(open_stand_in(), Records(), config=without).tasks.values():
+        task.objective()
+
+
 def open_stand_in():
     from xmodels.jobs.tpu_step import stand_in
 
@@ -560,6 +575,7 @@ def test_relations_are_learnt_from_labelled_records(corpus, pairs, tmp_path):
         ),
         ({"task_schedule": "discourse:3"}, "no task 'discourse' is there for these records"),
         ({"set": f"{OWN},num_segments=2"}, "3 parts of a paragraph need 3 segments"),
+        ({"set": f"{OWN},num_tasks=3"}, "--set=num_tasks=4"),
         ({"length_schedule": "16:0.5,32:0.5"}, "continue or belong to one another, which are not cut"),
         ({"system": "bert", "task_steps": "3"}, "--task_steps: --system=bert has no tasks"),
         (

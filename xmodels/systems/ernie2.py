@@ -5,6 +5,7 @@ Each batch is of one task, of which an embedding tells the network. --task_sched
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -23,6 +24,7 @@ from data_pipelines.ops.paragraphs import (
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.models.bert import SIZES as BERT_SIZES
 from xmodels.models.ernie import Ernie, ErnieConfig
+from xmodels.objectives.base import Objective
 from xmodels.objectives.capitals import Capitals
 from xmodels.objectives.discourse_relation import DiscourseRelation
 from xmodels.objectives.masked_lm import MaskedLM
@@ -121,7 +123,7 @@ def _tasks(vocabulary, records: Records, config: ErnieConfig, options: Options) 
         "reordering": (reordering, frame_reordered(vocabulary, length, parts)),
         "distance": (lambda: SentenceDistance(config), frame_distance(vocabulary, length)),
     }
-    tasks = {name: PretrainingTask(objective, _told(frame, name)) for name, (objective, frame) in made.items()}
+    tasks = {name: _task(name, config, objective, frame) for name, (objective, frame) in made.items()}
     if not records.capitals:
         del tasks["capitals"]
     relations = {"discourse": (DiscourseRelation, "connective"), "relevance": (Relevance, "relevance")}
@@ -136,12 +138,24 @@ def _tasks(vocabulary, records: Records, config: ErnieConfig, options: Options) 
             )
         kind, title = relations[name]
         frame = frame_pair(vocabulary, pairs.sequence_length)
-        tasks[name] = PretrainingTask(
-            lambda kind=kind, title=title, names=pairs.labels: kind(config, title, names), _told(frame, name), True
+        tasks[name] = _task(
+            name, config, lambda kind=kind, title=title, names=pairs.labels: kind(config, title, names), frame, True
         )
     return tasks
 
 
-def _told(frame: Op, name: str) -> Op:
-    """The frame, with the task of each token."""
-    return compose(frame, of_task(TASKS.index(name)))
+def _task(
+    name: str, config: ErnieConfig, made: Callable[[], Objective], frame: Op, labelled: bool = False
+) -> PretrainingTask:
+    """A task whose batches say so on each token; its row must be in the table of the network."""
+    row = TASKS.index(name)
+
+    def objective():
+        if config.num_tasks and config.num_tasks <= row:
+            raise UsageError(
+                f"--system=ernie2: the task {name} has row {row} in the table of tasks, and `num_tasks` of the network is "
+                f"{config.num_tasks}. It must be {row + 1} at least: --set=num_tasks={row + 1}; {len(TASKS)} rows hold all tasks."
+            )
+        return made()
+
+    return PretrainingTask(objective, compose(frame, of_task(row)), labelled)
