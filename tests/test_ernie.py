@@ -199,6 +199,21 @@ def test_paddles_names_are_read_and_written(loaded, carrier, tmp_path):
     assert without.config.num_tasks is None and "task_embedding is left out" in without.warnings[-1]
 
 
+def test_heads_of_the_tasks_of_ernie_2_are_left_out_of_a_folder_of_paddle_with_a_note(loaded, tmp_path):
+    folder = tmp_path / "theirs"
+    convert.save(loaded, f"paddle:{folder}")
+    tensors = load_file(folder / "model.safetensors")
+    heads = {"sent_reorder_fc.w_0": np.zeros((32, 9), "f4"), "sent_reorder_fc.b_0": np.zeros(9, "f4")}
+    save_file(tensors | heads, folder / "model.safetensors")
+    found = convert.load(f"paddle:{folder}")
+    assert set(found.values) == set(loaded.values)
+    assert "sent_reorder_fc.b_0, sent_reorder_fc.w_0 are left out" in found.warnings[-1]
+    for unknown in ("encoder_layer_2_ffn_fc_0.w_0", "mask_lm_out_fc.w_0", "sent_reorder_fc.w_1"):
+        save_file(tensors | {unknown: np.zeros((32, 9), "f4")}, folder / "model.safetensors")
+        with pytest.raises(CheckpointError, match=unknown):
+            convert.load(f"paddle:{folder}")
+
+
 def lod_tensor(value):
     """A tensor as PaddlePaddle writes it (`lod_tensor.cc`), by another hand than that which reads it."""
     kind = {"float32": 5, "float64": 6}[str(value.dtype)]

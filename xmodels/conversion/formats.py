@@ -117,10 +117,12 @@ class Paddle(Format):
     Attributes:
         config_file: the file of the configuration.
         reversed_classes: our names of weights whose last axis counts two classes the other way round.
+        other_heads: a pattern of names of heads that have no place here, where `variables` does not have them.
     """
 
     config_file: str
     reversed_classes: frozenset[str] = frozenset()
+    other_heads: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

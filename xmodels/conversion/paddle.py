@@ -6,6 +6,7 @@ The last is a pickle, so it is read where that is allowed explicitly; then nothi
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -38,6 +39,9 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     if "task_embedding" in found and not config.num_tasks:  # released networks hold the table and do not use it
         del found["task_embedding"]
         left.append(f"{file}: task_embedding is left out, as `use_task_id` is not set in {form.config_file}.")
+    if heads := _other_heads(found, form):
+        found = {name: value for name, value in found.items() if name not in heads}
+        left.append(f"{file}: {', '.join(heads)} are left out; the heads of these tasks have no place here.")
     tokenizer = _tokenizer(folder)
     loaded = tensors.loaded_from(found, form.variables, model, config, file, tokenizer=tokenizer)
     values = _reversed(loaded.values, form)
@@ -98,6 +102,12 @@ def _of_file(path: str, allow_pickle: bool) -> dict[str, np.ndarray]:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, AttributeError) as error:
         raise CheckpointError(f"{path}: not a readable file of numpy arrays ({error}).") from None
+
+
+def _other_heads(found: Mapping[str, np.ndarray], form: formats.Paddle) -> list[str]:
+    """The tensors of heads that have no place here."""
+    known = {theirs for theirs, _ in form.variables.values()}
+    return [name for name in found if form.other_heads and re.fullmatch(form.other_heads, name) and name not in known]
 
 
 def _is_weight(name: str) -> bool:

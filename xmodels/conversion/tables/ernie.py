@@ -115,6 +115,7 @@ PADDLE = Paddle(
     left_out=frozenset({"num_roles"}),
     config_file="ernie_config.json",
     reversed_classes=frozenset({"objective.next_sentence.head.kernel", "objective.next_sentence.head.bias"}),
+    other_heads=r"(?!encoder_layer_|mask_lm_|pooled_)\w+_fc\.[wb]_0",  # `<task>_fc`, of the tasks of ERNIE 2.0
 )
 
 TABLE = Table(
