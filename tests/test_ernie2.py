@@ -170,15 +170,19 @@ def test_labels_of_tokens_are_those_of_the_text(made, documents, tokenizer):
 
 
 def test_there_are_as_many_classes_as_the_paper_says_and_each_is_one_permutation():
-    assert [len(permutations(m)) for m in (1, 2, 3, 4)] == [1, 3, 9, 33]
-    for classes in (permutations(4), permutations(3)):
+    assert [len(permutations(m)) for m in (1, 2, 3, 4, 5)] == [1, 3, 9, 33, 153]
+    for classes in (permutations(5), permutations(4), permutations(3)):
         assert len(set(classes)) == len(classes)
         for number, order in enumerate(classes):
             before = sum(len(list(itertools.permutations(range(n)))) for n in range(1, len(order)))
             assert number == before + sorted(itertools.permutations(range(len(order)))).index(order)
-    for wrong in (0, 5):
+    with pytest.raises(UsageError, match="at least 1 part"):
+        permutations(0)
+    for wrong in (0, 5):  # a segment embedding is there for each of four parts
         with pytest.raises(UsageError, match="1 to 4 parts"):
-            permutations(wrong)
+            frame_reordered(open_stand_in(), 64, wrong)
+        with pytest.raises(ValueError, match="`reordering_parts` must be 1 to 4"):
+            ernie2.Options(reordering_parts=wrong)
 
 
 def test_parts_put_back_by_their_class_are_the_paragraph(arrays, made, tokenizer):

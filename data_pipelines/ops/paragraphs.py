@@ -24,10 +24,10 @@ def permutations(most_parts: int) -> list[tuple[int, ...]]:
     There are 1! + 2! + ... + most_parts! of them.
 
     Raises:
-        UsageError: `most_parts` is not 1 to 4.
+        UsageError: `most_parts` is below 1.
     """
-    if not 1 <= most_parts <= MOST_PARTS:
-        raise UsageError(f"Sentence reordering: 1 to {MOST_PARTS} parts. Received: {most_parts}.")
+    if most_parts < 1:
+        raise UsageError(f"Sentence reordering: at least 1 part. Received: {most_parts}.")
     return [order for count in range(1, most_parts + 1) for order in itertools.permutations(range(count))]
 
 
@@ -92,6 +92,8 @@ def frame_reordered(vocabulary: Vocabulary, sequence_length: int, most_parts: in
     Raises:
         UsageError: `most_parts` is not 1 to 4, or a row cannot hold so many.
     """
+    if not 1 <= most_parts <= MOST_PARTS:
+        raise UsageError(f"Sentence reordering: 1 to {MOST_PARTS} parts. Received: {most_parts}.")
     orders = permutations(most_parts)
     if sequence_length < 1 + 2 * most_parts:
         raise UsageError(f"Sentence reordering: rows of {sequence_length} cannot hold {most_parts} parts.")
