@@ -337,13 +337,21 @@ def test_held_out_text_is_masked_as_in_the_last_stage():
 
 
 def test_stages_are_those_that_the_records_can_tell():
-    plain, marked = Records(), Records(units=("word_start", "phrase_start", "entity_start"))
+    plain = Records(language="zh")
+    marked = dataclasses.replace(plain, units=("word_start", "phrase_start", "entity_start"))
     assert ernie.stages(plain, None) == {"tokens": (None, 1.0), "words": ("word_start", 1.0)}
     assert list(ernie.stages(marked, None).values()) == [(None, 1.0), ("phrase_start", 1.0), ("entity_start", 1.0)]
     assert ernie.stages(marked, (0.0, 1.0, 3.0)) == {
         "phrases": ("phrase_start", 1.0),
         "entities": ("entity_start", 3.0),
     }
+    english = dataclasses.replace(marked, language="en")  # word pieces are no units; words are
+    assert ernie.stages(english, None) == {
+        "words": ("word_start", 1.0),
+        "phrases": ("phrase_start", 1.0),
+        "entities": ("entity_start", 1.0),
+    }
+    assert ernie.stages(Records(language="en"), (1.0, 2.0, 0.0)) == {"words": ("word_start", 3.0)}
     with pytest.raises(UsageError, match="--entity_lexicon"):
         ernie.stages(plain, (1.0, 1.0, 1.0))
     for wrong in ((1.0, 1.0), (1.0, -1.0, 1.0), (0.0, 0.0, 0.0)):

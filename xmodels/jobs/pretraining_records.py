@@ -91,7 +91,7 @@ def record_sizes(options, source: RecordSource) -> Records:
         _check_slots(slots, length, settings.masked_lm_prob)
     return Records(
         length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
-        units=units_of(source), packing=settings.packing,
+        units=units_of(source), packing=settings.packing, language=settings.language,
         capitals=settings.do_lower_case is not False and settings.language != "zh",
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip

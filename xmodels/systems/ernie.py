@@ -1,4 +1,4 @@
-"""ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223): BERT that hides tokens first, then phrases, then entities; and dialogues.
+"""ERNIE 1.0 (Sun et al., 2019, arXiv 1904.09223): BERT that hides characters or words, then phrases, then entities; and dialogues.
 
 The three are stages of one run. Phrases and entities are marked in the records by --phrase_lexicon and --entity_lexicon of
 `create_pretraining_data`; without phrases, the words of --segmenter are phrases. Records of --packing=dialogue train the dialogue
@@ -33,8 +33,8 @@ TEXT, DIALOGUE = "text", "dialogue"  # tasks of a run that learns both
 
 @dataclasses.dataclass(frozen=True)
 class Options(bert.Options):
-    """`stages` are the shares of the steps that hide tokens, phrases and entities; 0 leaves a stage out. None: equal shares, without
-    entities where the records mark none."""
+    """`stages` are the shares of the steps that hide characters (of text that is not Chinese words), phrases and entities; 0 leaves a
+    stage out. None: equal shares, without entities where the records mark none."""
 
     stages: tuple[float, ...] | None = None
 
@@ -43,7 +43,7 @@ class Options(bert.Options):
         given = self.stages
         if given is not None and (len(given) != 3 or min(given) < 0 or not 0 < sum(given) < float("inf")):
             raise ValueError(
-                "`stages` must be three numbers, of tokens, phrases and entities, none below 0 and one above."
+                "`stages` must be three numbers, of characters or words, phrases and entities, none below 0 and one above."
             )
 
 
@@ -54,6 +54,9 @@ def configuration(vocabulary: Vocabulary, size: str) -> ErnieConfig:
 
 def stages(records: Records, shares: tuple[float, ...] | None) -> dict[str, tuple[str | None, float]]:
     """{what is hidden: (the feature that is 1 where a unit opens, None for tokens; the share of the steps)}.
+
+    The units of the first stage are the characters of Chinese, which are its tokens, and the words of other languages (section 3.2.1).
+    Stages of the same units are one.
 
     Raises:
         UsageError: entities are asked for, and the records mark none.
@@ -67,8 +70,13 @@ def stages(records: Records, shares: tuple[float, ...] | None) -> dict[str, tupl
             f"--set=stages={','.join(map(str, shares))}: the records mark no entities. Make them with --entity_lexicon=FILE of "
             "`create_pretraining_data`, or leave the stage out: --set=stages=1,1,0."
         )
-    found = {"tokens": None, phrases.replace("_start", "s"): phrases, "entities": "entity_start"}
-    return {name: (unit, share) for (name, unit), share in zip(found.items(), shares, strict=True) if share}
+    basic = ("tokens", None) if records.language == "zh" else ("words", "word_start")
+    units = basic, (phrases.replace("_start", "s"), phrases), ("entities", "entity_start")
+    found: dict[str, tuple[str | None, float]] = {}
+    for (name, unit), share in zip(units, shares, strict=True):
+        if share:
+            found[name] = unit, found.get(name, (unit, 0.0))[1] + share
+    return found
 
 
 def recipe(

@@ -43,6 +43,7 @@ class Records:
         replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
         units: the features of the records that say where units of words open: `word_start` and its kin.
         packing: the value of `create_pretraining_data --packing` that made them.
+        language: of the text, "en" or "zh"; None where nothing says.
         capitals: whether they say of words in lower case which were written with a capital.
         labelled: {name of a task: its records}, of --task_data.
         word_counts: counts how often each id occurs in the records, (V,); None where there are no records.
@@ -55,6 +56,7 @@ class Records:
     replace_unit: str = "token"
     units: tuple[str, ...] = ("word_start",)
     packing: str = "segment_pair"
+    language: str | None = None
     capitals: bool = True
     labelled: Mapping[str, Pairs] = dataclasses.field(default_factory=dict)
     word_counts: Callable[[], np.ndarray] | None = None
