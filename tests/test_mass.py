@@ -66,7 +66,8 @@ def test_a_window_has_a_fragment_each_and_the_decoder_writes_them_in_a_row(first
         framed, used = np.array([CLS, *text, SEP]), made["label_weights"][row] > 0
         places = made["target_position_ids"][row][used] + 1
         assert used.tolist() == sorted(used, reverse=True) and np.all(np.diff(places) > 0)
-        sizes = [min(16, len(text) - first) // 2 for first in range(0, len(text), 16)]
+        held = [min(16, len(text) - first) for first in range(0, len(text), 16)]
+        sizes = [size // 2 if size >= 5 else 0 for size in held]
         assert np.bincount((places - 1) // 16, minlength=len(sizes)).tolist() == sizes
         np.testing.assert_array_equal(framed[places], made["labels"][row][used])
         before, starts = framed[places - 1], np.r_[True, np.diff((places - 1) // 16) > 0][: len(places)]
@@ -81,6 +82,24 @@ def test_a_window_has_a_fragment_each_and_the_decoder_writes_them_in_a_row(first
         np.testing.assert_array_equal(framed, made["token_ids"][row][: len(framed)])
     shares = np.bincount(begins) / len(begins)  # anywhere, evenly
     assert len(shares) == 9 and shares == pytest.approx([1 / 9] * 9, abs=0.04)
+
+
+@pytest.mark.parametrize("window", [None, 8])
+@pytest.mark.parametrize("min_length", [5, 1])
+def test_nothing_of_a_short_text_is_hidden_or_learnt(window, min_length):
+    batch = lines(rows=8, n=8) | {"padding_mask": tf.sequence_mask(range(1, 9), 8)}
+    batch["token_ids"] *= tf.cast(batch["padding_mask"], tf.int32)
+    made = arrays(mask_fragment(VOCABULARY, 10, 0.5, window, rates=ALL_MASKED, min_length=min_length)(batch))
+    counts = [n // 2 if window else (n + 1) // 2 for n in range(1, 9)]
+    expected = [count if n >= min_length else 0 for n, count in enumerate(counts, 1)]
+    assert made["label_weights"].sum(1).tolist() == expected
+    assert (made["token_ids"] == MASK).sum(1).tolist() == expected
+
+
+def test_texts_that_are_all_too_short_are_refused():
+    for window in (None, 4):
+        with pytest.raises(ValueError, match="fewer than 5 tokens"):
+            mask_fragment(VOCABULARY, 20 if window else 6, 0.5, window)
 
 
 def test_rates_of_what_becomes_of_a_hidden_token():
@@ -174,6 +193,8 @@ def test_sizes_have_the_published_numbers_of_parameters():
     [
         ({"fragment": 0.0}, "above 0"),
         ({"window": 1}, "at least one token"),
+        ({"window": 4}, "no more than a `window`"),
+        ({"min_length": 0}, "at least 1"),
         ({"first_input": "next"}, "'previous' or 'mask'"),
         ({"mask_rate": 0.8, "random_rate": 0.3}, "more than 1"),
     ],

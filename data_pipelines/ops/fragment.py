@@ -19,8 +19,10 @@ def mask_fragment(
     window: int | None = None,
     first_input: str = PREVIOUS,
     rates: tuple[float, float] = (0.8, 0.1),
+    min_length: int = 5,
 ) -> Op:
     """Hides floor(rate * n + 1 / 2) of n tokens in a row, at least one; K = the most that `length` allows (section 3.1).
+    Of texts of fewer than `min_length` tokens none is hidden, and none is a target.
 
     As in the released code, the fragment opens the text in 20 % of examples, closes it in 20 %, and lies anywhere in
     the others; the first decoder input is the token before the fragment; of the hidden tokens 80 % become `[MASK]`,
@@ -37,9 +39,10 @@ def mask_fragment(
         first_input: what the decoder reads before a fragment: "previous", the token that stands there, or "mask", `[MASK]`, as in
             the paper.
         rates: the shares of hidden tokens that become `[MASK]`, and a random token.
+        min_length: the fewest tokens of a text, or of what a window holds of it, of which a fragment is hidden.
 
     Raises:
-        ValueError: `first_input` is neither, or nothing is hidden at this rate.
+        ValueError: `first_input` is neither, or nothing is hidden at this rate or in texts or windows of this length.
     """
     if first_input not in (PREVIOUS, MASKED):
         raise ValueError(f"`first_input` must be {PREVIOUS!r} or {MASKED!r}. Received: {first_input!r}.")
@@ -51,13 +54,20 @@ def mask_fragment(
         raise ValueError(
             f"A share of {rate:g} hides nothing in a window of {window} tokens. Raise the share or the window."
         )
+    if span < min_length:
+        raise ValueError(
+            f"Nothing is hidden of fewer than {min_length} tokens, and a {'window' if window else 'text'} has at most {span}. "
+            "Lower `min_length`, or take longer ones."
+        )
     choose = _in_each_window if window else _in_the_text
 
     def op(features):
         features, seed = take_seed({name: value for name, value in features.items() if name not in STARTS})
         token_ids, padding_mask = frame(features["token_ids"], features["padding_mask"], cls, sep, pad, length)
         n = tf.reduce_sum(tf.cast(padding_mask, tf.int32), axis=1, keepdims=True) - 2  # (B, 1)
-        first, size = choose(tf.clip_by_value(n - span * tf.range(count), 0, span), rate, fold(seed, 0))  # (B, count)
+        lengths = tf.clip_by_value(n - span * tf.range(count), 0, span)  # (B, count)
+        first, size = choose(lengths, rate, fold(seed, 0))
+        size = tf.where(lengths < min_length, 0, size)
         first += 1 + span * tf.range(count)
         place = tf.range(length)[None, :]
         of_place = tf.minimum((tf.maximum(tf.range(length), 1) - 1) // span, count - 1)  # the window of each place

@@ -48,6 +48,7 @@ class Options:
     Attributes:
         fragment: the share of a text, or of each window, that is hidden; the paper tries .1 to .9 and takes .5.
         window: hide a fragment in each run of so many tokens; None: one in the whole text. The program for summaries has 64.
+        min_length: of shorter texts, and of what a window holds of one if it is shorter, nothing is hidden or learnt.
         first_input: what the decoder reads before a fragment: "previous", the token that stands there, or "mask".
         mask_rate, random_rate: the shares of hidden tokens that become `[MASK]`, and a random token; others stay.
         encoder_attend_masked, cross_attend_masked: whether encoder and decoder see `[MASK]`. The defaults are those of translation
@@ -56,6 +57,7 @@ class Options:
 
     fragment: float = 0.5
     window: int | None = None
+    min_length: int = 5
     first_input: str = PREVIOUS
     mask_rate: float = 0.8
     random_rate: float = 0.1
@@ -67,6 +69,8 @@ class Options:
             raise ValueError("`fragment` must be above 0, at most 1.")
         if self.window is not None and not self.fragment * self.window >= 1:
             raise ValueError("`fragment` of a `window` must be at least one token.")
+        if self.min_length < 1 or (self.window is not None and self.window < self.min_length):
+            raise ValueError("`min_length` must be at least 1, and no more than a `window`.")
         if self.first_input not in (PREVIOUS, MASKED):
             raise ValueError(f"`first_input` must be {PREVIOUS!r} or {MASKED!r}. Received: {self.first_input!r}.")
         if min(self.mask_rate, self.random_rate) < 0 or self.mask_rate + self.random_rate > 1:
@@ -86,8 +90,9 @@ def recipe(
     config = config or MassConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     rates = options.mask_rate, options.random_rate
     hide = mask_fragment(
-        vocabulary, records.sequence_length, options.fragment, options.window, options.first_input, rates
-    )
+        vocabulary, records.sequence_length, options.fragment, options.window, options.first_input, rates,
+        options.min_length,
+    )  # fmt: skip
     corrupt = compose(hide, attend_to(vocabulary, options.encoder_attend_masked, options.cross_attend_masked))
     return Recipe(
         backbone=lambda: Mass(config),
