@@ -463,6 +463,20 @@ def test_hugging_faces_names_are_bert_s_with_six_segments(zh_vocabulary, tmp_pat
     assert convert.model_of(f"hf:{tmp_path / 'theirs'}") == "bert"
 
 
+def test_an_epsilon_of_bert_in_a_folder_of_unilm_is_told(zh_vocabulary, tmp_path):
+    checkpoint, _ = random_checkpoint(zh_vocabulary)
+    folder_of = tmp_path / "theirs"
+    convert.save(checkpoint, f"hf:{folder_of}")
+    stored = json.loads((folder_of / "config.json").read_text())
+    for epsilon, doubtful in ((1e-12, True), (1e-5, False), (None, False)):
+        given = {name: value for name, value in stored.items() if name != "layer_norm_eps"}
+        given |= {} if epsilon is None else {"layer_norm_eps": epsilon}
+        (folder_of / "config.json").write_text(json.dumps(given))
+        back = convert.load(f"hf:{folder_of}")
+        assert back.config.layer_norm_epsilon == (epsilon or 1e-5)
+        assert any("`layer_norm_eps` is 1e-12" in warning for warning in back.warnings) == doubtful
+
+
 @pytest.mark.extra("torch", "transformers")
 def test_transformers_computes_the_same_from_what_we_write(zh_vocabulary, tmp_path):
     import torch

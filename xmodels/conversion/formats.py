@@ -70,6 +70,7 @@ class HuggingFace(Format):
         decoder_start: the role of the token that a decoder reads first; None where there is no encoder beside it.
         forced: ids of its config.json that say how each text that it writes begins and ends -> roles of these tokens.
         refined: (configuration, tensors) -> the configuration, with what only the tensors tell.
+        doubts: from what their config.json holds, what of it is probably not as the network was trained.
     """
 
     architectures: tuple[tuple[str, frozenset[str]], ...]
@@ -87,6 +88,7 @@ class HuggingFace(Format):
     decoder_start: str | None = None
     forced: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config
+    doubts: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda stored: ()
 
     def is_buffer(self, name: str) -> bool:
         """Whether a name of theirs holds no weights."""

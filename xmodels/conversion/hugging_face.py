@@ -49,9 +49,10 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
         labels=heads.labels_of(task, _labels(stored)),
     )
     heads.check_tags(loaded, config_file)
+    doubts = [f"{config_file}: {doubt}" for doubt in form.doubts(stored)]
     return dataclasses.replace(
         loaded, special_ids=special_ids, generation=read_json(generation) if os.path.lexists(generation) else None,
-        warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file)), form=form,
+        warnings=(*loaded.warnings, *warnings, *heads.notes(task, stored, config_file), *doubts), form=form,
     )  # fmt: skip
 
 

@@ -9,6 +9,18 @@ from xmodels.conversion.tables import bert
 from xmodels.models.unilm import UnilmConfig
 
 NUM_SEGMENTS = UnilmConfig.num_segments
+BERTS_EPSILON = 1e-12
+
+
+def doubts(stored) -> tuple[str, ...]:
+    """The released checkpoints come without a config.json, and one that is taken from BERT has another epsilon."""
+    if stored.get("layer_norm_eps") != BERTS_EPSILON:
+        return ()
+    return (
+        f"`layer_norm_eps` is {BERTS_EPSILON}, as BERT has it; the released UniLM has {UnilmConfig.layer_norm_epsilon}. Set that, or "
+        "leave the key out, if the weights are the released ones.",
+    )
+
 
 TABLE = dataclasses.replace(
     bert.TABLE,
@@ -19,6 +31,7 @@ TABLE = dataclasses.replace(
             stored.get("model_type") in (None, "bert") and stored.get("type_vocab_size") == NUM_SEGMENTS
         ),
         implied=lambda stored: {} if "layer_norm_eps" in stored else {"layer_norm_epsilon": 1e-5},
+        doubts=doubts,
     ),
     tensorflow1=None,
     keras_hub=None,
