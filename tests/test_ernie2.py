@@ -288,6 +288,8 @@ def test_the_rate_peaks_at_the_step_of_the_paper():
     values = [float(rate(step)) for step in (3_998, 3_999, 4_000)]  # of the updates 3,999 to 4,001
     assert values[1] == pytest.approx(5e-5, rel=1e-6) and max(values) == values[1]
     assert float(rate(15_999)) == pytest.approx(2.5e-5, rel=1e-5)
+    peaks = [ernie2.recipe(open_stand_in(), Records(language=each)).learning_rate for each in ("en", "zh")]
+    assert peaks == [5e-5, 1.28e-4]
 
 
 @pytest.mark.parametrize(("rows", "fitting", "first"), [(3, 3, "reordering"), (1, 1, "capitals"), (4, 4, "distance")])
