@@ -30,7 +30,7 @@ class SpanBoundary(Objective):
         "label_weights": Feature((None,), "float32"),
     }
 
-    def __init__(self, config, special_ids: Sequence[int], **kwargs):
+    def __init__(self, config, special_ids: Sequence[int] = (), **kwargs):
         super().__init__(**kwargs)
         self.special_ids = tuple(special_ids)
         self.head = SpanBoundaryHead(config, LONGEST, name="head")
