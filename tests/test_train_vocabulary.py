@@ -18,7 +18,7 @@ from data_pipelines.text import words
 from data_pipelines.text.kinds import KINDS, open_tokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer
 from data_pipelines.text.report import vocabulary_report
-from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
+from data_pipelines.text.sentence_pieces import SentencePieceTokenizer, opens_word
 from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
@@ -116,12 +116,22 @@ def grouped(tokenizer, text):
 def test_sentence_pieces_tell_words(trained):
     tokenizer = trained["sentencepiece"]
     assert grouped(tokenizer, "The keeper, walked  unaffordable") == ["The", "keeper", ",", "walked", "unaffordable"]
-    assert grouped(tokenizer, "Don't") == ["Don't"]
+    assert grouped(tokenizer, "Don't") == ["Don't"]  # a letter is unknown, which tells nothing
     text = "使用语言模型"
     chinese = train_tokenizer("sentencepiece", open_corpus(SAMPLES, "zh"), 1400)
     starts = words.align(chinese.encode(text), words.segmenter("jieba")(text))
     assert starts is None or starts[0] == 1
     assert set(grouped(chinese, "我们今天去公园")) <= {*"我们今天去公园", *chinese_pieces(chinese)}
+
+
+@pytest.mark.parametrize(
+    ("piece", "opens"),
+    [("▁cat", True), ("s", False), ("é", False), ("дорога", False), (",", True), ("...", False), ("9", True), ("100,", True),
+     ("'t", True), ("<br", True), ("，", True), ("a.b", False)],
+)  # fmt: skip
+def test_pieces_open_words_as_in_alberts_script(piece, opens):
+    """But for letters outside of a to z, of which there each piece opens one."""
+    assert opens_word(piece) == opens
 
 
 def chinese_pieces(tokenizer):

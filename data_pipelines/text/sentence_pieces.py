@@ -12,7 +12,7 @@ import sentencepiece
 
 from data_pipelines.errors import DataError
 from data_pipelines.text.tokenizer import Pieces, Tokenizer, is_ideograph, trim
-from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.vocabulary import UNKNOWN, Vocabulary
 
 SPACE = "▁"  # how SentencePiece writes a blank
 Chars = list[tuple[str, int]]  # characters, each with the place in the original text it comes from
@@ -23,11 +23,13 @@ MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~£€')
 
 
 def opens_word(piece: str) -> bool:
-    """Whether a piece begins a word wherever it stands, as in ALBERT's script: behind a blank, a punctuation mark alone, or with
-    anything that is neither a letter nor a mark, such as a digit. Letters are those of all scripts, not of English alone."""
-    if piece.startswith((SPACE, "<")) or (len(piece) == 1 and is_punctuation(piece)):
-        return True
-    return not all(character.isalpha() or character in MARKS for character in piece)
+    """Whether a piece begins a word wherever it stands, as in ALBERT's script: behind a blank, a mark alone, or with anything that
+    is neither letter nor mark, such as a digit or an apostrophe. Letters are those of all scripts, not of English alone."""
+    return (
+        piece.startswith((SPACE, "<"))
+        or piece in MARKS
+        or not all(character.isalpha() or character in MARKS for character in piece)
+    )
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -69,7 +71,8 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = [self.processor.IdToPiece(i) for i in range(self.processor.GetPieceSize())]
         sentinels = [f"<extra_id_{i}>" for i in reversed(range(num_sentinels))]
         self.vocabulary = Vocabulary([*pieces, *sentinels], source, required=(), spelled=True)
-        self.opens = [opens_word(piece) for piece in self.vocabulary.tokens]
+        unknown = self.vocabulary.roles.get(UNKNOWN)  # stands for any text, and says nothing of it
+        self.opens = [i != unknown and opens_word(piece) for i, piece in enumerate(self.vocabulary.tokens)]
 
     @classmethod
     def read(cls, path: str, **options) -> "SentencePieceTokenizer":
@@ -158,11 +161,6 @@ def place(places: list[int], first: int, end: int, length: int) -> tuple[int, in
         start = places[first] if first < len(places) else length
         return start, start
     return places[first], places[end - 1] + 1
-
-
-def is_punctuation(character: str) -> bool:
-    """Marks that part words; an apostrophe belongs to its word, as in ALBERT's and XLNet's lists."""
-    return character not in "'’" and unicodedata.category(character)[0] in "PS"
 
 
 def join_blanks(chars: Chars) -> Chars:
