@@ -193,10 +193,10 @@ def test_warm_up_keeps_its_share_of_other_numbers_of_steps():
 
 def test_lamb_of_a_recipe_gives_way_below_the_batches_that_it_is_for():
     recipe = Recipe(
-        None, None, None, batch_size=512, num_steps=10, learning_rate=2e-3, num_warmup_steps=1, optimizer="lamb"
+        None, None, None, batch_size=384, num_steps=10, learning_rate=2e-3, num_warmup_steps=1, optimizer="lamb"
     )
     assert recipe.suited_to_batch(None) is recipe
-    small = recipe.override(batch_size=511, weight_decay=0.1)
+    small = recipe.override(batch_size=383, weight_decay=0.1)
     suited = small.suited_to_batch(None)
     assert (suited.optimizer, suited.learning_rate, suited.weight_decay) == ("bert_adamw", 1e-4, 0.1)
     assert small.suited_to_batch(3e-4).learning_rate == 3e-4
