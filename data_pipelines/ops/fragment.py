@@ -44,21 +44,11 @@ def mask_fragment(
     Raises:
         ValueError: `first_input` is neither, or nothing is hidden at this rate or in texts or windows of this length.
     """
-    if first_input not in (PREVIOUS, MASKED):
-        raise ValueError(f"`first_input` must be {PREVIOUS!r} or {MASKED!r}. Received: {first_input!r}.")
     cls, sep, pad, mask = (vocabulary[token] for token in (CLS, SEP, PAD, MASK))
     drawable = ordinary_ids(vocabulary)
     span = window or length - 2
     count, width = -(-(length - 2) // span), int(span * rate) if window else fragment_length(span, rate)
-    if not width:
-        raise ValueError(
-            f"A share of {rate:g} hides nothing in a window of {window} tokens. Raise the share or the window."
-        )
-    if span < min_length:
-        raise ValueError(
-            f"Nothing is hidden of fewer than {min_length} tokens, and a {'window' if window else 'text'} has at most {span}. "
-            "Lower `min_length`, or take longer ones."
-        )
+    _check(rate, window, first_input, span, width, min_length)
     choose = _in_each_window if window else _in_the_text
 
     def op(features):
@@ -78,6 +68,21 @@ def mask_fragment(
         return {**features, "padding_mask": padding_mask}
 
     return op
+
+
+def _check(rate: float, window: int | None, first_input: str, span: int, width: int, min_length: int) -> None:
+    """Raises what `mask_fragment` raises, of runs of `span` tokens of which `width` are hidden."""
+    if first_input not in (PREVIOUS, MASKED):
+        raise ValueError(f"`first_input` must be {PREVIOUS!r} or {MASKED!r}. Received: {first_input!r}.")
+    if not width:
+        raise ValueError(
+            f"A share of {rate:g} hides nothing in a window of {window} tokens. Raise the share or the window."
+        )
+    if span < min_length:
+        raise ValueError(
+            f"Nothing is hidden of fewer than {min_length} tokens, and a {'window' if window else 'text'} has at most {span}. "
+            "Lower `min_length`, or take longer ones."
+        )
 
 
 def _target(token_ids, first, size, width: int, pad: int, opening: int | None) -> dict[str, tf.Tensor]:
