@@ -206,7 +206,8 @@ def transformer(place: Place) -> list[str]:
 
 
 def transformer_xl(place: Place) -> list[str]:
-    return ["transformer_xl", f"--workdir={os.path.join(place.work, 'transformer_xl')}", f"--data={place.given('lm')}"]
+    work = os.path.join(place.work, "transformer_xl")
+    return ["transformer_xl", f"--workdir={work}", f"--data={place.given('lm')}", "--peer"]
 
 
 def universal_transformer(place: Place) -> list[str]:

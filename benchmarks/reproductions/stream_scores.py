@@ -61,7 +61,7 @@ def with_memory(run: str, records: str, memory_length: int, changes: dict, rows:
         return found * batch["label_weights"], {name: outputs[name] for name in past}
 
     past, sums, weights = backbone.initial_memory(rows, memory_length) if memory_length else {}, 0.0, 0.0
-    for batch in _batches(records, rows):
+    for batch in segments_of(records, rows):
         found, past = step(batch, past)
         sums, weights = sums + found.numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
     return _means(sums, weights)
@@ -77,7 +77,7 @@ def in_segments(run: str, records: str, rows: int = 8) -> dict:
         return found * batch["label_weights"]
 
     sums, weights = 0.0, 0.0
-    for batch in _batches(records, rows):
+    for batch in segments_of(records, rows):
         sums, weights = sums + step(batch).numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
     return _means(sums, weights)
 
@@ -110,14 +110,15 @@ def in_windows(run: str, records: str, stride: int, rows: int = 64) -> dict:
     return {"nats": total / (len(index) * stride)}
 
 
-def _batches(records: str, rows: int) -> Batches:
+def segments_of(records: str, rows: int) -> Batches:
+    """A stream that is read in `rows` parts: batches of the next segment of each."""
     source = RecordSource(records)
     return Batches(source, frame_run(source.manifest.settings.max_sequence_length), rows).once()
 
 
 def _stream(records: str) -> tuple[np.ndarray, np.ndarray]:
     """All inputs of a stream, and what follows each: int32 (T,)."""
-    found = [(b["token_ids"][0], b["labels"][0], b["label_weights"][0] > 0) for b in _batches(records, 1)]
+    found = [(b["token_ids"][0], b["labels"][0], b["label_weights"][0] > 0) for b in segments_of(records, 1)]
     ids, labels = (np.concatenate([row[i][row[2]] for row in found]) for i in (0, 1))
     return ids.astype(np.int32), labels.astype(np.int32)
 

@@ -19,7 +19,7 @@ from data_pipelines.quiet import quiet_start
 with quiet_start():
     import tensorflow as tf
 
-    from benchmarks.reproductions import stream_models, stream_scores, window_speed
+    from benchmarks.reproductions import peer_transformer_xl, stream_models, stream_scores, window_speed
     from benchmarks.reproductions.common import RESULTS
     from benchmarks.reproductions.stream_models import REMEMBERED
     from benchmarks.reproductions.stream_scores import kept, over_seeds
@@ -76,12 +76,11 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
 
     memory, others = {}, {}
     made = trained("transformer_xl", both["transformer_xl"], records, length)
-    for times in TIMES:
-        for way in WAYS if times >= REMEMBERED else ("",):
-            name = f"memory_{times}{way and '_'}{way.replace(' ', '_')}"
-            memory[times, way] = scored(
-                made, name, stream_scores.with_memory, records[1], times * length, WAYS[way](length)
-            )
+    ways = {(times, way): WAYS[way](length) for times in TIMES for way in (WAYS if times >= REMEMBERED else ("",))}
+    for (times, way), changes in ways.items():
+        name = f"memory_{times}{way and '_'}{way.replace(' ', '_')}"
+        memory[times, way] = scored(made, name, stream_scores.with_memory, records[1], times * length, changes)
+    peer = peer_transformer_xl.scores(made[0], records[1], length, ways) if options.peer else {}
     for times in vanilla:
         longer = stream_models.make_records(text, times * length, folder)
         config = dataclasses.replace(both["gpt"], max_sequence_length=times * length)
@@ -91,7 +90,7 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
     return Found(
         text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
         tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
-        [stream_scores.parameters(run) for run in runs], memory, others,
+        [stream_scores.parameters(run) for run in runs], memory, others, peer,
     )  # fmt: skip
 
 
@@ -139,6 +138,7 @@ if __name__ == "__main__":
         help="LENGTH,STEPS: segments of this length, so many steps; may be repeated.",
     )
     add("--tokens", type=int, default=1024, help="Of a batch.")
+    add("--peer", action="store_true", help="Train Hugging Face's network on the batches of the first seed, too.")
     add("--rounds", type=int, default=7, help="Of the timings.")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3])
     add("--output", default=RESULTS, help="Folder of the page.")

@@ -25,6 +25,7 @@ class Found:
         parameters: of the Transformer-XL and of the vanilla one, where there is one.
         memory: by its length in segments, and how distances beyond those of training are read.
         vanilla: by the length of its segments in those of the Transformer-XL: in segments, and in windows that slide.
+        peer: as `memory`, of Hugging Face's network on the batches of the first seed; or nothing.
     """
 
     text: Text
@@ -37,6 +38,7 @@ class Found:
     parameters: list[int]
     memory: dict[tuple[int, str], dict]
     vanilla: dict[int, tuple[dict, dict]]
+    peer: dict[tuple[int, str], dict]
 
     @property
     def name(self) -> str:
@@ -89,9 +91,10 @@ def memory_table(found: list[Found]) -> str:
     times = sorted({t for t, _ in found[0].memory})
     rows = []
     for one in found:
-        for way in ("", CLAMPED, EQUAL):
-            cells = [one.shown(one.memory[t, way]) if (t, way) in one.memory else "" for t in times]
-            rows.append([f"— {way}" if way else one.name, *cells])
+        for title, scores in ((one.name, one.memory), ("Hugging Face's, one seed", one.peer)):
+            for way in ("", CLAMPED, EQUAL) if scores else ():
+                cells = [one.shown(scores[t, way]) if (t, way) in scores else "" for t in times]
+                rows.append([f"— {way}" if way else title, *cells])
     return table(["", *("none" if not t else f"{t} ×" for t in times)], rows)
 
 
@@ -170,7 +173,9 @@ def report(found: list[Found], fast: dict[int, dict[str, float]], options) -> st
         ),
         verdict(claims(found, ratios)),
         "![Loss by memory and place, and speed](transformer_xl.png)",
-        "## Longer memories than in training\n\nPerplexity of words, bits of characters, of the whole test text in 8 streams.\n\n"
+        "## Longer memories than in training\n\nPerplexity of words, bits of characters, of the whole test text in 8 streams."
+        + PEER * any(one.peer for one in found)
+        + "\n\n"
         + memory_table(found),
         "## Against a vanilla Transformer\n\n" + vanilla_table(found),
         "## Time of evaluation\n\n" + SPEED + "\n\n" + speed_table(fast),
@@ -198,6 +203,9 @@ one of training (clamped), or also with equally many keys for every token (same 
 
 {table}
 Networks: {shape}. Training: {training}; a twentieth of the steps is warm-up."""
+
+PEER = """ Hugging Face's is their XLNet as a
+Transformer-XL (`attn_type="uni"`), trained by PyTorch on the same batches at the same rate."""
 
 SPEED = """How many times as long a token takes where a window slides by one token and is read anew, as with kept states
 that are read on in segments. Random weights, vocabulary of 100, one text; both are graphs of TensorFlow without XLA.
