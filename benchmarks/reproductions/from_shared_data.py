@@ -202,7 +202,7 @@ def transformer(place: Place) -> list[str]:
         f"--{part}=" + ",".join(os.path.join(folder, f"{name}.{side}.gz") for side in ("de", "en"))
         for part, name in names.items()
     ]
-    return ["transformer_multi30k", *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}"]
+    return ["transformer_multi30k", *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}", "--peer"]
 
 
 def transformer_xl(place: Place) -> list[str]:

@@ -15,7 +15,7 @@ import argparse
 import json
 import os
 
-from benchmarks.reproductions import common, transformer_report
+from benchmarks.reproductions import common, peer_transformer, transformer_report
 from data_pipelines.text.kinds import open_tokenizer
 
 LENGTH = 64
@@ -94,6 +94,14 @@ def train_deep(args, folder: str, vocabulary_size: int) -> dict[str, dict[float,
     return runs
 
 
+def peer_rows(runs: dict[str, dict[float, list[str]]]) -> dict[str, dict[float, float]]:
+    """Row -> rate -> held-out nats of PyTorch's network on the batches of the first seed: what the question of warm-up wants."""
+    return {
+        name: {rate: peer_transformer.nats(tried[0]) for rate, tried in runs[name].items()}
+        for name in ("pre-norm, no warm-up", "pre-norm, warm-up")
+    }
+
+
 INTRODUCTION = """Attention Is All You Need (Vaswani et al., 2017) and On Layer Normalization in the Transformer Architecture
 (Xiong et al., 2020), with the commands of this project, from {source} to {target} (Multi30k: 29,000 captions, German and
 English). Neither the size nor the steps of the papers; means and sample standard deviations of {num_seeds} seeds.
@@ -117,6 +125,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=["main", "deep"], default=["main", "deep"], help="of the page's parts"
     )
+    parser.add_argument("--peer", action="store_true", help="train PyTorch's pre-norm Transformer on the same batches")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--output_dir", default=common.RESULTS, help="For the page and the picture.")
     args = parser.parse_args()
@@ -127,6 +136,7 @@ def main() -> None:
         scores = [transformer_report.score_main(run, args, args.work_dir) for run in mains]
     if "deep" in args.only:
         runs = train_deep(args, args.work_dir, size)
+        peers = peer_rows(runs) if args.peer else {}
     if len(args.only) == 2:
         source, target = map(os.path.basename, args.train.split(","))
         numbers = {"tokens": MAIN["tokens_per_batch"], "brief": BRIEF["tokens_per_batch"]}
@@ -137,7 +147,7 @@ def main() -> None:
             "target": target,
             "num_seeds": len(args.seeds),
         }
-        transformer_report.write(mains[0], scores, runs, args, INTRODUCTION.format(**numbers))
+        transformer_report.write(mains[0], scores, runs, peers, args, INTRODUCTION.format(**numbers))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ AVERAGED = 5
 PENALTIES = (0.6, 1.0, 1.4, 1.8)  # of the length, chosen on validation sentences; the paper's is the first
 
 
+PEER = """PyTorch's rows are its `nn.Transformer` (`norm_first`) on the batches of the first seed, at the same rates."""
+
+
 def score_main(run: str, args, folder: str) -> dict[tuple[str, str], dict]:
     """(weights, search) -> scores of a run on the test set, the length penalty, and held-out nats."""
     averaged = f"{folder}/averaged_{os.path.basename(run)}"
@@ -143,7 +146,7 @@ def draw(main: str, deep: dict[str, tuple], figure) -> None:
     right.legend(frameon=False)
 
 
-def write(main_run: str, mains: list[dict], runs: dict, args, introduction: str) -> None:
+def write(main_run: str, mains: list[dict], runs: dict, peers: dict, args, introduction: str) -> None:
     """Writes the page and the picture."""
     deep = best_rates(runs)
 
@@ -167,6 +170,9 @@ def write(main_run: str, mains: list[dict], runs: dict, args, introduction: str)
         [name, *(common.mean_and_deviation([nats_of(run) for run in tried[rate]], ".3f") for rate in rates)]
         for name, tried in runs.items()
     ]
+    rows += [
+        [f"{name}, PyTorch's, one seed", *(f"{tried[rate]:.3f}" for rate in rates)] for name, tried in peers.items()
+    ]
     count = next(iter(mains[0].values()))
     command = "python -m benchmarks.reproductions.transformer_multi30k --train=… --valid=… --test=… --work_dir=work"
     parts = [
@@ -176,6 +182,7 @@ def write(main_run: str, mains: list[dict], runs: dict, args, introduction: str)
         f"{count['num_translations']:,} test sentences; the penalty is the best one of {', '.join(map(str, PENALTIES))} on the first "
         f"{args.validation_rows} validation sentences. Signatures: `{count['bleu_signature']}`, `{count['chrf_signature']}`.",
         f"## Norms, warm-up, positions: held-out nats a token\n\n{common.table(columns, rows)}",
+        *([PEER] if peers else []),
         "![Curves](transformer_multi30k.png)",
         f"## How\n\n{common.environment(command, args.seeds)}",
     ]  # fmt: skip
