@@ -16,6 +16,7 @@ from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.translate import answer
+from xmodels.tasks.translate.read import read_pairs
 from xmodels.tasks.translate.score import rouge_scorer, rouge_scores
 from xmodels.tasks.translate.two_sides import padded
 
@@ -87,6 +88,23 @@ def test_the_verbs_take_the_run(tuned, tmp_path, capsys):
     score = tmp_path / "scores.json"
     assert invoke("evaluate", model_dir=tuned, test_file=tmp_path / "test.tsv", output_file=score, **columns) == 0
     assert json.loads(score.read_text())["chrf"] == pytest.approx(100)
+    scores = json.loads((tuned / "results.json").read_text())["results"]
+    assert scores["test exact_match"] == 1 and 0 < scores["test negative_log_likelihood"] < 0.5
+
+
+def test_pairs_are_read_from_every_kind_of_table(tmp_path, capsys):
+    rows = [{"text": "one, two", "text_pair": "eins, zwei"}, {"text": "three", "text_pair": " "}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    texts = {
+        "rows.jsonl": lines, "rows.csv": 'text,text_pair\n"one, two","eins, zwei"\nthree, \n',
+        "rows.tsv": "text\ttext_pair\none, two\teins, zwei\nthree\t \n",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert read_pairs(str(tmp_path / name), None, "text", "text_pair") == (["one, two"], ["eins, zwei"])
+        assert "1 pair(s) with an empty side are left out" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="no column 'answer'.*--target_column"):
+        read_pairs(str(tmp_path / "rows.csv"), None, "text", "answer")
 
 
 def test_an_export_writes_what_the_run_writes(tuned, tmp_path):

@@ -59,17 +59,22 @@ def fine_tuned(folder: str, *switches: str, keep_weights: bool = False, **flags)
 
 
 def tuned(
-    scored: Callable[[str, int], dict[str, float]], rates: Sequence[str], seeds: Sequence[int], decisive: str
+    scored: Callable[[str, int], dict[str, float]],
+    rates: Sequence[str],
+    seeds: Sequence[int],
+    decisive: str,
+    lowest: bool = False,
 ) -> tuple[str, list[dict[str, float]]]:
     """The rate that is best with the first seed, and the scores of all seeds with that rate.
 
     Args:
         scored: gives the scores of a fine-tuning by a rate and a seed.
         decisive: the score that chooses, such as `evaluation accuracy`: one of the development file.
+        lowest: the score is a loss.
     """
     first, *others = seeds
     tried = {rate: scored(rate, first) for rate in rates}
-    rate = max(tried, key=lambda each: tried[each][decisive])
+    rate = (min if lowest else max)(tried, key=lambda each: tried[each][decisive])
     return rate, [tried[rate], *(scored(rate, seed) for seed in others)]
 
 

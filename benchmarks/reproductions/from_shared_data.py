@@ -195,14 +195,23 @@ def chinese_pretraining(place: Place) -> list[str]:
     ]  # fmt: skip
 
 
-def transformer(place: Place) -> list[str]:
+def captions(place: Place, parts: dict[str, str]) -> list[str]:
+    """Multi30k, German to English: flags for parts of it."""
     folder = place.given("translation/multi30k-en-de")
-    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-    pairs = [
-        f"--{part}=" + ",".join(os.path.join(folder, f"{name}.{side}.gz") for side in ("de", "en"))
-        for part, name in names.items()
+    return [
+        f"--{flag}=" + ",".join(os.path.join(folder, f"{part}.{side}.gz") for side in ("de", "en"))
+        for flag, part in parts.items()
     ]
+
+
+def transformer(place: Place) -> list[str]:
+    pairs = captions(place, {"train": "train", "valid": "val", "test": "test_2016_flickr"})
     return ["transformer_multi30k", *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}", "--peer"]
+
+
+def mass(place: Place) -> list[str]:
+    pairs = captions(place, {"train": "train", "dev": "val", "test": "test_2016_flickr"})
+    return ["mass_fragments", *pairs, f"--work_dir={os.path.join(place.work, 'mass')}"]
 
 
 def transformer_xl(place: Place) -> list[str]:
@@ -274,7 +283,8 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (60, effect("sharing")),
     "effect_order_en": (60, effect("order")),
-    "transformer_multi30k": (100, transformer),
+    "mass_fragments": (90, mass),
+    "transformer_multi30k": (120, transformer),
     "transformer_xl": (180, transformer_xl),
     "universal_transformer_babi": (150, universal_transformer),
 }  # fmt: skip

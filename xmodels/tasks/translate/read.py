@@ -7,6 +7,7 @@ from typing import ClassVar
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.corpus import open_corpus, read_documents
 from data_pipelines.corpora.encodings import assumed
+from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.corpora.tables import BadRow, Columns
@@ -34,20 +35,34 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         raise UsageError(
             "--target_file goes with two files of lines; --text_column and --target_column with one table."
         )
-    monitor = Monitor()
+    read = _table if not target_file and kind_of(test_file) in (".csv", ".json", ".jsonl") else _parallel
     try:
-        corpus = open_corpus(
-            test_file, "en", "parallel", Reading("en", text_column, target_column, encoding=assumed()), target_file
-        )
-        pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
+        pairs, empty = read(test_file, target_file, text_column, target_column)
     except (DataError, UsageError) as error:
         said = str(error).replace("--input_file", "--test_file").replace("--text_pair_column", "--target_column")
         raise type(error)(said) from None
     if not pairs:
         raise DataError(f"--test_file={test_file}: holds no pair of a text and its translation.")
-    if empty := monitor.counts["empty_documents"]:
+    if empty:
         print(f"Note: {empty:,} pair(s) with an empty side are left out.")
     return [source for source, _ in pairs], [reference for _, reference in pairs]
+
+
+def _parallel(test_file: str, target_file: str | None, text_column: str | None, target_column: str | None):
+    """Pairs of two files of lines, or of tab-separated columns, and how many lack a side."""
+    monitor, reading = Monitor(), Reading("en", text_column, target_column, encoding=assumed())
+    corpus = open_corpus(test_file, "en", "parallel", reading, target_file)
+    pairs = [document.sentences for document in read_documents(corpus.whole(), monitor)]
+    return pairs, monitor.counts["empty_documents"]
+
+
+def _table(test_file: str, target_file: None, text_column: str | None, target_column: str | None):
+    """The same of a table of JSON lines or of comma-separated columns."""
+    bad_rows: list[BadRow] = []
+    rows = read_translations(test_file, Columns(text_column, target_column), bad_rows=bad_rows)
+    pairs = [(source.strip(), reference.strip()) for source, reference, _ in rows]
+    whole = [pair for pair in pairs if all(pair)]
+    return whole, len(bad_rows) + len(pairs) - len(whole)
 
 
 def lines_of(path: str) -> list[str]:

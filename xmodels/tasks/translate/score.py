@@ -12,7 +12,7 @@ from xmodels.tasks.translate.answer import load, translations
 from xmodels.tasks.translate.read import read_pairs, write_lines
 
 DECISIVE = "seq2seq_accuracy"  # chooses the epoch of a fine-tuning: writing all texts each time would take longer than training
-REPORTED = ("exact_match",)
+REPORTED = ("negative_log_likelihood", "exact_match")
 CHINESE = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 WORDS = re.compile(rf"[a-z0-9]+|{CHINESE.pattern}")
 ROUGE = ("rouge1", "rouge2", "rougeL")

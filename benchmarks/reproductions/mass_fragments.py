@@ -1,0 +1,219 @@
+"""How much of a text should MASS hide? (Song et al., 2019, section 4.4 and figure 5)
+
+    python -m benchmarks.reproductions.mass_fragments --work_dir=work \\
+        --train=train.de.gz,train.en.gz --dev=val.de.gz,val.en.gz --test=test.de.gz,test.en.gz
+
+Each flag names a file of sentences and one of their translations, line by line. The first `--pairs` pairs of the training files are
+what is fine-tuned on, as translation; the sentences of the others, without what they are paired with, are what is pretrained on.
+Each share of the text is a pretraining of equally many steps, and one network is fine-tuned from random weights. Rates are chosen on
+the development pairs. Interrupted, the same command goes on.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import os
+import statistics
+
+from benchmarks.reproductions import common
+from benchmarks.reproductions.pretraining_inputs import numbers, write_once
+
+NAME, LENGTH, BATCH, VOCABULARY = "mass_fragments", 32, 32, 4000
+RATES = ("1e-3", "4e-3")  # of Muon, which trains the networks
+FRAGMENTS = {"one token": 0.001, "a quarter": 0.25, "half": 0.5, "three quarters": 0.75, "all": 1.0}
+NONE = "no pretraining"
+MARGIN = 0.01  # of the perplexity: shares that differ by less are as good as each other
+LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
+
+
+def read_lines(path: str) -> list[str]:
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
+        return [line.strip() for line in file]
+
+
+def prepare(flags) -> None:
+    """Texts, tables of pairs, vocabulary and records, unless they are there."""
+    sides = {part: [read_lines(path) for path in getattr(flags, part).split(",")] for part in ("train", "dev", "test")}
+    texts = [line for side in sides["train"] for line in side[flags.pairs :] if line]
+    sides["train"] = [side[: flags.pairs] for side in sides["train"]]
+    held_out = [line for side in sides["dev"] for line in side if line]
+    for name, lines in (("text", texts), ("heldout", held_out)):
+        write_once(place(flags, f"{name}.txt"), ["\n\n".join(lines)])
+    for part, both in sides.items():
+        rows = [json.dumps({"text": a, "text_pair": b}, ensure_ascii=False) for a, b in zip(*both, strict=True)]
+        write_once(place(flags, f"{part}.jsonl"), rows)
+    if not os.path.exists(place(flags, "vocab.txt")):
+        common.run(
+            "train_vocabulary", input_file=place(flags, "text.txt"), vocab_size=VOCABULARY, do_lower_case="false",
+            output_file=place(flags, "vocab.txt"),
+        )  # fmt: skip
+    for name in ("text", "heldout"):
+        if not os.path.exists(place(flags, f"records-{name}")):
+            common.run(
+                "create_pretraining_data", input_file=place(flags, f"{name}.txt"), vocab_file=place(flags, "vocab.txt"),
+                packing="doc_sentences", max_seq_length=LENGTH, output_dir=place(flags, f"records-{name}"),
+            )  # fmt: skip
+
+
+def place(flags, name: str) -> str:
+    return os.path.join(flags.work_dir, name)
+
+
+def pretrained(flags, arm: str) -> str:
+    """The folder of a pretraining; random weights have their size and vocabulary from any."""
+    arm = "half" if arm == NONE else arm
+    folder = place(flags, f"pretrained-{arm.replace(' ', '_')}")
+    if not common.is_finished(folder):
+        common.run(
+            "pretrain", system="mass", size="tiny", set=f"fragment={FRAGMENTS[arm]}", model_dir=folder, seed=1,
+            data_dir=place(flags, "records-text"), eval_data_dir=place(flags, "records-heldout"), num_train_steps=flags.num_steps,
+            train_batch_size=flags.batch_size, log_steps=50, eval_every=flags.num_steps, save_checkpoints_steps=500,
+        )  # fmt: skip
+    return folder
+
+
+def finetuned(flags, arm: str, rate: str, seed: int) -> str:
+    folder = place(flags, f"finetuned-{arm.replace(' ', '_')}-{rate}-{seed}")
+    common.fine_tuned(
+        folder, *(["--random_init"] if arm == NONE else []), keep_weights=True, task="translate",
+        init_checkpoint=pretrained(flags, arm), train_file=place(flags, "train.jsonl"), eval_file=place(flags, "dev.jsonl"),
+        text_column="text", text_pair_column="text_pair", max_seq_length=LENGTH, train_batch_size=BATCH, optimizer="muon",
+        num_train_epochs=flags.epochs, learning_rate=rate, seed=seed,
+    )  # fmt: skip
+    return folder
+
+
+def translated(folder: str, test: str) -> dict:
+    """What `evaluate` says of the translations of a fine-tuned network."""
+    path = os.path.join(folder, "translations.json")
+    if not os.path.isfile(path):
+        common.run("evaluate", task="translate", model_dir=folder, test_file=test, output_file=path, num_beams=4)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def scored(flags, arm: str) -> dict:
+    """Rate, nats of a token of the development targets and BLEU of the test set by seed, and what the pretraining has lost."""
+    rate, _ = common.tuned(
+        lambda rate, seed: common.results_of(finetuned(flags, arm, rate, seed)), RATES, flags.seeds, LOSS, lowest=True
+    )
+    runs = [finetuned(flags, arm, rate, seed) for seed in flags.seeds]
+    found = {
+        "rate": rate,
+        "nats": [common.results_of(run)[LOSS] for run in runs],
+        "bleu": [translated(run, place(flags, "test.jsonl"))[BLEU] for run in runs],
+        "objective": None if arm == NONE else common.results_of(pretrained(flags, arm))["negative_log_likelihood"],
+    }
+    print(f"{arm}: {json.dumps(found)}", flush=True)
+    return found
+
+
+def copied(test: str) -> float:
+    """BLEU of sources that are handed on as they are."""
+    from xmodels.tasks.translate.score import scores
+
+    with open(test, encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return scores([row["text"] for row in rows], [row["text_pair"] for row in rows])["bleu"]
+
+
+def claims_of(found: dict[str, dict]) -> dict[str, bool]:
+    """What the paper says, and whether it came out on average. The margin was set before any score was seen."""
+    perplexity = {arm: math.exp(statistics.mean(each["nats"])) for arm, each in found.items()}
+    best = min(perplexity.values())
+    return {
+        "every share is better than no pretraining, by perplexity": max(
+            value for arm, value in perplexity.items() if arm != NONE
+        )
+        < perplexity[NONE],
+        f"half of the text is the best share, or within {MARGIN:.0%} of it": perplexity["half"] <= (1 + MARGIN) * best,
+        f"one token is worse than half of the text, by more than {MARGIN:.0%}": (
+            perplexity["one token"] > (1 + MARGIN) * perplexity["half"]
+        ),
+        f"the whole text is worse than half of it, by more than {MARGIN:.0%}": (
+            perplexity["all"] > (1 + MARGIN) * perplexity["half"]
+        ),
+    }
+
+
+def write(flags, found: dict[str, dict]) -> None:
+    rows = [
+        [
+            arm,
+            f"{each['objective']:.2f}" if each["objective"] else "",
+            each["rate"],
+            common.mean_and_deviation([math.exp(nats) for nats in each["nats"]], ".2f"),
+            common.mean_and_deviation(each["bleu"], ".2f"),
+        ]
+        for arm, each in found.items()
+    ]
+    rows.append(["the source, copied", "", "", "", f"{copied(place(flags, 'test.jsonl')):.2f}"])
+    head = ["hidden", "held-out nats of a hidden token", "rate", "perplexity of translations", "BLEU"]
+    count = len(read_lines(flags.train.split(",")[0])) - flags.pairs
+    parts = [
+        f"MASS (Song et al., 2019), `--size=tiny` (2 + 2 layers, width 128). Pretrained for {flags.num_steps:,} steps of "
+        f"{flags.batch_size} sentences, of {2 * count:,} in two languages that are not paired, one pretraining for each share; then "
+        f"fine-tuned on {flags.pairs:,} pairs, {flags.epochs} times, by Muon at the one of the rates {' and '.join(RATES)} that is "
+        f"best on the development pairs with the first seed. Means and sample standard deviations of {len(flags.seeds)} seeds of "
+        "fine-tuning.",
+        common.verdict(claims_of(found)),
+        common.table(head, rows),
+        "Perplexity is that of the development targets after the epoch that names most of their tokens, BLEU that of the test set "
+        "with four beams. What a hidden token costs is not comparable between shares, since more of the text helps to name it.",
+        f"![Perplexity and BLEU by share]({NAME}.png)",
+        common.environment(command(flags), flags.seeds),
+    ]
+    common.write_page(NAME, "MASS: how much of a text to hide", parts, flags.output_dir)
+    common.write_picture(NAME, lambda figure: draw(figure, found), 7.0, 3.2, flags.output_dir)
+
+
+def draw(figure, found: dict[str, dict]) -> None:
+    kinds = {
+        "perplexity of development targets": lambda each: [math.exp(nats) for nats in each["nats"]],
+        "BLEU": lambda each: each[BLEU],
+    }
+    for axes, (title, values) in zip(figure.subplots(1, 2), kinds.items(), strict=True):
+        points = [values(found[arm]) for arm in FRAGMENTS]
+        deviations = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in points]
+        axes.errorbar(list(FRAGMENTS), [statistics.mean(each) for each in points], deviations, marker="o", capsize=3)
+        axes.axhline(statistics.mean(values(found[NONE])), color="0.6", linestyle=":", label=NONE)
+        axes.set(title=title, xlabel="of the text that is hidden")
+        axes.tick_params("x", labelsize=7)
+        axes.legend(frameon=False)
+
+
+def command(flags) -> str:
+    given = vars(parser().parse_args(["--work_dir=work", "--train=…", "--dev=…", "--test=…"]))
+    changed = [
+        f"--{name}={value}"
+        for name, value in vars(flags).items()
+        if name in ("pairs", "num_steps", "batch_size", "epochs") and value != given[name]
+    ]
+    files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for part in ("train", "dev", "test"):
+        made.add_argument(f"--{part}", required=True, metavar="SOURCE,TARGET")
+    made.add_argument("--work_dir", required=True)
+    made.add_argument("--pairs", type=int, default=2000, help="that are fine-tuned on; the others are pretrained on")
+    made.add_argument("--num_steps", type=int, default=2000, help="of each pretraining")
+    made.add_argument("--batch_size", type=int, default=96, help="sentences of a step of a pretraining")
+    made.add_argument("--epochs", type=int, default=12, help="of each fine-tuning")
+    made.add_argument("--seeds", type=numbers, default=[1, 2, 3], help="of fine-tunings")
+    made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
+    return made
+
+
+def main() -> None:
+    flags = parser().parse_args()
+    os.makedirs(flags.work_dir, exist_ok=True)
+    prepare(flags)
+    write(flags, {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE)})
+
+
+if __name__ == "__main__":
+    main()
