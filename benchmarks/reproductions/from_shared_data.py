@@ -285,7 +285,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_order_en": (60, effect("order")),
     "mass_fragments": (90, mass),
     "transformer_multi30k": (120, transformer),
-    "transformer_xl": (180, transformer_xl),
+    "transformer_xl": (120, transformer_xl),
     "universal_transformer_babi": (150, universal_transformer),
 }  # fmt: skip
 
