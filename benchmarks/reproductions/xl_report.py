@@ -214,7 +214,7 @@ work too: only the ratios mean something."""
 
 LIMITS = """## What this does not show
 
-Networks of four layers, a few epochs of small texts; vanilla ones of longer segments are of one seed. WikiText-2 is its validation part to learn from and its
-test part to be scored on, so perplexities are not those of the literature. The paper's sets, sizes and lengths of
-training (150 to 784 tokens) were out of reach. Such short trainings
-also tell how fast networks learn, not only what they can: learned positions want more steps than distances."""
+Networks of four layers, a few epochs of small texts; vanilla ones of longer segments are of one seed. WikiText-2 is its
+validation part to learn from and its test part to be scored on, so perplexities are not those of the literature. The
+paper's sets, sizes and lengths of training (150 to 784 tokens) were out of reach. Such short trainings also tell how fast
+networks learn, not only what they can: learned positions want more steps than distances."""
