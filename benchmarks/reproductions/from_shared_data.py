@@ -226,7 +226,7 @@ def universal_transformer(place: Place) -> list[str]:
 
 def siamese(place: Place) -> list[str]:
     pattern = os.path.join(place.work, "pretraining_zh/comparison/pretrain/pretrain-bert-????????/backbone")
-    found = sorted(glob.glob(pattern))
+    found = sorted(glob.glob(pattern), key=os.path.getmtime, reverse=True)  # of several budgets the last one
     if not found:
         raise SystemExit(f"{pattern}: nothing there. The network is that of another page: make pretraining_zh first.")
     pairs = place.given("sentence_pair/lcqmc-zh")

@@ -19,6 +19,7 @@ import os
 import sys
 
 from benchmarks.reproductions import cloze, peer_bert
+from benchmarks.reproductions.common import results_of
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
 from benchmarks.reproductions.pretraining_report import TITLES, report
 
@@ -44,7 +45,7 @@ def main() -> None:
     lengths["tasks"] = dict(list(plan["tasks"].items())[:1])
     found = [compare(flags, name, each) for name, each in (("plan", plan), ("lengths", lengths))]
     cloze_arms = plan["systems"] if flags.language == "zh" else ()
-    gaps = {name: cloze.score(pretrained(flags, name), path(flags, "heldout.jsonl")) for name in cloze_arms}
+    gaps = {name: cloze.score(pretrained(flags, found[0], name), path(flags, "heldout.jsonl")) for name in cloze_arms}
     peer = with_peer(flags, plan, found[0]) if flags.peer_rows else None
     report(flags, *found, gaps, peer)
 
@@ -52,7 +53,7 @@ def main() -> None:
 def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
     """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
     tasks = {name: files for name, files in plan["tasks"].items() if int(name.rpartition("-")[2]) in flags.peer_rows}
-    scores = peer_bert.scores(pretrained(flags, "bert"), path(flags, "peer"), tasks, plan["finetuning"])
+    scores = peer_bert.scores(pretrained(flags, found, "bert"), path(flags, "peer"), tasks, plan["finetuning"])
     for task, arms in scores.items():
         found["scores"][task] |= arms
     return peer_bert.read_results(path(flags, "peer"))
@@ -66,10 +67,13 @@ def parse(arguments) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def pretrained(flags, arm: str) -> str:
-    """The folder of a pretraining that is done."""
-    (mark,) = glob.glob(path(flags, f"comparison/done/pretrain-pretrain-{arm}-????????.json"))
-    return path(flags, f"comparison/pretrain/{os.path.basename(mark)[len('pretrain-') : -len('.json')]}")
+def pretrained(flags, found: dict, arm: str) -> str:
+    """The folder of the pretraining of an arm whose numbers were found; plans of other budgets leave theirs beside it."""
+    for mark in glob.glob(path(flags, f"comparison/done/pretrain-pretrain-{arm}-????????.json")):
+        folder = path(flags, f"comparison/pretrain/{os.path.basename(mark)[len('pretrain-') : -len('.json')]}")
+        if results_of(folder)["loss"] in found["objectives"][arm]["losses"]:
+            return folder
+    raise SystemExit(f"{path(flags, 'comparison')}: no pretraining of {arm} has the loss that results.json names.")
 
 
 if __name__ == "__main__":
