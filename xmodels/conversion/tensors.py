@@ -33,19 +33,19 @@ def values_from(
     # A block has more than one tensor, so a damaged number of blocks cannot make this list long.
     listed = rows(variables, table, config, len(tensors) + 1)
     lengths = table.lengths(config) | {"C": _classes(tensors, listed)}
-    absent = [
-        group
+    absent = {
+        group: prefix
         for group, prefix in table.groups.items()
         if not any(theirs in tensors for ours, _, theirs, _ in listed if ours.startswith(prefix))
-    ]
-    listed = [row for row in listed if not any(row[0].startswith(table.groups[group]) for group in absent)]
+    }
+    listed = [row for row in listed if not row[0].startswith(tuple(absent.values()))]
     wanted = {theirs: _shape(axes, lengths) for _, _, theirs, axes in listed}
     tensors = _cut(tensors, wanted)
     folder.report_misfits(wanted, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, source)
     values = {}
     for ours, our_axes, theirs, their_axes in listed:
         values[ours] = _rearrange(_float32(tensors[theirs], theirs, source), their_axes, our_axes, lengths)
-    return values, absent
+    return values, list(absent)
 
 
 def tensors_from(
