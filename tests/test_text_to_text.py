@@ -103,7 +103,7 @@ def test_pairs_are_read_from_every_kind_of_table(tmp_path, capsys):
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert read_pairs(str(tmp_path / name), None, "text", "text_pair") == (["one, two"], ["eins, zwei"])
         assert "1 pair(s) with an empty side are left out" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="no column 'answer'.*--target_column"):
+    with pytest.raises(UsageError, match="no column 'answer'.*--text_column=0 --target_column=1"):
         read_pairs(str(tmp_path / "rows.csv"), None, "text", "answer")
 
 

@@ -10,7 +10,6 @@ the development pairs. Interrupted, the same command goes on.
 """
 
 import argparse
-import gzip
 import json
 import math
 import os
@@ -18,6 +17,7 @@ import statistics
 
 from benchmarks.reproductions import common
 from benchmarks.reproductions.pretraining_inputs import numbers, write_once
+from data_pipelines.corpora.text_files import open_text
 
 NAME, LENGTH, BATCH, VOCABULARY = "mass_fragments", 32, 32, 4000
 RATES = ("1e-3", "4e-3")  # of Muon, which trains the networks
@@ -28,7 +28,7 @@ LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
 
 
 def read_lines(path: str) -> list[str]:
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
+    with open_text(path) as file:
         return [line.strip() for line in file]
 
 
