@@ -110,32 +110,42 @@ def network_of(tokenizer, path):
     return path
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "byte_bpe",
-        *(pytest.param(x, marks=pytest.mark.long) for x in ("sentencepiece", "characters", "words", "albert")),
-    ],
-)
-def test_taggers_and_finders_of_answers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
+OTHER_KINDS = [
+    pytest.param(kind, marks=pytest.mark.long) for kind in ("sentencepiece", "characters", "words", "albert")
+]
+
+
+def fine_tuned_and_exported(task, kind, tokenizers, path):  # noqa: F811
+    """Folders of a run of a task over pieces of a kind, and of what is served. The command compares both."""
     sentences = [("Ann/B-PER lives/O in/O New/B-LOC York/I-LOC ./O").split(), "Bob/B-PER is/O here/O".split()] * 8
     rows = ["\n".join(word.replace("/", "\t") for word in words) + "\n" for words in sentences]
-    (tmp_path / "train.txt").write_text("\n".join(rows), "utf-8")
-    (tmp_path / "train.json").write_text(json.dumps(squad(16, 0)), "utf-8")
-    (tmp_path / "texts.txt").write_text("\n".join(EXPORTED), "utf-8")
+    table, more = {"tag": ("\n".join(rows), {}), "answer_span": (json.dumps(squad(16, 0)), {"max_query_length": 8})}[
+        task
+    ]
+    (path / "train").write_text(table, "utf-8")
     tokenizer, _ = pair_of(kind, tokenizers, {})
-    network, ops = network_of(tokenizer, tmp_path / "network"), "text" if tokenizer.kind == "sentencepiece" else "core"
-    quick = {"init_checkpoint": network, "train_batch_size": 8, "num_train_epochs": 1, "learning_rate": 1e-2}
-    quick |= {"distribution_strategy": "one_device", "jit_compile": "false", "max_seq_length": 24, "doc_stride": 6}
-    for task, name in (("tag", "train.txt"), ("answer_span", "train.json")):
-        more = {"max_query_length": 8} if task == "answer_span" else {}
-        run = {"model_dir": tmp_path / task}
-        assert invoke("finetune", task=task, train_file=tmp_path / name, **run, **quick, **more) == 0
-        # The command compares what is served with the answers of the run.
-        assert invoke("export_model", **run, export_dir=tmp_path / f"{task}-served", serving_ops=ops) == 0
-    served = tf.saved_model.load(str(tmp_path / "tag-served/1")).signatures["words"](text=tf.constant(EXPORTED))
-    for row, found in enumerate(load(str(tmp_path / "tag")).predict(EXPORTED)):
+    network, ops = network_of(tokenizer, path / "network"), "text" if tokenizer.kind == "sentencepiece" else "core"
+    assert invoke(
+        "finetune", task=task, train_file=path / "train", model_dir=path / "run", init_checkpoint=network, train_batch_size=8,
+        num_train_epochs=1, learning_rate=1e-2, distribution_strategy="one_device", jit_compile="false", max_seq_length=24,
+        doc_stride=6, **more,
+    ) == 0  # fmt: skip
+    assert invoke("export_model", model_dir=path / "run", export_dir=path / "served", serving_ops=ops) == 0
+    return str(path / "run"), str(path / "served/1")
+
+
+@pytest.mark.parametrize("kind", ["byte_bpe", *OTHER_KINDS])
+def test_taggers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
+    run, exported = fine_tuned_and_exported("tag", kind, tokenizers, tmp_path)
+    served = tf.saved_model.load(exported).signatures["words"](text=tf.constant(EXPORTED))
+    for row, found in enumerate(load(run).predict(EXPORTED)):
         count = len(found.spans)
         assert served["start"][row].numpy().tolist()[:count] == [start for start, _ in found.spans]
         assert [tag.decode() for tag in served["tag"][row].numpy()[:count]] == found.tags
         assert not any(served["word"][row].numpy()[count:])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["byte_bpe", *OTHER_KINDS])
+def test_finders_of_answers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
+    assert fine_tuned_and_exported("answer_span", kind, tokenizers, tmp_path)

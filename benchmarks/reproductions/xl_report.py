@@ -142,7 +142,7 @@ def draw(found: list[Found], fast: dict[int, dict[str, float]], figure) -> None:
                 second.plot(np.arange(1, one.length + 1), places - places.mean(), style, color=colour)
     first.axhline(0, color="0.8", linewidth=0.8, zorder=0)
     first.set(
-        title="memory at evaluation (dashed: clamped; dotted: same length)",
+        title="memory (--: clamped; ··: same length)",
         xlabel=f"in segments; training: {REMEMBERED}",
         ylabel="nats − those of training",
     )
