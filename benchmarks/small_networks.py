@@ -18,7 +18,7 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
 from data_pipelines.files import whole_file
-from xmodels.training.small import MASKED, ONE_LENGTH, Small
+from xmodels.training.small import ONE_LENGTH, Small
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 NAME, LENGTH, SEED = "small_networks", 128, 12345
@@ -54,8 +54,6 @@ OTHERS = (
     | {"rate 2e-3": ALIKE["rate 2e-3"]}
     | {name: ADAM[name] for name in ("adamw, rate 1e-3", "adamw, rate 2e-3")}
 )
-# A rate that knows no end, since a task may join a finished run of ERNIE 2.0, whose paragraphs are not cut.
-CONTINUAL = dataclasses.replace(MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None)
 UNCORRECTED = {"no correction of the bias (bert_adamw)": {"optimizer": "bert_adamw", "learning_rate": 2e-3}}
 
 
@@ -88,7 +86,7 @@ STUDIES = {
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
-    "many tasks": Study("ernie2", {"packing": "paragraph"}, OTHERS, CONTINUAL),
+    "many tasks": Study("ernie2", {"packing": "paragraph"}, OTHERS),
     "permuted": Study("xlnet", {"packing": "stream_bidirectional"}, OTHERS, vocabulary={"en": BPE}),
     "spans to text": Study("t5", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, PIECES)),
     "noise to text": Study("bart", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, BYTES)),

@@ -1,108 +1,164 @@
-"""Sequential, joint and continual learning of four tasks of ERNIE 2.0 on WikiText-2 (Sun et al., 2020, arXiv 1907.12412, table 7).
+"""What do the schedules of ERNIE 2.0 forget? Sequential, joint and continual learning of four tasks (Sun et al., 2020, table 7).
 
-Three runs of equally many steps of each task, which differ in --task_schedule only, are scored on held-out text in every task.
+    python -m benchmarks.reproductions.ernie2 --text=train.txt --heldout=heldout.txt --work_dir=work
 
-    python -m benchmarks.reproductions.ernie2 --train wiki.valid.raw.gz --test wiki.test.raw.gz --folder /tmp/ernie2
+Texts are documents that are parted by blank lines, a paragraph a line. Runs of equally many steps of each task, which differ in
+`--task_schedule` only, are scored on held-out text in every task. Interrupted, the same command goes on.
 """
 
 import argparse
-import gzip
+import json
 import os
-import re
+import statistics
 
-from benchmarks.measure import table
-from benchmarks.reproductions.common import RESULTS, is_finished, results_of, run, verdict
+from benchmarks.reproductions import common
+from benchmarks.reproductions.pretraining_inputs import numbers
 
+NAME, LENGTH, VOCABULARY = "ernie2", 128, 4000
 TASKS = ("masking", "capitals", "token_document", "reordering")
 SCHEDULES = ("sequential", "joint", "continual")
-NETWORK = "num_layers=4,hidden_dim=128,num_heads=4,intermediate_dim=512,max_sequence_length=128"
-MEASURES = {
-    "masking, loss": "masking/masked_lm",
-    "capitals, accuracy": "capitals/capitals_accuracy",
-    "token_document, loss": "token_document/repeated_tokens",
-    "reordering, accuracy": "reordering/sentence_reordering_accuracy",
+LOSS, RIGHT = "masking/masked_lm", "masking/masked_lm_accuracy"
+MEASURES = {  # measure -> what it is called, and how it is written
+    LOSS: ("masking, nats", ".2f", 1),
+    RIGHT: ("masking, right, %", ".1f", 100),
+    "capitals/capitals_accuracy": ("capitals, right, %", ".1f", 100),
+    "token_document/repeated_tokens_accuracy": ("token_document, right, %", ".1f", 100),
+    "reordering/sentence_reordering_accuracy": ("reordering, right, %", ".1f", 100),
 }
-TITLE = re.compile(r"= [^=].*[^=] =")  # of an article; those of sections have more signs
+SHARES = {  # measure -> the share of one of two classes
+    "capitals/capitals_accuracy": "capitals/capitals_share",
+    "token_document/repeated_tokens_accuracy": "token_document/repeated_tokens_share",
+}
+FORGETS, POINTS, EQUAL = 0.3, 0.03, 0.05  # nats, of 1, nats: set before any score was seen
 
 
-def write_articles(source: str, path: str) -> None:
-    """The articles of a raw WikiText file, parted by empty lines, a paragraph a line."""
-    opened = gzip.open if source.endswith(".gz") else open
-    articles: list[list[str]] = []
-    with opened(source, "rt", encoding="utf-8") as file:
-        for line in map(str.strip, file):
-            if TITLE.fullmatch(line):
-                articles.append([])
-            elif line and not line.startswith("=") and articles:
-                articles[-1].append(line)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n\n".join("\n".join(article) for article in articles if article) + "\n")
-
-
-def make_records(arguments) -> dict[str, str]:
+def prepare(flags) -> dict[str, str]:
     """The folders of the records to learn from and to be scored on."""
-    os.makedirs(arguments.folder, exist_ok=True)
-    vocabulary = os.path.join(arguments.folder, "vocab.txt")
-    found = {}
-    for part in ("train", "test"):
-        text, found[part] = (os.path.join(arguments.folder, name) for name in (f"{part}.txt", f"records_{part}"))
+    vocabulary, found = os.path.join(flags.work_dir, "vocab.txt"), {}
+    if not os.path.exists(vocabulary):
+        common.run("train_vocabulary", input_file=flags.text, vocab_size=VOCABULARY, output_file=vocabulary)
+    for part in ("text", "heldout"):
+        found[part] = os.path.join(flags.work_dir, f"records-{part}")
         if not os.path.isdir(found[part]):
-            write_articles(getattr(arguments, part), text)
-            if part == "train":
-                run("train_vocabulary", input_file=text, vocab_size=8000, output_file=vocabulary)
-            run(
-                "create_pretraining_data", input_file=text, input_format="text", vocab_file=vocabulary, packing="paragraph",
-                max_seq_length=128, max_predictions_per_seq=28, num_shards=2, output_dir=found[part],
+            common.run(
+                "create_pretraining_data", input_file=getattr(flags, part), vocab_file=vocabulary, packing="paragraph",
+                max_seq_length=LENGTH, output_dir=found[part],
             )  # fmt: skip
     return found
 
 
-def train(arguments, records: dict[str, str], schedule: str) -> dict[str, float]:
-    """What a run of one schedule scores on the held-out text at its end."""
-    folder = os.path.join(arguments.folder, schedule)
-    if not is_finished(folder):
-        run(
-            "pretrain", system="ernie2", size="tiny", set=NETWORK, data_dir=records["train"], eval_data_dir=records["test"],
-            model_dir=folder, task_schedule=schedule, task_steps=arguments.steps, train_batch_size=32, learning_rate=5e-4,
-            num_warmup_steps=arguments.steps // 5, eval_every=arguments.steps, eval_steps=40, seed=arguments.seed,
+def trained(flags, records: dict[str, str], schedule: str, seed: int) -> str:
+    """The folder of a run."""
+    folder = os.path.join(flags.work_dir, f"{schedule}-{seed}")
+    if not common.is_finished(folder):
+        common.run(
+            "pretrain", system="ernie2", size="tiny", data_dir=records["text"], eval_data_dir=records["heldout"], model_dir=folder,
+            task_schedule=schedule, task_steps=",".join(f"{task}:{flags.steps}" for task in TASKS), train_batch_size=flags.batch_size,
+            num_warmup_steps=flags.steps // 5, log_steps=50, eval_every=flags.steps, eval_steps=40, save_checkpoints_steps=flags.steps,
+            keep_checkpoint_max=1, seed=seed,
         )  # fmt: skip
-    return results_of(folder)
+    return folder
 
 
-def page(found: dict[str, dict[str, float]], steps: int) -> str:
-    """The numbers of all runs and what they say."""
-    rows = [[title, *(f"{found[name][measure]:.3f}" for name in SCHEDULES)] for title, measure in MEASURES.items()]
+def claims_of(found: dict[str, list[dict[str, float]]]) -> dict[str, bool]:
+    """What the paper's reasons for its schedule are, and whether they came out on average."""
     loss, capitals, order = (
-        {name: found[name][MEASURES[title]] for name in SCHEDULES}
-        for title in ("masking, loss", "capitals, accuracy", "reordering, accuracy")
+        {schedule: statistics.mean(each[measure] for each in runs) for schedule, runs in found.items()}
+        for measure in (LOSS, "capitals/capitals_accuracy", "reordering/sentence_reordering_accuracy")
     )
     best = max(capitals["joint"], capitals["continual"])
-    claims = {
-        "one task after the other forgets: its loss of masking is 0.3 nats above continual learning or more": loss[
-            "sequential"
-        ]
-        > loss["continual"] + 0.3,
-        "its accuracy of capitals is 3 points below": capitals["sequential"] < best - 0.03,
-        "continual learning is within 0.05 nats of joint learning in masking": loss["continual"] < loss["joint"] + 0.05,
+    return {
+        f"one task after the other forgets: {FORGETS} nats of masking or more against continual learning": (
+            loss["sequential"] > loss["continual"] + FORGETS
+        ),
+        f"and {100 * POINTS:.0f} points of capitals": capitals["sequential"] < best - POINTS,
+        f"continual learning is within {EQUAL} nats of joint learning in masking, or better": (
+            loss["continual"] < loss["joint"] + EQUAL
+        ),
         "and as good or better in reordering, which joins last": order["continual"] >= order["joint"],
     }
-    head = ["held-out", *SCHEDULES]
-    intro = f"# ERNIE 2.0: schedules of tasks\n\nFour layers of 128 on WikiText-2, {steps:,} steps of each of {', '.join(TASKS)}."
-    return f"{intro}\n\n{table(head, rows)}\n\n{verdict(claims)}\n"
+
+
+def majority(folder: str, scores: dict[str, float]) -> dict[str, float]:
+    """What always naming the commonest token or class gets right, by measure, where the run has counted it."""
+    with open(os.path.join(folder, "baseline.json"), encoding="utf-8") as file:
+        found = {RIGHT: json.load(file)["unigram_baseline"]}
+    return found | {measure: max(scores[share], 1 - scores[share]) for measure, share in SHARES.items()}
+
+
+def write(flags, runs: dict[str, list[str]]) -> None:
+    found = {schedule: [common.results_of(run) for run in folders] for schedule, folders in runs.items()}
+    print(json.dumps(found), flush=True)
+    first = runs[SCHEDULES[0]][0]
+    common_ones = majority(first, common.results_of(first))
+    rows = [
+        [
+            title,
+            *(common.mean_and_deviation([each[measure] for each in found[name]], form, scale) for name in SCHEDULES),
+            format(scale * common_ones[measure], form) if measure in common_ones else "",
+        ]
+        for measure, (title, form, scale) in MEASURES.items()
+    ]
+    parts = [
+        f"ERNIE 2.0 (Sun et al., 2020), `--size=tiny` with the numbers of small networks, {flags.steps:,} steps of "
+        f"{flags.batch_size} rows of {LENGTH} for each of {', '.join(TASKS)}, in this order. Scores on held-out text after the last "
+        f"step, means and sample standard deviations of {len(flags.seeds)} seeds.",
+        common.verdict(claims_of(found)),
+        common.table(["held-out", *SCHEDULES, "the commonest"], rows),
+        "The paper compares fine-tuned tasks (GLUE), which want far larger networks to differ; what a schedule keeps of each task is "
+        "its reason for them.",
+        f"![Masking after each stage]({NAME}.png)",
+        common.environment(command(flags), flags.seeds),
+    ]
+    common.write_page(NAME, "ERNIE 2.0: what schedules of tasks forget", parts, flags.output_dir)
+    common.write_picture(NAME, lambda figure: draw(figure, runs), 5.0, 3.2, flags.output_dir)
+
+
+def curve(folder: str) -> list[tuple[int, float]]:
+    """(step, held-out nats of masking) of a run's evaluations."""
+    with open(os.path.join(folder, "log.jsonl"), encoding="utf-8") as file:
+        entries = [json.loads(line) for line in file]
+    return [(each["step"], each[LOSS]) for each in entries if each["kind"] == "evaluation" and LOSS in each]
+
+
+def draw(figure, runs: dict[str, list[str]]) -> None:
+    axes = figure.add_subplot()
+    for place, (schedule, folders) in enumerate(runs.items()):
+        for number, folder in enumerate(folders):
+            axes.plot(
+                *zip(*curve(folder), strict=True), marker="o", color=f"C{place}", linewidth=1.2, label=None if number else schedule
+            )  # fmt: skip
+    axes.set(title="masking, a line for each seed", xlabel="step", ylabel="held-out nats of a hidden token")
+    axes.legend(frameon=False)
+
+
+def command(flags) -> str:
+    given = vars(parser().parse_args(["--text=…", "--heldout=…", "--work_dir=work"]))
+    changed = [
+        f"--{name}={getattr(flags, name)}" for name in ("steps", "batch_size") if getattr(flags, name) != given[name]
+    ]
+    return " ".join([f"python -m benchmarks.reproductions.{NAME} --text=… --heldout=… --work_dir=work", *changed])
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--text", required=True, help="to learn from")
+    made.add_argument("--heldout", required=True, help="to be scored on")
+    made.add_argument("--work_dir", required=True, help="of records and runs; kept")
+    made.add_argument("--steps", type=int, default=1000, help="of each task")
+    made.add_argument("--batch_size", type=int, default=16)
+    made.add_argument("--seeds", type=numbers, default=[1, 2, 3])
+    made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
+    return made
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, about in (("train", "to learn from"), ("test", "to be scored on"), ("folder", "of records and runs")):
-        parser.add_argument(f"--{name}", required=True, help=about)
-    parser.add_argument("--steps", type=int, default=1500, help="of each task")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--page", default=os.path.join(RESULTS, "ernie2.md"))
-    arguments = parser.parse_args()
-    records = make_records(arguments)
-    found = {schedule: train(arguments, records, schedule) for schedule in SCHEDULES}
-    with open(arguments.page, "w", encoding="utf-8") as file:
-        file.write(page(found, arguments.steps))
+    flags = parser().parse_args()
+    os.makedirs(flags.work_dir, exist_ok=True)
+    records = prepare(flags)
+    write(
+        flags, {schedule: [trained(flags, records, schedule, seed) for seed in flags.seeds] for schedule in SCHEDULES}
+    )
 
 
 if __name__ == "__main__":

@@ -214,6 +214,13 @@ def mass(place: Place) -> list[str]:
     return ["mass_fragments", *pairs, f"--work_dir={os.path.join(place.work, 'mass')}"]
 
 
+def ernie2(place: Place) -> list[str]:
+    news = (place.given(f"lm/abc-news-en/{name}.txt.gz") for name in ("rural", "science"))
+    texts = write_text(place, "ernie2", (document for path in news for document in paragraphs(path, FOLLOWED)))
+    work = os.path.join(place.work, "ernie2")
+    return ["ernie2", f"--text={texts['train']}", f"--heldout={texts['heldout']}", f"--work_dir={work}"]
+
+
 def transformer_xl(place: Place) -> list[str]:
     work = os.path.join(place.work, "transformer_xl")
     return ["transformer_xl", f"--workdir={work}", f"--data={place.given('lm')}", "--peer"]
@@ -283,11 +290,18 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (60, effect("sharing")),
     "effect_order_en": (60, effect("order")),
+    "ernie2": (70, ernie2),
     "mass_fragments": (90, mass),
     "transformer_multi30k": (120, transformer),
     "transformer_xl": (120, transformer_xl),
     "universal_transformer_babi": (150, universal_transformer),
 }  # fmt: skip
+
+
+def parted_at_dashes(given: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before and behind `--`. argparse gives nothing to a second positional where flags stand between them."""
+    place = given.index("--") if "--" in given else len(given)
+    return given[:place], given[place + 1 :]
 
 
 def main() -> None:
@@ -298,8 +312,9 @@ def main() -> None:
     parser.add_argument("--work_dir", help="kept for a run that goes on")
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side, where the page has several")
     parser.add_argument("--print", action="store_true", help="write the inputs and print the command only")
-    parser.add_argument("more", nargs="*", help="behind `--`: further flags of the command, such as --seeds=1")
-    flags = parser.parse_args()
+    parser.epilog = "What stands behind `--` are further flags of the page's command, such as --seeds=1."
+    own, more = parted_at_dashes(sys.argv[1:])
+    flags = parser.parse_args(own)
     if flags.list or not flags.page:
         print("\n".join(f"{name:28} {minutes:4} minutes" for name, (minutes, _) in PAGES.items()))
         return
@@ -307,7 +322,7 @@ def main() -> None:
         parser.error("--work_dir: missing. It holds what a page is made from.")
     place = Place(os.path.abspath(flags.data), os.path.abspath(flags.work_dir), flags.jobs)
     module, *arguments = PAGES[flags.page][1](place)
-    command = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *arguments, *flags.more]
+    command = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *arguments, *more]
     print(shlex.join(command), flush=True)
     if not flags.print:
         sys.exit(subprocess.run(command, check=False).returncode)

@@ -33,9 +33,11 @@ from xmodels.objectives.repeated_tokens import RepeatedTokens
 from xmodels.objectives.sentence_distance import SentenceDistance
 from xmodels.objectives.sentence_reordering import SentenceReordering
 from xmodels.systems import bert
+from xmodels.training import small
 from xmodels.training.recipe import PretrainingTask, Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
+SMALL = small.CONTINUAL
 READING, WRITING = bert.READING, None
 # In the order of their rows in the table of tasks, of which the released networks have 16.
 TASKS = "masking", "capitals", "token_document", "reordering", "distance", "discourse", "relevance"
