@@ -189,13 +189,16 @@ def entry_of(flags, model_dir: str) -> dict:
     scores = results_of(model_dir)
     with open(os.path.join(model_dir, "baseline.json"), encoding="utf-8") as file:
         counted = json.load(file)
+    right = next(name for name in scores if name.split("/")[-1] == counted["measure"])
+    # Of several tasks the one that is counted, whose scores its name leads: "masking/masked_lm_accuracy".
+    loss = right.removesuffix("_accuracy") if "/" in right else "loss"
     return {
-        "loss": round(scores["loss"], 4),
-        "right": round(scores[counted["measure"]], 4),
+        "loss": round(scores[loss], 4),
+        "right": round(scores[right], 4),
         "neighbour": round(counted["neighbour_baseline"], 4),
         "unigram": round(counted["unigram_baseline"], 4),
         "budget": [flags.steps, flags.tokens],
-        "curve": [[step, round(loss, 3)] for step, loss in curve(model_dir)],
+        "curve": [[step, round(nats, 3)] for step, nats in curve(model_dir, loss)],
     }
 
 
@@ -244,11 +247,11 @@ def report(flags) -> None:
     print(write_page(NAME, "Small networks", parts, RESULTS))
 
 
-def curve(model_dir: str) -> list[tuple[int, float]]:
-    """(step, loss) of the log."""
+def curve(model_dir: str, loss: str) -> list[tuple[int, float]]:
+    """(step, loss) of the log, of the loss of that name."""
     with open(os.path.join(model_dir, "log.jsonl"), encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
-    return [(entry["step"], entry["loss"]) for entry in entries if entry["kind"] == "train"]
+    return [(entry["step"], entry[loss]) for entry in entries if entry["kind"] == "train" and loss in entry]
 
 
 def draw(figure, curves: dict) -> None:
