@@ -114,6 +114,11 @@ def environment(command: str, seeds: Sequence[int], cores: int = 1) -> str:
     return f"    {command}\n\nSeeds {numbers}. {machine(cores)}"
 
 
+def changed(flags, defaults, names: Sequence[str]) -> list[str]:
+    """`--name=value` of those flags that differ from their defaults: both are namespaces of argparse."""
+    return [f"--{name}={getattr(flags, name)}" for name in names if getattr(flags, name) != getattr(defaults, name)]
+
+
 def write_page(name: str, title: str, parts: Sequence[str], folder: str = RESULTS) -> str:
     """Writes `NAME.md` from parts that stand one below the other (tables by `table`). Returns its path."""
     os.makedirs(folder, exist_ok=True)
@@ -137,5 +142,5 @@ def write_picture(name: str, draw: Callable, width: float = 6.0, height: float =
     return path
 
 
-__all__ = ["RESULTS", "environment", "fine_tuned", "is_finished", "mean_and_deviation", "network_of", "results_of", "run", "table",
-           "tuned", "verdict", "write_page", "write_picture"]  # fmt: skip
+__all__ = ["RESULTS", "changed", "environment", "fine_tuned", "is_finished", "mean_and_deviation", "network_of", "results_of", "run",
+           "table", "tuned", "verdict", "write_page", "write_picture"]  # fmt: skip

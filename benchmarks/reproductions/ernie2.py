@@ -133,11 +133,9 @@ def draw(figure, runs: dict[str, list[str]]) -> None:
 
 
 def command(flags) -> str:
-    given = vars(parser().parse_args(["--text=…", "--heldout=…", "--work_dir=work"]))
-    changed = [
-        f"--{name}={getattr(flags, name)}" for name in ("steps", "batch_size") if getattr(flags, name) != given[name]
-    ]
-    return " ".join([f"python -m benchmarks.reproductions.{NAME} --text=… --heldout=… --work_dir=work", *changed])
+    files = ["--text=…", "--heldout=…", "--work_dir=work"]
+    changed = common.changed(flags, parser().parse_args(files), ("steps", "batch_size"))
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
 
 
 def parser() -> argparse.ArgumentParser:

@@ -184,13 +184,8 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 
 def command(flags) -> str:
-    given = vars(parser().parse_args(["--work_dir=work", "--train=…", "--dev=…", "--test=…"]))
-    changed = [
-        f"--{name}={value}"
-        for name, value in vars(flags).items()
-        if name in ("pairs", "num_steps", "batch_size", "epochs") and value != given[name]
-    ]
     files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
+    changed = common.changed(flags, parser().parse_args(files), ("pairs", "num_steps", "batch_size", "epochs"))
     return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
 
 
