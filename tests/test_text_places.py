@@ -116,7 +116,7 @@ OTHER_KINDS = [
 
 
 def fine_tuned_and_exported(task, kind, tokenizers, path):  # noqa: F811
-    """Folders of a run of a task over pieces of a kind, and of what is served. The command compares both."""
+    """Folders of a run of a task over pieces of a kind, and of what is served. `export_model` compares the answers of both."""
     sentences = [("Ann/B-PER lives/O in/O New/B-LOC York/I-LOC ./O").split(), "Bob/B-PER is/O here/O".split()] * 8
     rows = ["\n".join(word.replace("/", "\t") for word in words) + "\n" for words in sentences]
     table, more = {"tag": ("\n".join(rows), {}), "answer_span": (json.dumps(squad(16, 0)), {"max_query_length": 8})}[
@@ -148,4 +148,5 @@ def test_taggers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["byte_bpe", *OTHER_KINDS])
 def test_finders_of_answers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
-    assert fine_tuned_and_exported("answer_span", kind, tokenizers, tmp_path)
+    _, exported = fine_tuned_and_exported("answer_span", kind, tokenizers, tmp_path)
+    assert "start" in tf.saved_model.load(exported).signatures["serving_default"].structured_outputs

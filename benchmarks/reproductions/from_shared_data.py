@@ -320,6 +320,10 @@ def main() -> None:
         return
     if not flags.work_dir:
         parser.error("--work_dir: missing. It holds what a page is made from.")
+    if not os.path.isdir(flags.data):
+        parser.error(
+            f"--data={flags.data}: no such folder. Name that of the development data, or set XMODELS_SHARED_DIR."
+        )
     place = Place(os.path.abspath(flags.data), os.path.abspath(flags.work_dir), flags.jobs)
     module, *arguments = PAGES[flags.page][1](place)
     command = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *arguments, *more]
