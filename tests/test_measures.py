@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4], ids=lambda scale: f"{scale:g}")
@@ -19,6 +19,24 @@ def test_cross_entropy_and_its_gradient_are_those_of_keras(scale):
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)
     np.testing.assert_allclose(weight, weights.sum(), rtol=1e-6)
     np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(theirs, logits), atol=1e-6)
+
+
+@pytest.mark.parametrize("ignored", [None, 0])
+def test_a_smoothed_cross_entropy_and_its_gradient_follow_from_the_definition(ignored):
+    rng, classes, smoothing = np.random.default_rng(0), 7, 0.1
+    logits, weights = tf.constant(rng.normal(size=(2, 3, classes)).astype("float32") * 5), rng.random((2, 3), "float32")
+    labels = np.array([[1, 2, 3], [4, 5, 6]], "int32")
+    low = smoothing / (classes - (1 if ignored is None else 2))
+    target = np.where(tf.one_hot(labels, classes) > 0, 1 - smoothing, low).astype("float32")
+    if ignored is not None:
+        target[..., ignored] = 0
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(logits)
+        ours, _ = smoothed_cross_entropy(labels, logits, weights, smoothing, ignored)
+        logs = tf.math.log(np.where(target > 0, target, 1)) - tf.nn.log_softmax(logits)
+        defined = tf.reduce_sum(tf.reduce_sum(target * logs, axis=-1) * weights)
+    np.testing.assert_allclose(ours, defined, rtol=1e-5)
+    np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(defined, logits), atol=1e-6)
 
 
 def test_of_equal_logits_the_first_is_the_answer():

@@ -201,9 +201,10 @@ class Learner:
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):
                 waited += tf.timestamp() - asked
-            with tf.control_dependencies(
-                [waited, self.guard.check(stream, batch)]
-            ):  # or one core might compute first and read the clock later
+            # One core would compute first and read the clock later. It is the batch that has to wait: a call of a function is
+            # dissolved, and then only its side effects wait for what the call waits for.
+            with tf.control_dependencies([waited, self.guard.check(stream, batch)]):
+                batch = tf.nest.map_structure(tf.identity, batch, expand_composites=True)
                 totals += tf.cast(self._step(stream, batch), tf.float64)
         return totals, waited
 
@@ -224,13 +225,18 @@ class Learner:
         fault = ~finite
         if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
             fault &= self.loss_scale.is_smallest | ~self._finite_losses(stream, sums)
-        tf.cond(
-            finite,
-            lambda: self.strategy.run(functools.partial(self._update, stream), (gradients,)),
-            lambda: self.strategy.run(self._skip),
-        )
+        def update():
+            self.strategy.run(functools.partial(self._update, stream), (gradients,))
+            return tf.zeros((), sums.dtype)
+
+        def skip():
+            self.strategy.run(self._skip)
+            return tf.zeros((), sums.dtype)
+
+        done = tf.cond(finite, update, skip)
         self.guard.observe(stream, batch, sums, norms, finite, fault)
-        sums = tf.where(finite, sums, tf.zeros_like(sums))
+        with tf.control_dependencies([done]):  # or what is left of a step would count as a wait for the next batch
+            sums = tf.where(finite, sums, tf.zeros_like(sums))
         return tf.concat([sums, [[tf.cast(fault, tf.float32), 1.0]]], axis=0)
 
     def _first(self, value):
