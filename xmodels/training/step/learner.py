@@ -225,6 +225,7 @@ class Learner:
         fault = ~finite
         if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
             fault &= self.loss_scale.is_smallest | ~self._finite_losses(stream, sums)
+
         def update():
             self.strategy.run(functools.partial(self._update, stream), (gradients,))
             return tf.zeros((), sums.dtype)
