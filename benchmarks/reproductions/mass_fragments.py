@@ -52,7 +52,8 @@ def prepare(flags) -> None:
         if not os.path.exists(place(flags, f"records-{name}")):
             common.run(
                 "create_pretraining_data", input_file=place(flags, f"{name}.txt"), vocab_file=place(flags, "vocab.txt"),
-                packing="doc_sentences", max_seq_length=LENGTH, output_dir=place(flags, f"records-{name}"),
+                packing="doc_sentences", max_seq_length=LENGTH, do_lower_case="false",
+                output_dir=place(flags, f"records-{name}"),
             )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pairs", type=int, default=2000, help="that are fine-tuned on; the others are pretrained on")
     made.add_argument("--num_steps", type=int, default=2000, help="of each pretraining")
     made.add_argument("--batch_size", type=int, default=96, help="sentences of a step of a pretraining")
-    made.add_argument("--epochs", type=int, default=12, help="of each fine-tuning")
+    made.add_argument("--epochs", type=int, default=8, help="of each fine-tuning")
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3], help="of fine-tunings")
     made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
     return made
