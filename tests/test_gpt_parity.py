@@ -1,5 +1,6 @@
 """GPT and GPT-2 compute what Hugging Face's do: states, logits, losses, gradients, sizes, and texts token by token."""
 
+import dataclasses
 import functools
 import json
 import math
@@ -222,3 +223,75 @@ def test_first_loss_and_residual_projections_of_a_new_network():
     batch = {"token_ids": token_ids[:, :-1], "padding_mask": np.ones((4, 32), bool), "labels": token_ids[:, 1:]}
     losses, _ = CausalLM().score(backbone(batch), {**batch, "label_weights": np.ones((4, 32))}, backbone)
     assert float(losses["causal_lm"][0] / losses["causal_lm"][1]) == pytest.approx(math.log(5000), abs=0.3)
+
+
+def openai_tensors(weights) -> dict[str, np.ndarray]:
+    """Tensors as OpenAI's code of GPT-2 keeps them (`src/model.py`): kernels have an axis of length 1 in front."""
+    found = {}
+    for name, value in weights.items():
+        if not name.startswith("transformer.") or name.endswith((".attn.bias", ".masked_bias")):
+            continue
+        parts = name.removeprefix("transformer.").split(".")
+        if parts[0] == "h":
+            parts = [f"h{parts[1]}", *parts[2:]]
+        if parts[0] in ("wte", "wpe"):
+            parts = parts[:1]
+        elif parts[-2].startswith("ln_"):
+            parts[-1] = {"weight": "g", "bias": "b"}[parts[-1]]
+        else:
+            value = value[None] if parts[-1] == "weight" else value
+            parts[-1] = parts[-1][0]
+        found["/".join(["model", *parts])] = value
+    return found
+
+
+def test_a_checkpoint_of_openai_s_code_is_read_and_written(tmp_path):
+    case, there = read_case("gpt2/lm_cache_generate"), tmp_path / "117M"
+    there.mkdir()
+    tensors = openai_tensors(case.weights)
+    assert tensors["model/h0/attn/c_attn/w"].ndim == 3 and tensors["model/wte"].ndim == 2
+    written = tensors | {
+        "model/h0/attn/c_attn/w/Adam": tensors["model/h0/attn/c_attn/w"],
+        "beta1_power": np.float32(0.9),
+    }
+    tf.raw_ops.SaveV2(
+        prefix=str(there / "model-1000"), tensor_names=list(written), shape_and_slices=[""] * len(written),
+        tensors=[tf.constant(value) for value in written.values()],
+    )  # fmt: skip
+    n = case.numbers
+    hparams = {
+        "n_vocab": n["vocabulary_size"], "n_ctx": n["max_sequence_length"], "n_embd": n["hidden_dim"], "n_head": n["num_heads"],
+        "n_layer": n["num_layers"],
+    }  # fmt: skip
+    (there / "hparams.json").write_text(json.dumps(hparams))
+    merges = [("Ġ", letter) for letter in "abcdefghijklmnopqrstuvw"] + [("t", "h")]
+    pieces = ["<unk>", *map(chr, range(ord("!"), ord("~") + 1)), "Ġ", *map("".join, merges)]
+    files = {
+        "encoder.json": json.dumps({piece: i for i, piece in enumerate(pieces)}),
+        "vocab.bpe": "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges),
+    }
+    for name, contents in files.items():
+        (there / name).write_text(contents, encoding="utf-8")
+
+    loaded = convert.load(f"tf1:{there}")
+    backbone = network("gpt2/lm_cache_generate")
+    assert loaded.config == dataclasses.replace(backbone.config, dropout=0.1, attention_dropout=0.1)
+    for ours, value in folder.values_of("backbone", backbone).items():
+        np.testing.assert_array_equal(loaded.values[ours], value)
+    tokenizer = loaded.tokenizer.open()
+    assert tokenizer.kind == "byte_bpe"
+    assert [pieces[i] for i in tokenizer.encode("the sea").ids] == ["th", "e", "Ġs", "e", "a"]
+
+    convert.save(loaded, f"tf1:{tmp_path / 'back'}")
+    reader = tf.train.load_checkpoint(str(tmp_path / "back/model.ckpt"))
+    assert set(reader.get_variable_to_shape_map()) == set(tensors)
+    for theirs, value in tensors.items():
+        np.testing.assert_array_equal(reader.get_tensor(theirs), value)
+    assert json.loads((tmp_path / "back/hparams.json").read_text()) == hparams
+    for name, contents in files.items():
+        assert (tmp_path / "back" / name).read_text(encoding="utf-8").replace(", ", ",") == contents.replace(", ", ",")
+    assert convert.load(f"tf1:{tmp_path / 'back'}").tokenizer == loaded.tokenizer
+
+    with pytest.raises(CheckpointError, match="hparams.json: this format cannot say `intermediate_dim` = 64; it means"):
+        other = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, intermediate_dim=64))
+        convert.save(other, f"tf1:{tmp_path / 'other'}")

@@ -1,5 +1,5 @@
-"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's code, `keras_hub:FOLDER`, `fairseq:FOLDER`,
-`paddle:FOLDER`, or a model folder of ours."""
+"""Checkpoints in and out: `hf:FOLDER` of Hugging Face, `tf1:PREFIX` of Google's and OpenAI's code, `keras_hub:FOLDER`,
+`fairseq:FOLDER`, `paddle:FOLDER`, or a model folder of ours."""
 
 import contextlib
 import dataclasses

@@ -103,12 +103,14 @@ class TensorFlow1(Format):
         config_file: the file of the configuration, which tells the network.
         checkpoint: the prefix of the files of weights that is written.
         sentence_pieces: how the original code reads a SentencePiece model that lies beside the checkpoint.
+        vocabulary_files: our names of the files of a vocabulary -> those of the original code, where they differ.
         renamed: patterns of the beginnings of names that depend on the task -> those of `variables`.
     """
 
     config_file: str
     checkpoint: str
     sentence_pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    vocabulary_files: Mapping[str, str] = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from data_pipelines.errors import CheckpointError
 from xmodels.conversion import formats, tensors
 from xmodels.conversion.hugging_face import write_json
-from xmodels.conversion.vocabularies import read_ours, read_sentence_pieces
+from xmodels.conversion.vocabularies import read_ours, read_renamed, read_sentence_pieces
 from xmodels.models.folder import TOKENIZER, read_json
 
 PREFIX = re.compile(r"\.ckpt(-\w+)?$")
@@ -29,7 +29,11 @@ def read(path: str) -> formats.Checkpoint:
     form = table.tensorflow1
     source = os.path.join(folder, form.config_file)
     config = formats.config_from(form, read_json(source), table.config, source)
-    tokenizer = read_ours(folder) or read_sentence_pieces(folder, form.sentence_pieces)
+    tokenizer = (
+        read_ours(folder)
+        or read_renamed(folder, form.vocabulary_files)
+        or read_sentence_pieces(folder, form.sentence_pieces)
+    )
     loaded = tensors.loaded_from(
         _renamed(_tensors(prefix), form, prefix), form.variables, model, config, prefix, tokenizer=tokenizer
     )
@@ -68,7 +72,7 @@ def write(path: str, loaded: formats.Checkpoint, prefix: str | None = None) -> N
     )
     write_json(os.path.join(path, form.config_file), settings)
     if loaded.tokenizer:
-        loaded.tokenizer.write(path)
+        loaded.tokenizer.renamed(form.vocabulary_files).write(path)
         if loaded.tokenizer.kind != "wordpiece":  # of which its files tell the kind
             write_json(os.path.join(path, TOKENIZER), loaded.tokenizer.settings)
 

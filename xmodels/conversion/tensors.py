@@ -81,6 +81,7 @@ def rows(
     return found
 
 
+ONE = "I"  # an axis of length 1
 PART = re.compile(r"(.+)\[(\d)/(\d)\]")  # "name[1/3]": the second third of a tensor's last axis
 ROW = re.compile(r"(.+)\[(\d+)\]")  # "name[1]": the second row of a tensor's first axis
 
@@ -151,12 +152,12 @@ def _classes(tensors: Mapping[str, np.ndarray], listed, default: int = 1) -> int
 
 
 def _shape(axes: str, lengths: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(math.prod(lengths[letter] for letter in axis) for axis in axes.split())
+    return tuple(math.prod(1 if letter == ONE else lengths[letter] for letter in axis) for axis in axes.split())
 
 
 def _rearrange(array, source_axes: str, target_axes: str, lengths: Mapping[str, int]):
-    """`HK D` -> `D H K`: splits, transposes and merges axes."""
-    source, target = source_axes.replace(" ", ""), target_axes.replace(" ", "")
+    """`HK D` -> `D H K`: splits, transposes and merges axes. Those of length 1, `I`, may stand on one side only."""
+    source, target = (axes.replace(" ", "").replace(ONE, "") for axes in (source_axes, target_axes))
     array = array.reshape([lengths[letter] for letter in source])
     array = array.transpose([source.index(letter) for letter in target])
     return np.ascontiguousarray(array.reshape(_shape(target_axes, lengths)))

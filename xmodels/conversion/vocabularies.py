@@ -78,6 +78,10 @@ class TokenizerFiles:
         tokenizer.vocabulary.source = self.source
         return tokenizer
 
+    def renamed(self, names: Mapping[str, str]) -> "TokenizerFiles":
+        """The same with other names of files: `names`, ours -> theirs."""
+        return dataclasses.replace(self, files={names.get(name, name): each for name, each in self.files.items()})
+
     def write(self, folder: str) -> None:
         """Writes the files, without the settings."""
         for name, contents in self.files.items():
@@ -92,6 +96,15 @@ def read_ours(folder: str) -> TokenizerFiles | None:
         return None
     settings = _settings(folder)
     kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(files))))
+    return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
+
+
+def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None:
+    """A tokenizer whose files have other names: `names`, ours -> theirs. None where they are not there."""
+    if not names or not all(os.path.isfile(os.path.join(folder, theirs)) for theirs in names.values()):
+        return None
+    files, settings = {ours: _bytes(folder, theirs) for ours, theirs in names.items()}, _settings(folder)
+    kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(names.values()))))
     return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
 
 

@@ -50,7 +50,7 @@ EMBEDDING = {
     "backbone.embedding.target_position.embeddings": ("L D", "model.decoder.embed_positions.weight", "L D"),
     **norm("backbone.embedding.source_norm", "model.encoder.layernorm_embedding"),
     **norm("backbone.embedding.target_norm", "model.decoder.layernorm_embedding"),
-    "backbone.output_bias.bias": ("IV", "final_logits_bias", "I V"),
+    "backbone.output_bias.bias": ("V", "final_logits_bias", "I V"),
 }
 STACKS = (
     ("backbone.encoder_blocks.{encoder_block}.", "model.encoder.layers.{encoder_block}.", ENCODER),
@@ -69,7 +69,7 @@ def axis_lengths(config: BartConfig) -> dict[str, int]:
         "D": config.hidden_dim, "H": config.num_heads, "K": config.hidden_dim // config.num_heads, "G": heads,
         "J": config.hidden_dim // heads, "F": config.intermediate_dim,
         "E": config.decoder_intermediate_dim or config.intermediate_dim, "V": config.vocabulary_size,
-        "L": config.num_positions, "I": 1, "O": config.hidden_dim,
+        "L": config.num_positions, "O": config.hidden_dim,
     }  # fmt: skip
 
 

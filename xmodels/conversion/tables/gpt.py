@@ -32,5 +32,6 @@ TABLE = dataclasses.replace(
     config=GptConfig,
     axes={name: axes for name, axes in gpt2.AXES.items() if not name.startswith("backbone.norm.")},
     hugging_face=HUGGING_FACE,
+    tensorflow1=None,
     keras_hub=None,
 )

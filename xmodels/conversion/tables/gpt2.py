@@ -1,12 +1,15 @@
-"""GPT-2 by the names of Hugging Face's `GPT2LMHeadModel`.
+"""GPT-2 by the names of Hugging Face's `GPT2LMHeadModel`, and by those of OpenAI's code.
 
-Axes as in `tables/bert.py`. Its `Conv1D` kernels are [in, out], and that of the attention holds query, key and value side
-by side: `[0/3]` is the first third of the last axis.
+Axes as in `tables/bert.py`. Kernels are [in, out], of OpenAI [1, in, out], and that of the attention holds query, key and
+value side by side: `[0/3]` is the first third of the last axis.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from data_pipelines.text.frames import PLAIN
 from xmodels.conversion import keras_hub_names as names
-from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, numbered
+from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
 from xmodels.models.gpt2 import Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 
@@ -121,6 +124,44 @@ HUGGING_FACE = HuggingFace(
     frame=PLAIN,
 )
 
+
+
+def openai(theirs: str, axes: str) -> tuple[str, str]:
+    """The name and axes of OpenAI for those of a row of `BLOCK`: `attn.c_attn.weight[0/3]` -> `attn/c_attn/w[0/3]`."""
+    norm = theirs.startswith("ln_")
+    for word, letter in (("weight", "g" if norm else "w"), ("bias", "b")):
+        theirs = theirs.replace(f".{word}", f"/{letter}")
+    return theirs.replace(".", "/"), f"I {axes}" if " " in axes else axes
+
+
+def implied_by_openai(stored: Mapping[str, Any]) -> dict[str, Any]:
+    width = stored.get("n_embd")
+    known = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
+    return known | ({"intermediate_dim": 4 * width} if isinstance(width, int) else {})
+
+
+TENSORFLOW1 = TensorFlow1(
+    variables={
+        "backbone.embedding.token.embeddings": ("model/wte", "V D"),
+        "backbone.embedding.position.embeddings": ("model/wpe", "L D"),
+        "backbone.norm.gamma": ("model/ln_f/g", "D"),
+        "backbone.norm.beta": ("model/ln_f/b", "D"),
+    }
+    | numbered("backbone.blocks.{block}.", "model/h{block}/", {ours: openai(*row) for ours, row in BLOCK.items()}),
+    settings={
+        "n_vocab": "vocabulary_size",
+        "n_ctx": "max_sequence_length",
+        "n_embd": "hidden_dim",
+        "n_head": "num_heads",
+        "n_layer": "num_layers",
+    },
+    implied=implied_by_openai,
+    unsaid=("dropout", "attention_dropout", "initializer_stddev"),
+    config_file="hparams.json",
+    checkpoint="model.ckpt",
+    vocabulary_files={"vocab.json": "encoder.json", "merges.txt": "vocab.bpe"},
+)
+
 KERAS_HUB = KerasHub(
     variables={
         "backbone.embedding.token.embeddings": ("layers/reversible_embedding/vars/0", "V D"),
@@ -150,5 +191,6 @@ TABLE = Table(
     counts=lambda config: {"block": config.num_layers},
     heads=HEADS,
     hugging_face=HUGGING_FACE,
+    tensorflow1=TENSORFLOW1,
     keras_hub=KERAS_HUB,
 )
