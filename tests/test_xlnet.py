@@ -17,7 +17,7 @@ from data_pipelines.ops.permutation import permute
 from data_pipelines.text.frames import XLNET
 from data_pipelines.text.framing import pack_ids
 from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
-from xmodels.conversion import convert, formats, tensors
+from xmodels.conversion import configurations, convert, tensors
 from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
@@ -542,7 +542,7 @@ def test_transformers_agrees_under_other_options(attention_type, same_length, cl
         for weight in theirs.parameters():
             weight.copy_(torch.from_numpy(rng.normal(0, 0.3, tuple(weight.shape))))
     weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items() if name != "lm_loss.weight"}
-    config = formats.config_from(HUGGING_FACE, stored, XLNetConfig, "config.json")
+    config = configurations.config_from(HUGGING_FACE, stored, XLNetConfig, "config.json")
     backbone, head = XLNet(config).initialize(), PermutationLM(config)
     values, _ = tensors.values_from(weights, HUGGING_FACE.variables, TABLE, config, "theirs")
     folder.assign("backbone", backbone, values, "theirs")

@@ -9,7 +9,7 @@ import numpy as np
 
 from data_pipelines.errors import CheckpointError
 from data_pipelines.text.vocabulary import BOS, EOS, PAD
-from xmodels.conversion import formats, tensors
+from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion import hugging_face_heads as heads
 from xmodels.conversion.pickles import check_allowed, unpickle
 from xmodels.conversion.vocabularies import read_hugging_face, write_hugging_face
@@ -30,7 +30,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     stored = read_json(source)
     table, model = formats.table_for(stored)
     form = table.hugging_face
-    config = formats.config_from(form, stored, table.config, source)
+    config = configurations.config_from(form, stored, table.config, source)
     special_ids, warnings = _special_ids(stored, config.vocabulary_size, source)
     generation = os.path.join(path, GENERATION)
     found, source = _tensors(path, allow_pickle)
@@ -73,7 +73,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     form = table.hugging_face
     architecture = next(name for name, own in form.architectures if own <= loaded.heads)
     settings = {"architectures": [architecture], "dtype": "float32", "torch_dtype": "float32"}
-    settings |= formats.config_to(form, loaded.config, CONFIG, loaded.form)
+    settings |= configurations.config_to(form, loaded.config, CONFIG, loaded.form)
     special_ids = _written_ids(loaded, form)
     settings |= special_ids | form.derived(loaded.config)
     settings |= heads.settings_of(form, loaded, tensors.num_classes(loaded.values, table))

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion import formats, tensors
+from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.models.folder import CONFIG, read_json
 
@@ -40,7 +40,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     numbers = stored.get("config")
     if not isinstance(numbers, dict):
         raise CheckpointError(f"{source}: expected the numbers of a {form.class_name} under `config`.")
-    config = formats.config_from(form, numbers, table.config, source)
+    config = configurations.config_from(form, numbers, table.config, source)
     file = os.path.join(path, WEIGHTS)
     found = {_numbered(name, config): value for name, value in _weights(file).items()}
     found |= _head(path, form)
@@ -79,7 +79,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
         raise CheckpointError(
             f"keras_hub: presets of a {loaded.model} are not written. Known: {', '.join(formats.keras_hub_forms())}."
         )
-    numbers = formats.config_to(form, loaded.config, f"keras_hub: {CONFIG}", loaded.form)
+    numbers = configurations.config_to(form, loaded.config, f"keras_hub: {CONFIG}", loaded.form)
     task, task_class = _task_of(form, loaded)
     parts = ("backbone.", f"objective.{task}.") if task else ("backbone.",)
     named = {ours: row for ours, row in form.variables.items() if ours.startswith(parts)}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, DataError
-from xmodels.conversion import formats, tensors
+from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.paddle_tensors import read_tensor
 from xmodels.conversion.pickles import check_allowed, unpickle_arrays
@@ -34,7 +34,7 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     model = formats.paddle_model()
     table = formats.table_of(model)
     form, source = table.paddle, os.path.join(folder, table.paddle.config_file)
-    config = formats.config_from(form, read_json(source), table.config, source)
+    config = configurations.config_from(form, read_json(source), table.config, source)
     found, left = _tensors(file, allow_pickle), []
     if "task_embedding" in found and not config.num_tasks:  # released networks hold the table and do not use it
         del found["task_embedding"]
@@ -58,7 +58,7 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     form = table.paddle
     if form is None:
         raise CheckpointError(f"paddle: nothing reads a {loaded.model} in this format. It is there for ernie.")
-    settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
+    settings = configurations.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(_reversed(loaded.values, form), form.variables, table, loaded.config)
     write_weights(written, os.path.join(path, WEIGHTS))
     write_json(os.path.join(path, form.config_file), settings)

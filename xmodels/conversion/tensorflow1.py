@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from data_pipelines.errors import CheckpointError
-from xmodels.conversion import formats, tensors
+from xmodels.conversion import configurations, formats, tensors
 from xmodels.conversion.hugging_face import write_json
 from xmodels.conversion.vocabularies import read_ours, read_renamed, read_sentence_pieces
 from xmodels.models.folder import TOKENIZER, read_json
@@ -28,7 +28,7 @@ def read(path: str) -> formats.Checkpoint:
     table = formats.table_of(model)
     form = table.tensorflow1
     source = os.path.join(folder, form.config_file)
-    config = formats.config_from(form, read_json(source), table.config, source)
+    config = configurations.config_from(form, read_json(source), table.config, source)
     tokenizer = (
         read_ours(folder)
         or read_renamed(folder, form.vocabulary_files)
@@ -62,7 +62,7 @@ def write(path: str, loaded: formats.Checkpoint, prefix: str | None = None) -> N
     if form is None:
         known = ", ".join(formats.tensorflow1_forms())
         raise CheckpointError(f"tf1:{path}: nothing reads a {loaded.model} in this format. It is there for {known}.")
-    settings = formats.config_to(form, loaded.config, form.config_file, loaded.form)
+    settings = configurations.config_to(form, loaded.config, form.config_file, loaded.form)
     written = tensors.tensors_from(loaded.values, form.variables, table, loaded.config)
     tf.raw_ops.SaveV2(
         prefix=os.path.join(path, prefix or form.checkpoint),

@@ -14,7 +14,8 @@ from data_pipelines.records.checks import count_ids
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary, first_difference
 from xmodels import systems
-from xmodels.conversion.formats import Checkpoint, config_from, has_table, table_of
+from xmodels.conversion.configurations import config_from
+from xmodels.conversion.formats import Checkpoint, has_table, table_of
 from xmodels.conversion.positions import extended
 from xmodels.jobs import length_schedule, system_settings
 from xmodels.jobs.pretraining_records import rows_per_batch

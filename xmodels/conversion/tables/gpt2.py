@@ -125,7 +125,6 @@ HUGGING_FACE = HuggingFace(
 )
 
 
-
 def openai(theirs: str, axes: str) -> tuple[str, str]:
     """The name and axes of OpenAI for those of a row of `BLOCK`: `attn.c_attn.weight[0/3]` -> `attn/c_attn/w[0/3]`."""
     norm = theirs.startswith("ln_")
