@@ -91,6 +91,10 @@ class AdaptiveSoftmax(keras.layers.Layer):
                 own = self.add_weight(shape=shape, initializer=projection.inner(), name=f"projection_{i}")
                 setattr(self, f"projection_{i}", own)
 
+    def logits(self, x, embedding: AdaptiveEmbedding):
+        """What has the log-probabilities for its softmax, at the least cost: (..., D) -> float32 (..., V)"""
+        return self._logits(x, embedding, 0) if len(self.sizes) == 1 else self.log_probabilities(x, embedding)
+
     def log_probabilities(self, x, embedding: AdaptiveEmbedding):
         """(..., D) -> float32 (..., V)"""
         head = self._logits(x, embedding, 0)

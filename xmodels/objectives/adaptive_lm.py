@@ -26,8 +26,8 @@ class AdaptiveLM(Objective):
         self.head = AdaptiveSoftmax(config, kernels, initializations.gpt(0.01), name="head")
 
     def score(self, outputs, batch, backbone):
-        logs = self.logits(outputs["sequence_output"], backbone)  # (B, N, V)
-        answer = batch["labels"], logs, batch["label_weights"]  # the softmax of log-probabilities changes nothing
+        states = ops.convert_to_tensor(outputs["sequence_output"])
+        answer = batch["labels"], self.head.logits(states, backbone.embedding), batch["label_weights"]
         return {"adaptive_lm": weighted_cross_entropy(*answer)}, {"adaptive_lm_accuracy": weighted_accuracy(*answer)}
 
     def logits(self, states, backbone):

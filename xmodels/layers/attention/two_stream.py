@@ -6,6 +6,7 @@ from xmodels.layers.attention.relative import (
     RelativeAttention,
     by_content,
     by_distance,
+    part,
     probabilities,
     shifted,
 )
@@ -50,7 +51,7 @@ class TwoStreamAttention(RelativeAttention):
         target_seen=None, training=None,
     ):  # fmt: skip
         shares, value, keys = self.shares(states, signal, biases, is_reversed), self.value(states), ops.shape(states)[1]
-        taken = shares(self.query(content), lambda x: shifted(x)[..., :keys], differs, seen)
+        taken = shares(self.query(content), lambda x: part(shifted(x), -1, 0, keys), differs, seen)
         mixed = self.merge(self.mix(taken, value, training))
         if targets is None:
             return mixed, None
@@ -82,7 +83,7 @@ class TwoStreamAttention(RelativeAttention):
         """How much each token takes of each, without a memory: float32 (B, H, N, N), for pictures."""
         length = ops.shape(content)[1]
         shares = self.shares(content, signal, biases, is_reversed)
-        return shares(self.query(content), lambda x: shifted(x)[..., :length], differs, seen)
+        return shares(self.query(content), lambda x: part(shifted(x), -1, 0, length), differs, seen)
 
     def places(self, signal, is_reversed=None):
         """W_r r of each distance: (R, H, K'), or (B, R, H, K') where rows differ in direction."""
