@@ -1,5 +1,6 @@
 """A verb on the command line: flags out of a dataclass of options, `--help` that reads well, and exit codes."""
 
+import collections
 import contextlib
 import difflib
 import os
@@ -97,11 +98,13 @@ class Command:
                         )
                         raise flags.Error(found + f"say what to do: {', '.join(option.choices)}")
                     values[option.name], *arguments = arguments
+            given = arguments  # without those of a --flagfile, which a flag beside it may override
             try:
                 arguments = self.values.read_flags_from_files(arguments, force_gnu=False)
             except UnicodeDecodeError as error:
                 raise flags.Error(f"--flagfile: not UTF-8 ({error}). Save the file as UTF-8.") from None
             _check_names(arguments)
+            self._warn_of_repeated(given)
             if rest := self.values([self.name, *arguments])[1:]:
                 raise flags.Error(f"unexpected argument {rest[0]!r}; flags are written --name=value")
             for option in self.declared:
@@ -117,6 +120,15 @@ class Command:
             print(f"Run `xmodels {self.name} --help` for all flags.", file=sys.stderr)
             raise SystemExit(EXIT_USAGE) from None
         return self.options(**values)
+
+    def _warn_of_repeated(self, arguments: list[str]) -> None:
+        """Of a flag that is given twice the last value counts, as with Google's scripts. Texts would be lost in silence."""
+        aliases = {option.alias: option.shown for option in self.declared if option.alias}
+        single = {o.shown for o in self.declared if not (o.positional or o.repeatable or o.type is bool)}
+        names = [argument.lstrip("-").partition("=")[0] for argument in arguments if argument.startswith("--")]
+        for name, count in collections.Counter(aliases.get(name, name) for name in names).items():
+            if name in single and count > 1:
+                print(f"Warning: --{name} is given {count} times; the last one counts.", file=sys.stderr)
 
     def _hint(self, error: flags.Error) -> str:
         if isinstance(error, flags.UnrecognizedFlagError):

@@ -104,6 +104,13 @@ def test_an_id_beyond_the_vocabulary_is_left_out_and_named(gpt2, tmp_path):
     assert any("`eos_token_id` 50256 is the id of no token" in warning for warning in loaded.warnings)
 
 
+def test_a_forgotten_prefix_is_named(bert):
+    with pytest.raises(
+        CheckpointError, match=f"not a model folder of xmodels.* It is one of Hugging Face: name it hf:{bert}."
+    ):
+        convert.load(str(bert))
+
+
 def test_an_activation_is_named_by_the_key_of_the_source(bert, tmp_path):
     with pytest.raises(
         CheckpointError, match=r"`hidden_act` = 'gelu' \(its 'gelu' is 'gelu_new'\).* knows gelu_new, relu, tanh;"

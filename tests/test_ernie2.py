@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 from types import SimpleNamespace
 
 import keras
@@ -396,7 +397,12 @@ def test_steps_of_a_stage_are_drawn_in_proportion_and_add_up_exactly():
         ("masking:0", None, None, "'masking:0' is no NAME:STEPS"),
         ("masking:3//capitals:2", None, None, "'' is no NAME:STEPS"),
         ("masking:3,masking:4", None, None, "masking stands twice"),
-        ("mask:3", None, None, "no task 'mask' is there for these records. Known: masking, capitals"),
+        (
+            "mask:3",
+            None,
+            None,
+            "no task 'mask' is there for these records. Did you mean masking? Known: masking, capitals",
+        ),
         (
             "masking:3/capitals:2",
             "3",
@@ -411,12 +417,14 @@ def test_steps_of_a_stage_are_drawn_in_proportion_and_add_up_exactly():
             "--num_train_steps=6: the steps of --task_schedule and --task_steps add up to 5",
         ),
         ("continual", "0", None, "--task_steps=0: must be at least 1"),
+        ("masking:3/capitols:2", None, None, "no task 'capitols' is there for these records. Did you mean capitals?"),
+        ("masking:3/distance:2", None, None, "no task 'distance' is there for these records. It wants paragraphs."),
         ("continual", "masking", None, "'masking' is no NAME:STEPS"),
     ],
 )
 def test_a_wrong_schedule_is_refused(schedule, steps, num_steps, said):
-    with pytest.raises(UsageError, match=said.replace("(", "\\(")):
-        make_schedule(schedule, steps, num_steps, TASKS, tuple(TASKS), 7)
+    with pytest.raises(UsageError, match=re.escape(said)):
+        make_schedule(schedule, steps, num_steps, TASKS, tuple(TASKS), 7, missing={"distance": "paragraphs"})
 
 
 OWN = "num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32,max_sequence_length=32"

@@ -318,6 +318,14 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path, exists):
     assert [str(found.relative_to(path.parent)) for found in path.parent.rglob("*")] == ["model", "model/whole"]
 
 
+def test_what_a_killed_export_has_left_is_named(tmp_path, capsys):
+    left = tmp_path / "model.partial-abc"
+    left.mkdir()
+    with exporter.new_folder(str(tmp_path / "model")):
+        pass
+    assert f"{left} was left by an export that was killed" in "".join(capsys.readouterr())
+
+
 def test_other_answers_and_other_tokens_than_those_of_the_run_are_noticed(runs, exports):
     path, other = str(exports[1, "core"] / "1"), load_predictor(str(runs[1]))
     assert exporter.compare(Server(other, "core"), path) < 1e-6

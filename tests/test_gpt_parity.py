@@ -14,6 +14,7 @@ from keras import ops
 from safetensors.numpy import load_file, save_file
 
 from data_pipelines.errors import CheckpointError
+from tests.invocation import invoke
 from tests.parity import assert_close, assert_gradient_norms, assert_outputs, gradients_of, read_case
 from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
@@ -245,7 +246,7 @@ def openai_tensors(weights) -> dict[str, np.ndarray]:
     return found
 
 
-def test_a_checkpoint_of_openai_s_code_is_read_and_written(tmp_path):
+def test_a_checkpoint_of_openai_s_code_is_read_written_and_asked(tmp_path, capsys):
     case, there = read_case("gpt2/lm_cache_generate"), tmp_path / "117M"
     there.mkdir()
     tensors = openai_tensors(case.weights)
@@ -264,8 +265,8 @@ def test_a_checkpoint_of_openai_s_code_is_read_and_written(tmp_path):
         "n_layer": n["num_layers"],
     }  # fmt: skip
     (there / "hparams.json").write_text(json.dumps(hparams))
-    merges = [("Ġ", letter) for letter in "abcdefghijklmnopqrstuvw"] + [("t", "h")]
-    pieces = ["<unk>", *map(chr, range(ord("!"), ord("~") + 1)), "Ġ", *map("".join, merges)]
+    merges = [("Ġ", letter) for letter in "abcdefghijklmnopqrstuv"] + [("t", "h")]
+    pieces = ["<unk>", *map(chr, range(ord("!"), ord("~") + 1)), "Ġ", *map("".join, merges), "<|endoftext|>"]
     files = {
         "encoder.json": json.dumps({piece: i for i, piece in enumerate(pieces)}),
         "vocab.bpe": "#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in merges),
@@ -281,6 +282,10 @@ def test_a_checkpoint_of_openai_s_code_is_read_and_written(tmp_path):
     tokenizer = loaded.tokenizer.open()
     assert tokenizer.kind == "byte_bpe"
     assert [pieces[i] for i in tokenizer.encode("the sea").ids] == ["th", "e", "Ġs", "e", "a"]
+
+    convert.save(loaded, str(tmp_path / "ours"))  # a vocabulary with no other end than <|endoftext|>
+    assert invoke("generate", model_dir=tmp_path / "ours", prompt="the sea", max_new_tokens=2, seed=1) == 0
+    assert capsys.readouterr().out.startswith("the sea")
 
     convert.save(loaded, f"tf1:{tmp_path / 'back'}")
     reader = tf.train.load_checkpoint(str(tmp_path / "back/model.ckpt"))

@@ -14,6 +14,7 @@ from data_pipelines.options.declaration import REQUIRED, SWITCH, create, given, 
 from launch.command import Command
 from tests.invocation import invoke
 from xmodels.jobs.options import finetune, pretrain
+from xmodels.runs import changed_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -178,3 +179,19 @@ def test_odd_flags_end_with_a_line(argument, said, tmp_path, capsys):
     assert invoke("inspect_data", argument.replace("FILE", str(tmp_path / "flags"))) == 2
     found = capsys.readouterr().err
     assert said in found and len(found) < 400
+
+
+def test_a_flag_that_is_given_twice_is_named(tmp_path, capsys):
+    (tmp_path / "flags").write_text("--text=first\n")
+    common = ["translate", "--model_dir=nowhere"]
+    assert invoke(*common, "--text=first", "--prompt=second", "--text", "third") == 4
+    assert "Warning: --text is given 3 times; the last one counts." in capsys.readouterr().err
+    assert invoke(*common, f"--flagfile={tmp_path / 'flags'}", "--text=second") == 4
+    assert "times" not in capsys.readouterr().err
+
+
+def test_of_changed_values_that_are_long_the_part_that_differs_is_shown():
+    before, after = "masking:4/" * 20 + "reordering:4", "masking:4/" * 20 + "reordering:4/distance:1"
+    said = changed_flags._listed({"task_schedule": (before, after), "seed": (1, 2)})
+    assert said.startswith("seed: 1 then, 2 now; task_schedule: …")
+    assert "reordering:4' then" in said and "reordering:4/distance:1' now" in said and len(said) < 180

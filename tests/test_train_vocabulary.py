@@ -264,3 +264,11 @@ def test_sentinels_stand_behind_the_pieces_with_the_special_tokens_of_t5(english
     ):
         with pytest.raises(UsageError, match="num_sentinels=3"):
             train_vocabulary(Options(**{**flags, **wrong}))
+
+
+@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
+def test_a_fault_of_the_text_is_told_as_such(kind, tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"id": 1, "body": "A text."}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"^.*texts.jsonl, line 1: no field named text"):
+        train_tokenizer(kind, open_corpus(str(path), "en"), SIZES[kind])

@@ -3,6 +3,7 @@
 import collections
 import csv
 import dataclasses
+import difflib
 import itertools
 import json
 import os
@@ -295,8 +296,11 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
             return header.index(names[0])
         if needed or given is not None:
             _check_separator(header, path)
+            lowered = {name.lower(): name for name in header}
+            near = difflib.get_close_matches((given or "").lower(), lowered, 1, 0.7)
+            hint = f" Did you mean {lowered[near[0]]}?" if near else ""
             raise UsageError(
-                f"{path}: no column {given or ' or '.join(usual)!r}. The first line has: {', '.join(header)[:200]}. "
+                f"{path}: no column {given or ' or '.join(usual)!r}.{hint} The first line has: {', '.join(header)[:200]}. "
                 f"Name the column with {flag}, or give positions counted from 0 for a file without a header line, "
                 "such as --text_column=0 --label_column=1."
             )

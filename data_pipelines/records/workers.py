@@ -90,10 +90,11 @@ def run_jobs(
                 results |= {keys[job]: job.result() for job in finished}
                 report(counter.value)
         except BrokenProcessPool:
+            fewer = f", and with fewer than --num_workers={num_workers} if memory is short" if num_workers > 1 else ""
             raise ReportedError(
-                "a worker process was killed from outside; mostly the system does so when memory runs out (`dmesg` tells). "
-                "What is finished is kept: run the same command with --resume, and with fewer than "
-                f"--num_workers={num_workers} if memory is short."
+                "a worker process ended before its work was done; mostly the system kills it when memory runs out (`dmesg` tells). "
+                f"What is finished is kept: run the same command with --resume{fewer}. Called from a script of your own, workers "
+                'start only where its calls stand below `if __name__ == "__main__":` (docs/python.md).'
             ) from None
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)

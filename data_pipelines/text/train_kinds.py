@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from data_pipelines.corpora.corpus import Corpus
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import ReportedError, UsageError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordSplitter, WordTokenizer, character_normalizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
@@ -58,11 +58,19 @@ def sentence_pieces(
     It learns from at most MOST_SENTENCES sentences, drawn at random with a fixed seed, and leaves out those longer than
     LONGEST_SENTENCE. The threads are counted, not taken from the machine, since sums depend on them.
     """
-    model = io.BytesIO()
+    model, broken = io.BytesIO(), []
+
+    def texts():
+        try:
+            yield from texts_of(corpus, progress)
+        except ReportedError as error:  # which SentencePiece would pack into one of its own
+            broken.append(error)
+            raise
+
     sentencepiece.set_random_generator_seed(0)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=texts_of(corpus, progress), model_writer=model, vocab_size=size, model_type="unigram",
+            sentence_iterator=texts(), model_writer=model, vocab_size=size, model_type="unigram",
             normalization_rule_name="nmt_nfkc_cf" if lower else "nmt_nfkc",
             character_coverage=0.9995 if corpus.language == "zh" else 1.0,
             pad_id=0, bos_id=-1, pad_piece="<pad>", unk_piece="<unk>", eos_piece="</s>",
@@ -70,6 +78,8 @@ def sentence_pieces(
             input_sentence_size=MOST_SENTENCES, shuffle_input_sentence=True, max_sentence_length=LONGEST_SENTENCE,
         )  # fmt: skip
     except (RuntimeError, ValueError, OSError) as error:
+        if broken:
+            raise broken[0] from None
         if "required_chars" in str(error):
             raise UsageError(
                 f"--vocab_size={size}: too small for SentencePiece; the characters alone are more than that."

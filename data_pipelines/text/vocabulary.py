@@ -136,7 +136,12 @@ class Vocabulary:
         if token in SPELLINGS and token not in self.ids:
             raise DataError(
                 f"{self.source}: the vocabulary has no {ROLE_NAMES[token]} token ({' or '.join(SPELLINGS[token])}), "
-                "and what you run needs one. Use a vocabulary that has it; `xmodels train_vocabulary` adds it."
+                "and what you run needs one. Use a vocabulary that has it; `xmodels train_vocabulary` adds it"
+                + (
+                    ", but not with --num_sentinels, which makes vocabularies of T5."
+                    if "<extra_id_0>" in self.ids
+                    else "."
+                )
             )
         return self.ids[token]
 

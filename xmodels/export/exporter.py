@@ -6,6 +6,7 @@ own answers and put in its place is here, once for all tasks.
 
 import contextlib
 import dataclasses
+import glob
 import importlib.util
 import json
 import os
@@ -19,6 +20,7 @@ from data_pipelines.ops.serving_text import WORDPIECES
 from xmodels.tasks.base import find
 from xmodels.tasks.base.run import task_of
 from xmodels.tasks.base.serve import LABELS, NOTES, VERSION, Server
+from xmodels.training.watching.progress import print_status
 
 README = "README.md"
 SIGN = "# A", "exported by xmodels"  # how the README of every export begins, and how its first line ends
@@ -105,6 +107,10 @@ def new_folder(path: str) -> Iterator[str]:
     """A folder beside `path` that takes its place when the body is done, and vanishes if it fails."""
     parent, name = os.path.split(path)
     os.makedirs(parent, exist_ok=True)
+    for left in glob.glob(f"{glob.escape(path)}.partial-*"):
+        print_status(
+            f"Warning: {left} was left by an export that was killed, or belongs to one that runs now. Remove it if none does."
+        )
     with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=parent) as temporary:
         unfinished, old = os.path.join(temporary, "new"), os.path.join(temporary, "old")
         os.mkdir(unfinished)  # inside, because the temporary folder is closed to other users

@@ -50,7 +50,7 @@ class Writing:
 
     def end_id(self, vocabulary: Vocabulary) -> int:
         """The token that ends a text."""
-        return next((vocabulary[role] for role in self.end if role in vocabulary), vocabulary[self.end[-1]])
+        return vocabulary[next((role for role in self.end if role in vocabulary), self.end[-1])]
 
     def opening_ids(self, vocabulary: Vocabulary, of_target: bool = False) -> list[int]:
         """What stands before a source, or a target: one token or none."""

@@ -6,8 +6,10 @@ resumed run goes on as it would have, and stages may be added behind those that 
 """
 
 import dataclasses
+import difflib
 import functools
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -92,7 +94,7 @@ class TaskSchedule:
 
 def make_schedule(
     schedule: str, steps: str | None, num_steps: int | None, known: Mapping[str, object], usual: tuple[str, ...],
-    default_steps: int, seed: int = 0,
+    default_steps: int, seed: int = 0, missing: Mapping[str, str] = MappingProxyType({}),
 ) -> TaskSchedule:  # fmt: skip
     """The schedule that the flags ask for.
 
@@ -103,11 +105,13 @@ def make_schedule(
         known: the tasks that there are; names are looked at only.
         usual: the tasks of a run that names none, in the order in which they join.
         default_steps: updates in all, where no flag says it.
+        missing: tasks that these records do not give -> what they want.
 
     Raises:
         UsageError: a task is unknown or named twice, a number is none, or sums contradict each other.
     """
-    budgets = _budgets(steps, num_steps, known, usual, default_steps)
+    counts = functools.partial(_counts, known=known, missing=missing)
+    budgets = _budgets(steps, num_steps, counts, usual, default_steps)
     if schedule in KINDS:
         found = {"continual": continual, "sequential": sequential, "joint": joint}[schedule](budgets)
         stages = tuple(
@@ -116,7 +120,7 @@ def make_schedule(
     else:
         if ":" not in schedule:
             raise UsageError(f"--task_schedule={schedule}: expected {', '.join(KINDS)}, or stages, such as {EXAMPLE}.")
-        stages = tuple(_counts(f"--task_schedule={schedule}", part, known, EXAMPLE) for part in schedule.split("/"))
+        stages = tuple(counts(f"--task_schedule={schedule}", part, EXAMPLE) for part in schedule.split("/"))
     made = TaskSchedule(stages, seed)
     if steps is not None:
         _check_sums(schedule, made.totals, budgets)
@@ -149,9 +153,9 @@ def joint(budgets: Mapping[str, int]) -> list[dict[str, int]]:
     return [dict(budgets)]
 
 
-def _budgets(steps, num_steps, known, usual, default_steps) -> dict[str, int]:
+def _budgets(steps, num_steps, counts, usual, default_steps) -> dict[str, int]:
     if steps is not None and not steps.isdigit():
-        return _counts(f"--task_steps={steps}", steps, known, STEPS_EXAMPLE)
+        return counts(f"--task_steps={steps}", steps, STEPS_EXAMPLE)
     if steps is not None:
         if int(steps) < 1:
             raise UsageError(f"--task_steps={steps}: must be at least 1.")
@@ -160,7 +164,7 @@ def _budgets(steps, num_steps, known, usual, default_steps) -> dict[str, int]:
     return {name: each + (index < rest) for index, name in enumerate(usual)}
 
 
-def _counts(flag: str, text: str, known, example: str) -> dict[str, int]:
+def _counts(flag: str, text: str, example: str, known, missing: Mapping[str, str]) -> dict[str, int]:
     """{task: steps} of `NAME:STEPS,...`."""
     found: dict[str, int] = {}
     for part in text.split(","):
@@ -168,7 +172,10 @@ def _counts(flag: str, text: str, known, example: str) -> dict[str, int]:
         if not count.isdigit() or not 0 < int(count) < MOST_STEPS:
             raise UsageError(f"{flag}: {part!r} is no NAME:STEPS; expected such as {example}.")
         if name not in known:
-            raise UsageError(f"{flag}: no task {name!r} is there for these records. Known: {', '.join(known)}.")
+            near = difflib.get_close_matches(name, [*known, *missing], 1, 0.6)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = f" It wants {missing[name]}." if name in missing else hint
+            raise UsageError(f"{flag}: no task {name!r} is there for these records.{hint} Known: {', '.join(known)}.")
         if name in found:
             raise UsageError(f"{flag}: {name} stands twice in {text!r}.")
         found[name] = int(count)

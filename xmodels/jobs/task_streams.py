@@ -126,7 +126,7 @@ def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tup
         return recipe, None
     schedule = make_schedule(
         options.task_schedule or recipe.usual_schedule, options.task_steps, options.num_train_steps, recipe.tasks,
-        recipe.usual_tasks, recipe.num_steps, options.seed,
+        recipe.usual_tasks, recipe.num_steps, options.seed, recipe.missing_tasks,
     )  # fmt: skip
     if "capitals" in recipe.usual_tasks and "capitals" not in recipe.tasks:
         raise UsageError(f"--system={options.system}: capitals need records in lower case.")

@@ -270,7 +270,12 @@ def _read_config(path: str) -> tuple[str, dict]:
     source = os.path.join(path, CONFIG)
     stored = read_json(source)
     if set(stored) - {"system", "pooling"} != {"model", "config"} or not isinstance(stored["config"], dict):
-        raise CheckpointError(f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.")
+        theirs = (
+            f" It is one of Hugging Face: name it hf:{path}." if {"model_type", "architectures"} & set(stored) else ""
+        )
+        raise CheckpointError(
+            f"{source}: not a model folder of xmodels; expected the keys `model` and `config`.{theirs}"
+        )
     if not isinstance(stored.get("system", ""), str):
         raise CheckpointError(f"{source}: `system` must be the name of a system. Found: {stored['system']!r}.")
     pooling = stored.get("pooling")

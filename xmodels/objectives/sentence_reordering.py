@@ -1,11 +1,15 @@
 """Sentence reordering (Sun et al., 2020, arXiv 1907.12412, section 3.2.2)."""
 
+from keras import ops
+
 from data_pipelines.features import Feature
 from xmodels.objectives.segment_pair import SegmentPair
 
 
 class SentenceReordering(SegmentPair):
     """Which permutation do the parts of a paragraph stand in?
+
+    `sentence_reordering_share` is what always answering the first one would score: that a paragraph is one part.
 
     Args:
         orders: the permutations, in the order of their classes.
@@ -17,3 +21,9 @@ class SentenceReordering(SegmentPair):
     def __init__(self, config, orders, **kwargs):
         self.classes = {"reordering_labels": ("order", ["".join(str(i + 1) for i in order) for order in orders])}
         super().__init__(config, **kwargs)
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = super().score(outputs, batch, backbone)
+        weights = ops.cast(batch["example_weights"], "float32")
+        first = ops.cast(ops.equal(batch["reordering_labels"], 0), "float32")
+        return losses, metrics | {f"{self.label}_share": (ops.sum(first * weights), ops.sum(weights))}

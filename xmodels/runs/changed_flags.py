@@ -6,6 +6,7 @@ from data_pipelines.errors import UsageError
 from xmodels.training.watching.progress import print_status
 
 MOST_NAMED = 8  # differences that a message lists
+LONGEST = 60  # characters of a value in it
 SCHEDULE = "the schedule is that of the new number, at the step that is reached"
 ROUNDING = "results differ by rounding only"
 SHARES = "dropout is drawn otherwise, all else differs by rounding"
@@ -90,5 +91,16 @@ def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple
 def _listed(changed: dict[str, tuple]) -> str:
     """The first differences, each value cut to a length that can be read."""
     names = sorted(changed)
-    parts = [f"{n}: {changed[n][0]!r:.60} then, {changed[n][1]!r:.60} now" for n in names[:MOST_NAMED]]
+    parts = ["{}: {} then, {} now".format(n, *_cut(*map(repr, changed[n]))) for n in names[:MOST_NAMED]]
     return "; ".join(parts) + (f"; and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def _cut(first: str, second: str) -> tuple[str, str]:
+    """Two texts, so that where they part can be seen."""
+    same = len(os.path.commonprefix([first, second]))
+    start = max(0, same - LONGEST // 3) if max(len(first), len(second)) > LONGEST else 0
+
+    def cut(text: str) -> str:
+        return ("…" if start else "") + text[start : start + LONGEST] + ("…" if len(text) > start + LONGEST else "")
+
+    return cut(first), cut(second)

@@ -40,6 +40,11 @@ MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.CONTINUAL
 READING, WRITING = bert.READING, None
 # In the order of their rows in the table of tasks, of which the released networks have 16.
+WANTED = {  # by tasks that not all records give
+    "capitals": "records of a language with capitals and of a vocabulary in lower case",
+    "discourse": "labelled pairs, of --task_data=discourse:FOLDER",
+    "relevance": "labelled pairs, of --task_data=relevance:FOLDER",
+}
 TASKS = "masking", "capitals", "token_document", "reordering", "distance", "discourse", "relevance"
 STEPS = 50_000  # of each task, in the paper's comparison of schedules
 
@@ -102,6 +107,7 @@ def recipe(
         packings=("paragraph",),
         tasks=tasks,
         usual_tasks=tuple(usual),
+        missing_tasks={name: wanted for name, wanted in WANTED.items() if name not in tasks},
     )
 
 

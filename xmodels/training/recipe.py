@@ -97,6 +97,7 @@ class Recipe(Optimization):
             `frame` are those of the first one then.
         usual_tasks: the names of those that a run learns that names none, in the order in which they join.
         usual_schedule: the value of --task_schedule of a run that names none.
+        missing_tasks: tasks of the system that these records do not give -> what they want.
     """
 
     backbone: Callable[[], Backbone]
@@ -112,6 +113,7 @@ class Recipe(Optimization):
     tasks: Mapping[str, PretrainingTask] = dataclasses.field(default_factory=dict)
     usual_tasks: tuple[str, ...] = ()
     usual_schedule: str = "continual"
+    missing_tasks: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def override(self, **values: Any) -> "Recipe":
         """The recipe with other numbers; None keeps the paper's.
