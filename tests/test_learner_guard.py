@@ -1,6 +1,8 @@
 """Steps that go wrong: skipped without a trace in the weights, kept for inspection, and in the end stopping the run."""
 
+import gc
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -44,6 +46,16 @@ def test_a_step_that_is_not_finite_changes_neither_weights_nor_slots(strategy, t
     assert train(learner, [third])[learner.names.index("skipped"), 0] == 0
     assert learner.guard.skipped_in_row == 0 and learner.guard.warnings(str(tmp_path)) == []
     assert largest_difference(values(learner), before) > 1e-4
+
+
+def test_a_network_that_was_trained_can_go():
+    """TensorFlow keeps what graphs call in Python for as long as the process lives."""
+    learner = make_learner("one_device")
+    train(learner, make_batches(1))
+    gone = weakref.ref(learner)
+    del learner
+    gc.collect()
+    assert gone() is None
 
 
 def test_too_many_skipped_steps_end_the_run_and_name_the_last_good_state():

@@ -1,6 +1,6 @@
 """Checks every step of a learner for numbers that show that something is wrong."""
 
-import functools
+import weakref
 
 import numpy as np
 import tensorflow as tf
@@ -35,8 +35,8 @@ class Guard:
 
     def check(self, stream, batch) -> tf.Tensor:
         """Checks a batch of a `StreamPass`, the first time only. The step must wait for the result."""
-        unchecked, check = self._unchecked[stream], functools.partial(self._check, stream.objective)
-        done = tf.cond(unchecked, lambda: self._on_host(check, batch), lambda: True)
+        unchecked, checked = self._unchecked[stream], weakref.ref(stream)
+        done = tf.cond(unchecked, lambda: self._on_host(Guard._check, batch, (checked,)), lambda: True)
         with tf.control_dependencies([done]):
             unchecked.assign(False)
         return done
@@ -56,24 +56,28 @@ class Guard:
         losses = sums[: len(stream.loss_names)]
         losses = losses[:, 0] / tf.maximum(losses[:, 1], 1e-5)
         step = self.learner.optimizer.iterations.value
-        keep = functools.partial(self._keep, stream.loss_names)
-        tf.cond(fault, lambda: self._on_host(keep, batch, step, losses, norms), lambda: True)
+        tf.cond(
+            fault, lambda: self._on_host(Guard._keep, batch, (stream.loss_names,), step, losses, norms), lambda: True
+        )
         tf.cond(finite, lambda: self.spikes[stream].observe(tf.reduce_sum(losses), step), lambda: None)
 
-    def _on_host(self, function, batch, *others) -> tf.Tensor:
-        """Calls `function(batch of this host, *others)` in Python, with arrays."""
+    def _on_host(self, function, batch, fixed: tuple, *others) -> tf.Tensor:
+        """Calls `function(guard, *fixed, batch of this host, *others)` in Python, with arrays.
+
+        TensorFlow keeps what it calls for as long as the process lives, so no network may hang on it.
+        """
         names, local = sorted(batch), self.learner.strategy.experimental_local_results
-        whole = [tf.concat(local(batch[name]), axis=0) for name in names]
+        whole, guard = [tf.concat(local(batch[name]), axis=0) for name in names], weakref.ref(self)
 
         def call(*arrays):
-            function(dict(zip(names, arrays, strict=False)), *arrays[len(names) :])
+            function(guard(), *fixed, dict(zip(names, arrays, strict=False)), *arrays[len(names) :])
             return np.bool_(True)
 
         return tf.ensure_shape(tf.numpy_function(call, [*whole, *others], tf.bool), ())
 
-    def _check(self, objective, batch):
+    def _check(self, stream, batch):
         try:
-            check_values(batch, self.learner.backbone, objective)
+            check_values(batch, self.learner.backbone, stream().objective)
         except ValueError as error:
             self.problem = error
             raise
