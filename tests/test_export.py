@@ -16,6 +16,7 @@ from tensorflow.python.framework import op_def_registry
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from data_pipelines.text.wordpiece import WordPieceTokenizer
+from tests.invocation import invoke
 from xmodels.conversion import convert
 from xmodels.export import exporter
 from xmodels.export.exporter import export
@@ -318,12 +319,12 @@ def test_a_new_folder_appears_whole_or_not_at_all(tmp_path, exists):
     assert [str(found.relative_to(path.parent)) for found in path.parent.rglob("*")] == ["model", "model/whole"]
 
 
-def test_what_a_killed_export_has_left_is_named(tmp_path, capsys):
+def test_what_a_killed_export_has_left_is_named(runs, tmp_path, capsys):
     left = tmp_path / "model.partial-abc"
-    left.mkdir()
-    with exporter.new_folder(str(tmp_path / "model")):
-        pass
-    assert f"{left} was left by an export that was killed" in "".join(capsys.readouterr())
+    for each in (left, tmp_path / "model" / "taken"):
+        each.mkdir(parents=True)
+    assert invoke("export_model", model_dir=runs[1], export_dir=tmp_path / "model") == 2
+    assert f"{left} was left by an export that was killed" in capsys.readouterr().out
 
 
 def test_other_answers_and_other_tokens_than_those_of_the_run_are_noticed(runs, exports):

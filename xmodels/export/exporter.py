@@ -20,7 +20,6 @@ from data_pipelines.ops.serving_text import WORDPIECES
 from xmodels.tasks.base import find
 from xmodels.tasks.base.run import task_of
 from xmodels.tasks.base.serve import LABELS, NOTES, VERSION, Server
-from xmodels.training.watching.progress import print_status
 
 README = "README.md"
 SIGN = "# A", "exported by xmodels"  # how the README of every export begins, and how its first line ends
@@ -102,15 +101,16 @@ def is_export(path: str) -> bool:
     return title.startswith(SIGN[0]) and title.endswith(SIGN[1])
 
 
+def left_behind(path: str) -> list[str]:
+    """Folders that exports to `path` which were killed have left, or such as run now."""
+    return sorted(glob.glob(f"{glob.escape(os.path.realpath(path))}.partial-*"))
+
+
 @contextlib.contextmanager
 def new_folder(path: str) -> Iterator[str]:
     """A folder beside `path` that takes its place when the body is done, and vanishes if it fails."""
     parent, name = os.path.split(path)
     os.makedirs(parent, exist_ok=True)
-    for left in glob.glob(f"{glob.escape(path)}.partial-*"):
-        print_status(
-            f"Warning: {left} was left by an export that was killed, or belongs to one that runs now. Remove it if none does."
-        )
     with tempfile.TemporaryDirectory(prefix=f"{name}.partial-", dir=parent) as temporary:
         unfinished, old = os.path.join(temporary, "new"), os.path.join(temporary, "old")
         os.mkdir(unfinished)  # inside, because the temporary folder is closed to other users

@@ -17,6 +17,10 @@ def export_model(options: Options) -> str:
         raise UsageError(
             f"{', '.join(f'--{name}' for name in sorted(unknown))}: not for {options.model_dir}, whose task is {task}."
         )
+    for left in exporter.left_behind(options.export_dir):
+        print(
+            f"Warning: {left} was left by an export that was killed, or belongs to one that runs now. Remove it if none does."
+        )
     done = exporter.export(options.model_dir, options.export_dir, options.serving_ops, options.overwrite, **given)
     print(
         f"{options.export_dir}: SavedModel {done.answers} ({options.serving_ops} ops); README.md there says how to serve it."
