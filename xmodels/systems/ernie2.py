@@ -39,12 +39,12 @@ from xmodels.training.recipe import PretrainingTask, Recipe, Records
 MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.CONTINUAL
 READING, WRITING = bert.READING, None
-# In the order of their rows in the table of tasks, of which the released networks have 16.
 WANTED = {  # by tasks that not all records give
     "capitals": "records of a language with capitals and of a vocabulary in lower case",
     "discourse": "labelled pairs, of --task_data=discourse:FOLDER",
     "relevance": "labelled pairs, of --task_data=relevance:FOLDER",
 }
+# In the order of their rows in the table of tasks, of which the released networks have 16.
 TASKS = "masking", "capitals", "token_document", "reordering", "distance", "discourse", "relevance"
 STEPS = 50_000  # of each task, in the paper's comparison of schedules
 

@@ -35,8 +35,8 @@ class Guard:
 
     def check(self, stream, batch) -> tf.Tensor:
         """Checks a batch of a `StreamPass`, the first time only. The step must wait for the result."""
-        unchecked, checked = self._unchecked[stream], weakref.ref(stream)
-        done = tf.cond(unchecked, lambda: self._on_host(Guard._check, batch, (checked,)), lambda: True)
+        unchecked, kept_weakly = self._unchecked[stream], weakref.ref(stream)
+        done = tf.cond(unchecked, lambda: self._on_host(Guard._check, batch, (kept_weakly,)), lambda: True)
         with tf.control_dependencies([done]):
             unchecked.assign(False)
         return done
