@@ -300,3 +300,11 @@ def test_a_checkpoint_of_openai_s_code_is_read_written_and_asked(tmp_path, capsy
     with pytest.raises(CheckpointError, match="hparams.json: this format cannot say `intermediate_dim` = 64; it means"):
         other = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, intermediate_dim=64))
         convert.save(other, f"tf1:{tmp_path / 'other'}")
+
+    (there / "hparams.json").write_text(json.dumps(hparams | {"n_embd": "wide"}))
+    with pytest.raises(CheckpointError, match="hparams.json: `n_embd` must be"):
+        convert.load(f"tf1:{there}")
+    (there / "hparams.json").write_text(json.dumps(hparams))
+    (there / "vocab.bpe").unlink()
+    with pytest.raises(CheckpointError, match="vocab.bpe: missing. The vocabulary is encoder.json and vocab.bpe."):
+        convert.load(f"tf1:{there}")

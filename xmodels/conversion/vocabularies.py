@@ -100,9 +100,18 @@ def read_ours(folder: str) -> TokenizerFiles | None:
 
 
 def read_renamed(folder: str, names: Mapping[str, str]) -> TokenizerFiles | None:
-    """A tokenizer whose files have other names: `names`, ours -> theirs. None where they are not there."""
-    if not names or not all(os.path.isfile(os.path.join(folder, theirs)) for theirs in names.values()):
+    """A tokenizer whose files have other names: `names`, ours -> theirs. None where none of them is there.
+
+    Raises:
+        CheckpointError: one of them is missing.
+    """
+    missing = [theirs for theirs in names.values() if not os.path.lexists(os.path.join(folder, theirs))]
+    if len(missing) == len(names):
         return None
+    if missing:
+        raise CheckpointError(
+            f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {' and '.join(names.values())}."
+        )
     files, settings = {ours: _bytes(folder, theirs) for ours, theirs in names.items()}, _settings(folder)
     kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(names.values()))))
     return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)

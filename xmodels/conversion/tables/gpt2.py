@@ -135,8 +135,8 @@ def openai(theirs: str, axes: str) -> tuple[str, str]:
 
 def implied_by_openai(stored: Mapping[str, Any]) -> dict[str, Any]:
     width = stored.get("n_embd")
-    known = {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5}
-    return known | ({"intermediate_dim": 4 * width} if isinstance(width, int) else {})
+    inner = 4 * width if isinstance(width, int) else width  # of what is no number it is said where that is looked at
+    return {"activation": "gelu_tanh", "layer_norm_epsilon": 1e-5, "intermediate_dim": inner}
 
 
 TENSORFLOW1 = TensorFlow1(
