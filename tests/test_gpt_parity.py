@@ -20,6 +20,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
 from xmodels.decoding.beam import beam_search, mean_penalty
+from xmodels.decoding.memory import Copies, Shared
 from xmodels.decoding.sampling import generate
 from xmodels.models import folder, gpt, gpt2
 from xmodels.models.backbone import named_weights
@@ -113,7 +114,7 @@ def test_token_by_token_equals_the_whole_text():
     logits = CausalLM().logits(ops.concatenate(parts, axis=1), backbone)
     assert_close(logits, case.outputs["incremental/lm_logits"])
     for layer, states in enumerate(past):
-        keys, values = (ops.transpose(each[:, :12], (0, 2, 1, 3)) for each in states)
+        keys, values = (each[:, :, :12] for each in states)
         assert_outputs({f"cache/key/{layer}": keys, f"cache/value/{layer}": values}, case.outputs)
 
 
@@ -132,20 +133,20 @@ def test_greedy_continuation(jit_compile):
     assert lengths.numpy().tolist() == [13] * 3
 
 
-def test_beam_continuation():
+@pytest.mark.parametrize("memory", [Copies(3, 13), Shared(3, 4 + 9 * 3, 4)], ids=["copies", "shared"])
+def test_beam_continuation(memory):
     case, backbone = read_case("gpt2/lm_cache_generate"), network("gpt2/lm_cache_generate")
-    prompts = case.inputs["prompt_ids"]
-    states, past = backbone.decode(prompts[:, :4], backbone.start(3, 13), 0)
+    assert backbone.shares_past
+    prompts, lengths = np.pad(case.inputs["prompt_ids"], ((0, 0), (0, 8))), np.array([5, 5, 5])
+    _, past = backbone.decode(prompts[:, :4], backbone.start(3, memory.slots), 0)
 
     def step(token_ids, position, state):
-        token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
-        states, state = backbone.decode(token, state, 4 + position)
-        return CausalLM().logits(states[:, 0], backbone), state
+        states, state = memory.read(backbone.decode, ops.take(token_ids, position, axis=1), state, position)
+        return CausalLM().logits(states, backbone), state
 
-    penalty = mean_penalty(1.0)
-    found, scores = beam_search(step, past, ops.convert_to_tensor(prompts[:, 4]), 3, 8, -1, penalty)
-    texts = np.concatenate([np.repeat(prompts[:, :4], 3, axis=0), np.array(found).reshape(9, 9)], axis=1)
-    np.testing.assert_array_equal(texts, case.outputs["beam3_ids"])
+    penalty, prompts = mean_penalty(1.0), (prompts, lengths)
+    found, scores = beam_search(step, past, None, 3, 12, -1, penalty, prompts=prompts, memory=memory)
+    np.testing.assert_array_equal(np.array(found).reshape(9, 13), case.outputs["beam3_ids"])
     assert_close(np.array(scores).ravel(), case.outputs["beam3_scores"])
 
 

@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
+
+from xmodels.decoding.memory import Copies, Shared, chosen
 
 LOWEST = -1e7  # the score of an empty place
 
@@ -36,14 +37,14 @@ class Pools(NamedTuple):
 
 def beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int,
-    penalty: Callable | None = None, stop_early: bool = True, limits=None, prompts=None,
+    penalty: Callable | None = None, stop_early: bool = True, limits=None, prompts=None, memory: Copies | Shared | None = None,
 ):  # fmt: skip
     """The most probable continuations.
 
     Args:
-        step: (token_ids int (N, max_length + 1), position, state) -> (logits (N, V), state) of the token behind
-            `position`; N is B K, and every tensor of `state` has N as its first axis.
-        state: of the B rows; each is repeated K times here.
+        step: (token_ids int (B K, max_length + 1), position, state) -> (logits (B K, V), state) of the token behind `position`,
+            where `state` is what `memory` makes of the one below.
+        state: of the B rows.
         start_ids: int (B,).
         max_length: most tokens behind the first, with the end token.
         penalty: (length) -> the divisor of a score; by default 1.
@@ -52,6 +53,7 @@ def beam_search(
         prompts: (int (B, max_length + 1), int (B,)), texts that the rows begin with in place of `start_ids`, and how many tokens
             they have, at least 1. They count neither in scores nor in lengths. The search begins at the last token of the
             shortest one, so `state` is that of the tokens before.
+        memory: how the beams share `state`; by default each has a copy.
 
     Returns:
         int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
@@ -63,7 +65,10 @@ def beam_search(
         batch = ops.shape(first)[0]
     limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
     given = None if prompts is None else ops.cast(prompts[1], "int32") - 1
-    search = Search(batch, num_beams, max_length, end_id, penalty or gnmt_penalty(0.0), stop_early, limits, given)
+    memory = memory or Copies(num_beams, max_length)
+    search = Search(
+        batch, num_beams, max_length, end_id, penalty or gnmt_penalty(0.0), stop_early, limits, given, memory
+    )
 
     def is_unfinished(position, *pools_and_state):
         return search.is_unfinished(position, Pools(*pools_and_state[:-1]))
@@ -73,10 +78,9 @@ def beam_search(
         new, state = search.extended(step, position, pools, state)
         return position + 1, *(search.within_limits(position, *pair) for pair in zip(new, pools, strict=True)), state
 
-    state = keras.tree.map_structure(lambda x: ops.repeat(x, num_beams, axis=0), state)
     position = ops.convert_to_tensor(0, "int32") if prompts is None else ops.min(given)
     starts = ops.expand_dims(start_ids, 1) if prompts is None else prompts[0]
-    variables = (position, *search.initial_pools(starts), state)
+    variables = (position, *search.initial_pools(starts), memory.begin(state, batch))
     position, *pools, _ = ops.while_loop(is_unfinished, extend, variables, maximum_iterations=max_length)
     return search.best(position, Pools(*pools))
 
@@ -93,6 +97,7 @@ class Search:
     stop_early: bool
     limits: Any
     given: Any
+    memory: Copies | Shared
 
     def divisor(self, length):
         """The penalty, of shape () or (B,), of texts that are so many tokens long behind their first."""
@@ -123,9 +128,7 @@ class Search:
         logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
         texts, ends, totals, scores, parents = self.candidates(logits, position, pools)
         _, kept = ops.top_k(ops.where(ends, scores + LOWEST, scores), self.beams)
-        rows = ops.expand_dims(ops.arange(self.batch, dtype="int32"), 1) * self.beams
-        sources = ops.reshape(rows + ops.cast(ops.take_along_axis(parents, kept, axis=1), "int32"), (-1,))
-        state = keras.tree.map_structure(lambda x: ops.take(x, sources, axis=0), state)
+        state = self.memory.follow(state, ops.take_along_axis(parents, kept, axis=1))
         all_ids = ops.concatenate([pools.finished_ids, texts], axis=1)  # (B, 3 K, T)
         all_scores = ops.concatenate([pools.finished, ops.where(ends, scores, scores + LOWEST)], axis=1)
         all_finished = ops.concatenate([pools.is_finished, ends], axis=1)
@@ -157,10 +160,14 @@ class Search:
 
     def keep_prompts(self, following, position, pools: Pools):
         """Log-probabilities (B, K, V) of which a row that is still in its prompt has only the next token there, for certain."""
-        token = ops.take(pools.alive_ids, ops.minimum(position + 1, self.max_length), axis=2)  # (B, K)
-        certain = ops.equal(ops.arange(following.shape[2]), ops.expand_dims(token, 2))
-        is_given = ops.reshape(position < self.given, (-1, 1, 1))
-        return ops.where(is_given, ops.where(certain, 0.0, -float("inf")), following)
+        is_given = position < self.given  # (B,)
+
+        def kept():
+            token = ops.take(pools.alive_ids, ops.minimum(position + 1, self.max_length), axis=2)  # (B, K)
+            certain = ops.equal(ops.arange(following.shape[2]), ops.expand_dims(token, 2))
+            return ops.where(ops.reshape(is_given, (-1, 1, 1)), ops.where(certain, 0.0, -float("inf")), following)
+
+        return ops.cond(ops.any(is_given), kept, lambda: following)
 
     def within_limits(self, position, new, old):
         """`new` in rows that may still grow, elsewhere `old`."""
@@ -172,9 +179,3 @@ class Search:
         ids = ops.where(ops.expand_dims(some, 2), pools.finished_ids, pools.alive_ids)
         divisor = self.divisor(ops.minimum(position, self.limits))
         return ids, ops.where(some, pools.finished, pools.alive / ops.reshape(divisor, (-1, 1)))
-
-
-def chosen(texts, index):
-    """Texts (B, K, T) by index (B, N): (B, N, T)."""
-    shape = (*ops.shape(index), ops.shape(texts)[2])
-    return ops.take_along_axis(texts, ops.broadcast_to(ops.expand_dims(index, 2), shape), axis=1)

@@ -4,6 +4,7 @@ Each is a function of (logits, token_ids (B, T), position): the texts so far, of
 """
 
 import keras
+import numpy as np
 from keras import ops
 
 FORBIDDEN = -1e9
@@ -76,8 +77,8 @@ def forbid(token_ids):
     """Forbids these tokens, such as the one for padding."""
 
     def change(logits, texts, position):
-        forbidden = ops.max(ops.one_hot(ops.convert_to_tensor(token_ids), logits.shape[-1]), axis=0)  # (V,)
-        return ops.where(forbidden > 0, FORBIDDEN, logits)
+        forbidden = np.isin(np.arange(logits.shape[-1]), token_ids)  # (V,)
+        return ops.where(forbidden, FORBIDDEN, logits)
 
     return change
 

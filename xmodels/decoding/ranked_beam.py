@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
-from xmodels.decoding.beam import chosen, mean_penalty
+from xmodels.decoding.beam import mean_penalty
+from xmodels.decoding.memory import Copies, Shared, chosen
 
 EMPTY = -1e9  # the score of an empty place, and what a candidate loses that does not count
 
@@ -30,12 +30,12 @@ class Pools(NamedTuple):
 
 def ranked_beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int, length_penalty: float = 1.0,
-    early_stopping: bool | str = False, limits=None, filters: Sequence[Callable] = (),
+    early_stopping: bool | str = False, limits=None, filters: Sequence[Callable] = (), memory: Copies | Shared | None = None,
 ):  # fmt: skip
     """The most probable continuations.
 
     Args:
-        step, state, start_ids, num_beams, max_length, end_id, limits: as of `decoding.beam.beam_search`.
+        step, state, start_ids, num_beams, max_length, end_id, limits, memory: as of `decoding.beam.beam_search`.
         length_penalty: the power of the length, of which the end token counts and the first token does not.
         early_stopping: True ends a search when each row has K finished texts; False when none of the alive ones would be among
             them if it ended now; "never" when none could be by its last step, given that log-probabilities only fall.
@@ -46,9 +46,11 @@ def ranked_beam_search(
     """
     batch = start_ids.shape[0] if start_ids.shape[0] is not None else ops.shape(start_ids)[0]
     limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
+    memory = memory or Copies(num_beams, max_length)
     looks_ahead = early_stopping == "never" and length_penalty > 0
     search = RankedSearch(
-        batch, num_beams, max_length, end_id, mean_penalty(length_penalty), early_stopping is True, looks_ahead, limits, filters
+        batch, num_beams, max_length, end_id, mean_penalty(length_penalty), early_stopping is True, looks_ahead, limits, filters,
+        memory,
     )  # fmt: skip
 
     def extend(position, *pools_and_state):
@@ -56,8 +58,7 @@ def ranked_beam_search(
         pools, state = search.extended(step, position, pools, state)
         return position + 1, *pools, state
 
-    state = keras.tree.map_structure(lambda x: ops.repeat(x, num_beams, axis=0), state)
-    variables = (ops.convert_to_tensor(0, "int32"), *search.initial_pools(start_ids), state)
+    variables = (ops.convert_to_tensor(0, "int32"), *search.initial_pools(start_ids), memory.begin(state, batch))
     _, *pools, _ = ops.while_loop(
         lambda position, *others: search.is_unfinished(Pools(*others[:-1])), extend, variables,
         maximum_iterations=max_length,
@@ -79,6 +80,7 @@ class RankedSearch:
     looks_ahead: bool
     limits: Any
     filters: Sequence[Callable]
+    memory: Copies | Shared
 
     def initial_pools(self, start_ids) -> Pools:
         start = ops.reshape(ops.cast(start_ids, "int32"), (-1, 1, 1))
@@ -106,9 +108,7 @@ class RankedSearch:
         totals, texts, ends, parents = self.candidates(logits, position, pools)
         length = position + 1
         alive, kept = ops.top_k(ops.where(ends, totals + EMPTY, totals), self.beams)
-        rows = ops.expand_dims(ops.arange(self.batch, dtype="int32"), 1) * self.beams
-        sources = ops.reshape(rows + ops.take_along_axis(parents, kept, axis=1), (-1,))
-        state = keras.tree.map_structure(lambda x: ops.take(x, sources, axis=0), state)
+        state = self.memory.follow(state, ops.take_along_axis(parents, kept, axis=1))
         finished_ids, finished, is_finished = self.with_ended(totals, texts, ends, length, pools)
         best = ops.min(finished, axis=1)  # the score that an alive text must beat
         reached = alive[:, 0] / self.penalty(self.limits if self.looks_ahead else length)

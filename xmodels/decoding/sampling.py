@@ -81,7 +81,7 @@ def generate(
         given = position < prompt_lengths  # (B,)
         token = ops.where(ended, pad_id, pick(scores, position))
         token = ops.where(given, ops.take(token_ids, position, axis=1), token)
-        token_ids = ops.slice_update(token_ids, (0, position), ops.expand_dims(token, 1))
+        token_ids = ops.where(ops.equal(ops.arange(max_length), position), ops.expand_dims(token, 1), token_ids)
         lengths = ops.where(ops.logical_or(given, ended), lengths, position + 1)
         if end_id is not None:
             ended = ops.logical_or(ended, ops.logical_and(ops.logical_not(given), ops.equal(token, end_id)))

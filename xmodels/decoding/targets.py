@@ -7,10 +7,10 @@ and by `decode(target_ids (B, T), that, position) -> (states (B, T, D), that)`, 
 import dataclasses
 from collections.abc import Callable
 
-import keras
 from keras import ops
 
 from xmodels.decoding.beam import beam_search, gnmt_penalty
+from xmodels.decoding.memory import Copies, Shared
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.ranked_beam import ranked_beam_search
 from xmodels.decoding.sampling import generate
@@ -65,27 +65,32 @@ def searched(backbone, logits, features, decoding, starts, end_id: int, limits, 
     Returns:
         int (B, K, max_length + 1) targets with their start token, and float32 (B, K) scores.
     """
-    started, beams = backbone.start(features, max_length), decoding.num_beams
+    beams = decoding.num_beams
+    memory = Shared(beams, beams * max_length) if backbone.shares_past else Copies(beams, max_length)
+    started = backbone.start(features, memory.slots)
     # What does not change is neither carried along nor sorted with the beams.
-    source = {name: value for name, value in started.items() if name != "past"}
-    source = keras.tree.map_structure(lambda x: ops.repeat(x, beams, axis=0), source)
+    source = memory.repeated({name: value for name, value in started.items() if name != "past"})
     # Those that change what is likeliest.
     filters = dataclasses.replace(decoding, temperature=0.0).target_filters(ops.repeat(limits, beams, axis=0), end_id)
 
-    def step(token_ids, position, past):
-        token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
-        states, after = backbone.decode(token, {**source, "past": past}, position)
-        return logits(states[:, 0]), after["past"]
+    def decode(token_ids, past, place):
+        states, after = backbone.decode(token_ids, {**source, "past": past}, place)
+        return states, after["past"]
 
-    def filtered(token_ids, position, past):
-        scores, past = step(token_ids, position, past)
+    def step(token_ids, position, state):
+        states, state = memory.read(decode, ops.take(token_ids, position, axis=1), state, position)
+        return logits(states), state
+
+    def filtered(token_ids, position, state):
+        scores, state = step(token_ids, position, state)
         for change in filters:
             scores = change(scores, token_ids, position + 1)
-        return scores, past
+        return scores, state
 
     numbers = started["past"], starts, beams, max_length, end_id
     if decoding.ranked:
         return ranked_beam_search(
-            step, *numbers, decoding.length_penalty, decoding.early_stopping, limits, filters
+            step, *numbers, decoding.length_penalty, decoding.early_stopping, limits, filters, memory
         )  # fmt: skip
-    return beam_search(filtered, *numbers, gnmt_penalty(decoding.length_penalty), limits=limits)
+    penalty = gnmt_penalty(decoding.length_penalty)
+    return beam_search(filtered, *numbers, penalty, limits=limits, memory=memory)

@@ -16,6 +16,11 @@ class Block(Layer):
         x: (B, L, D). All others by name.
     """
 
+    @property
+    def shares_past(self) -> bool:
+        """Whether `step` takes several beams that share a past; as of its mixer."""
+        return self.mixer.shares_past
+
     def __call__(self, x, **others):
         if is_wanted() and others.get("training") and self.built:
             return recompute(super().__call__, x, **others)
@@ -62,9 +67,9 @@ class PostNormBlock(Block):
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
-    def attend_to(self, x, projected, visible):
-        """What a call gives, from keys and values that `project` of the mixer has given."""
-        return self._after_mixer(x, self.mixer.attend_to(x, projected, visible))
+    def attend_to_kept(self, x, kept, visible):
+        """What a call gives, from keys and values that `keep` of the mixer has given."""
+        return self._after_mixer(x, self.mixer.attend_to_kept(x, kept, visible))
 
     def attention_map(self, x, visible=None):
         """That of the mixer for x, float32 (B, H, L, L), for pictures."""
@@ -74,9 +79,9 @@ class PostNormBlock(Block):
         """What `step` takes as `past`, as of the mixer's `start`."""
         return self.mixer.start(batch, length)
 
-    def step(self, x, past, position):
+    def step(self, x, past, place):
         """One step of decoding; arguments and results as of the mixer's `step`."""
-        mixed, past = self.mixer.step(x, past, position)
+        mixed, past = self.mixer.step(x, past, place)
         return self._after_mixer(x, mixed), past
 
     def _after_mixer(self, x, mixed):
@@ -117,9 +122,9 @@ class PreNormBlock(Block):
         """What `step` takes as `past`, as of the mixer's `start`."""
         return self.mixer.start(batch, length)
 
-    def step(self, x, past, position):
+    def step(self, x, past, place):
         """One step of decoding; arguments and results as of the mixer's `step`."""
-        mixed, past = self.mixer.step(self.mixer_norm(x), past, position)
+        mixed, past = self.mixer.step(self.mixer_norm(x), past, place)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), past
 

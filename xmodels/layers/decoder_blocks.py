@@ -45,10 +45,10 @@ class PostNormDecoderBlock(Block):
         """What `step` takes as `past` for targets of at most `length` tokens."""
         return self.mixer.start(batch, length)
 
-    def step(self, x, past, position, source, source_visible):
-        """One step of decoding; `source` as `cross.project` gives it, `past` and what comes back as of the mixer's `step`."""
-        mixed, past = self.mixer.step(x, past, position)
-        cross = functools.partial(self.cross.attend_to, projected=source, visible=source_visible)
+    def step(self, x, past, place, source, source_visible):
+        """One step of decoding; `source` as `cross.keep` gives it, all else and what comes back as of the mixer's `step`."""
+        mixed, past = self.mixer.step(x, past, place)
+        cross = functools.partial(self.cross.attend_to_kept, kept=source, visible=source_visible)
         return self._after_mixer(self.mixer_norm(x + mixed), cross, False), past
 
     def _after_mixer(self, x, cross, training):
@@ -66,9 +66,9 @@ class PreNormDecoderBlock(PostNormDecoderBlock):
         cross = functools.partial(self.cross, visible=source_visible, context=source, training=training)
         return self._after_mixer(x, cross, training)
 
-    def step(self, x, past, position, source, source_visible):
-        mixed, past = self.mixer.step(self.mixer_norm(x), past, position)
-        cross = functools.partial(self.cross.attend_to, projected=source, visible=source_visible)
+    def step(self, x, past, place, source, source_visible):
+        mixed, past = self.mixer.step(self.mixer_norm(x), past, place)
+        cross = functools.partial(self.cross.attend_to_kept, kept=source, visible=source_visible)
         return self._after_mixer(x + mixed, cross, False), past
 
     def _after_mixer(self, x, cross, training):

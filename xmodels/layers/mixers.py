@@ -29,6 +29,7 @@ class Mixer(Layer):
     Class attributes:
         honours: the fields of `Visible` that it heeds. It refuses the others.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
+        shares_past: whether `step` reads the next tokens of several beams that share a past, `attention.places.Beams`.
 
     Call arguments:
         x: (B, L, D).
@@ -41,6 +42,7 @@ class Mixer(Layer):
 
     honours: ClassVar[frozenset[str]] = frozenset()
     rewinds: ClassVar[bool] = True
+    shares_past: ClassVar[bool] = False
 
     def __init__(
         self, num_heads: int, hidden_dim: int, dropout: float = 0.0, initialization: Initialization | None = None,
@@ -94,11 +96,11 @@ class Mixer(Layer):
         """What `step` takes as `past` for texts of at most `length` tokens: tensors with the batch as first axis, nested."""
         raise TypeError(f"{type(self).__name__} must define `start`.")
 
-    def step(self, x, past, position):
+    def step(self, x, past, place):
         """The next L tokens of texts, each of which sees what stands before it.
 
         Args:
-            x: (B, L, D), of the tokens from `position` on.
+            x: (B, L, D), of the tokens from the position `place` on; or of `attention.places.Beams`.
             past: of `start`, or of the call before.
 
         Returns:

@@ -6,10 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from xmodels.layers.attention.core import attend, attention_probabilities, split_heads, write_at
-from xmodels.layers.attention.visible import Visible
+from xmodels.layers.attention.core import attend, attention_probabilities, split_heads
 from xmodels.layers.initialization import Initialization
-from xmodels.layers.mixers import Mixer
+from xmodels.layers.cached_attention import CachedAttention
 
 
 def buckets_of(distances, num_buckets: int, max_distance: int) -> np.ndarray:
@@ -34,8 +33,8 @@ class RelativeBuckets(keras.layers.Layer):
         max_distance: longer distances share the last bucket.
 
     Call arguments:
-        positions: int (L,), of the queries; keys stand at 0, 1, ..., S - 1.
-        keys: S.
+        queries: int (L,), their positions.
+        keys: int (S,), theirs.
 
     Returns:
         (1, H, L, S)
@@ -48,8 +47,8 @@ class RelativeBuckets(keras.layers.Layer):
         self.table = self.add_weight(shape=(num_buckets, num_heads), initializer=initializer, name="table")
         self.built = True
 
-    def call(self, positions, keys):
-        behind = ops.expand_dims(ops.arange(keys, dtype="int32"), 0) - ops.expand_dims(positions, 1)  # (L, S)
+    def call(self, queries, keys):
+        behind = ops.expand_dims(keys, 0) - ops.expand_dims(queries, 1)  # (L, S)
         return ops.expand_dims(ops.transpose(ops.take(self.table, self.buckets(behind), axis=0), (2, 0, 1)), 0)
 
     def buckets(self, behind):
@@ -60,7 +59,7 @@ class RelativeBuckets(keras.layers.Layer):
         return bucket + ops.where(behind > 0, self.num_buckets, 0) if self.bidirectional else bucket
 
 
-class BucketAttention(Mixer):
+class BucketAttention(CachedAttention):
     """Softmax attention of H heads whose products are not scaled, with a bias by relative position. No projection has a bias.
 
     Args:
@@ -69,6 +68,7 @@ class BucketAttention(Mixer):
     """
 
     honours = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})
+    scale = 1.0
 
     def __init__(
         self, num_heads: int, hidden_dim: int, head_dim: int, dropout: float, initialization: Initialization,
@@ -78,25 +78,15 @@ class BucketAttention(Mixer):
         self.query = split_heads(num_heads, head_dim, "query", query_initialization, False)
         self.buckets = buckets
 
-    def bias(self, positions, keys):
-        """(1, H, L, S) for queries at `positions`, int (L,); None without buckets."""
-        return None if self.buckets is None else self.buckets(positions, keys=keys)
+    def bias(self, queries, keys):
+        return None if self.buckets is None else self.buckets(queries, keys=keys)
 
     def mix(self, query, key, value, visible, training=None):
-        bias = self.bias(ops.arange(ops.shape(query)[1], dtype="int32"), ops.shape(key)[1])
-        return attend(query, key, value, visible, bias, 1.0, self.dropout, training)
+        queries, keys = (ops.arange(ops.shape(each)[1], dtype="int32") for each in (query, key))
+        return attend(query, key, value, visible, self.bias(queries, keys), 1.0, self.dropout, training)
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
-        seen, bias = self.honoured(visible).dense(length, length), self.bias(ops.arange(length, dtype="int32"), length)
+        places = ops.arange(length, dtype="int32")
+        seen, bias = self.honoured(visible).dense(length, length), self.bias(places, places)
         return attention_probabilities(self.query(x), self.key(x), seen, bias, 1.0)
-
-    def start(self, batch, length: int):
-        shape = (batch, length, self.num_heads, self.head_dim)
-        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
-
-    def step(self, x, past, position):
-        past = tuple(write_at(old, new, position) for old, new in zip(past, self.project(x), strict=True))
-        positions, keys = position + ops.arange(ops.shape(x)[1], dtype="int32"), ops.shape(past[0])[1]
-        seen = Visible(causal=True).dense(positions, keys)  # (1, 1, L, S)
-        return self.merge(attend(self.query(x), *past, seen, self.bias(positions, keys), 1.0)), past

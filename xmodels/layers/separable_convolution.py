@@ -103,12 +103,14 @@ class PreNormConvolutionBlock(PreNormBlock):
 class PreNormConvolutionDecoderBlock(PreNormDecoderBlock):
     """A `PreNormDecoderBlock` with a causal `ConvolutionTransition`, the inputs of which stand in `past` as well."""
 
+    shares_past = False  # what enters a convolution stands beside what it follows
+
     def start(self, batch, length: int):
         return super().start(batch, length), self.feedforward.start(batch, length)
 
     def step(self, x, past, position, source, source_visible):
         mixed, tokens = self.mixer.step(self.mixer_norm(x), past[0], position)
         x = x + mixed
-        x = x + self.cross.attend_to(self.cross_norm(x), source, source_visible)
+        x = x + self.cross.attend_to_kept(self.cross_norm(x), source, source_visible)
         changed, convolved = self.feedforward.step(self.feedforward_norm(x), past[1], position)
         return x + changed, (tokens, convolved)

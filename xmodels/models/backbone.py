@@ -170,6 +170,11 @@ class Backbone(keras.Model):
         """Whether `decode` may go back to an earlier position of its texts, and read other tokens there."""
         return not self.carries_memory
 
+    @property
+    def shares_past(self) -> bool:
+        """Whether `decode` reads the next tokens of several beams that share the past of their text, `attention.places.Beams`."""
+        return False
+
     def get_config(self):
         return {"config": self.config.to_json()}
 

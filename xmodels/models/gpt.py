@@ -7,6 +7,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
+from xmodels.layers.attention.places import positions_of
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, attention_maps
 from xmodels.layers.embeddings import TokenPositionEmbedding
@@ -96,21 +97,25 @@ class Gpt(Backbone):
         """What `decode` takes as `past` for texts of at most `length` tokens: what the mixer of each block keeps."""
         return tuple(block.start(batch_size, length) for block in self.blocks)
 
-    def decode(self, token_ids, past, position):
+    @property
+    def shares_past(self) -> bool:
+        return all(block.shares_past for block in self.blocks)
+
+    def decode(self, token_ids, past, place):
         """The next L tokens of texts, at the cost of L tokens.
 
         Args:
-            token_ids: int (B, L), which stand from `position` on.
+            token_ids: int (B, L), which stand from the position `place` on; or of `attention.places.Beams`.
             past: of `start`, or of the call before.
 
         Returns:
             Their states (B, L, D), and `past` with these tokens.
         """
-        positions = position + ops.arange(ops.shape(token_ids)[1], dtype="int32")  # (L,)
+        positions = positions_of(place, ops.shape(token_ids)[1])  # (L,)
         x = self.embedding(token_ids, ops.expand_dims(positions, 0))
         present = []
         for block, of_block in zip(self.blocks, past, strict=True):
-            x, of_block = block.step(x, of_block, position)
+            x, of_block = block.step(x, of_block, place)
             present.append(of_block)
         return self.finish(x), tuple(present)
 

@@ -9,6 +9,7 @@ from keras import ops
 from data_pipelines.features import Feature
 from xmodels.layers import initialization as initializations
 from xmodels.layers.attention.multi_head import MultiHeadAttention
+from xmodels.layers.attention.places import positions_of
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import PostNormBlock, attention_maps
 from xmodels.layers.decoder_blocks import PostNormDecoderBlock
@@ -131,25 +132,29 @@ class Transformer(Backbone):
         batch = ops.shape(source)[0]
         return {
             "past": tuple(block.start(batch, length) for block in self.decoder_blocks),
-            "source": tuple(block.cross.project(source) for block in self.decoder_blocks),
+            "source": tuple(block.cross.keep(source) for block in self.decoder_blocks),
             "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
 
-    def decode(self, target_ids, past, position):
+    @property
+    def shares_past(self) -> bool:
+        return all(block.shares_past for block in self.decoder_blocks)
+
+    def decode(self, target_ids, past, place):
         """The next tokens of targets, at the cost of these alone.
 
         Args:
-            target_ids: int (B, T), which stand from `position` on.
+            target_ids: int (B, T), which stand from the position `place` on; or of `attention.places.Beams`.
             past: of `start`, or of the call before.
 
         Returns:
             Their states (B, T, D), and `past` with these tokens.
         """
-        positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
+        positions = positions_of(place, target_ids.shape[1])  # (T,)
         x, present, real = self.embedding.target(target_ids, positions), [], Visible(past["source_padding"])
         rows = zip(self.decoder_blocks, past["past"], past["source"], strict=True)
         for block, of_block, source in rows:
-            x, of_block = block.step(x, of_block, position, source, real)
+            x, of_block = block.step(x, of_block, place, source, real)
             present.append(of_block)
         return self.finish(x, "decoder"), {**past, "past": tuple(present)}
 

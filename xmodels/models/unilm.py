@@ -54,8 +54,8 @@ class Unilm(Bert):
         x = self.embedding(features["token_ids"], ops.full_like(features["token_ids"], SOURCE))  # (B, S, D)
         batch, source, past = ops.shape(x)[0], [], []
         for block in self.blocks:
-            source.append(block.mixer.project(x))
-            x = block.attend_to(x, source[-1], Visible(real))
+            source.append(block.mixer.keep(x))
+            x = block.attend_to_kept(x, source[-1], Visible(real))
             past.append(block.start(batch, length))
         return {
             "past": tuple(past), "source": tuple(source), "source_padding": real, "mask_ids": features["mask_ids"],
@@ -85,10 +85,12 @@ class Unilm(Bert):
         x = self.embedding(tokens, ops.full_like(tokens, TARGET), places)  # (B, 2, D)
         visible, present = self._visible(past, position), []
         for block, source, of_block in zip(self.blocks, past["source"], past["past"], strict=True):
-            new = block.mixer.project(x)
-            keys = [ops.concatenate(parts, axis=1) for parts in zip(new, source, of_block, strict=True)]
-            x = block.attend_to(x, keys, visible)
-            present.append(tuple(write_at(old, each[:, :1], position) for old, each in zip(of_block, new, strict=True)))
+            new = block.mixer.keep(x)
+            kept = [ops.concatenate(parts, axis=2) for parts in zip(new, source, of_block, strict=True)]
+            x = block.attend_to_kept(x, kept, visible)
+            present.append(
+                tuple(write_at(old, each[:, :, :1], position) for old, each in zip(of_block, new, strict=True))
+            )
         return x[:, 1:], {**past, "past": tuple(present)}
 
     @staticmethod
@@ -99,7 +101,7 @@ class Unilm(Bert):
         """
         real = past["source_padding"]  # (B, S)
         batch, width = ops.shape(real)[0], ops.shape(real)[1]
-        slots = ops.arange(ops.shape(past["past"][0][0])[1], dtype="int32")  # (T,)
+        slots = ops.arange(ops.shape(past["past"][0][0])[2], dtype="int32")  # (T,)
         ours = ops.stack([ops.convert_to_tensor(position > 0), ops.convert_to_tensor(True)])  # (2,)
         before = ops.logical_and(slots > 0, slots < position)
         around = [ops.repeat(ops.expand_dims(x, 0), batch, axis=0) for x in (ours, before)]

@@ -151,7 +151,7 @@ class UniversalTransformer(Backbone):
         past = self.decoder_block.start(ops.shape(source)[0], length)
         return {
             "past": (past,) * self.decoder_steps.num_steps,
-            "source": self.decoder_block.cross.project(source),
+            "source": self.decoder_block.cross.keep(source),
             "source_padding": ops.cast(features["padding_mask"], "bool"),
         }
 

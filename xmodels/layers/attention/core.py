@@ -75,12 +75,21 @@ def attention_probabilities(query, key, seen=None, bias=None, scale: float | Non
     Returns:
         (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
     """
-    scale = ops.cast(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
-    scores = ops.cast(ops.einsum("blhk,bshk->bhls", query * scale, key), "float32")
+    scores = ops.einsum("blhk,bshk->bhls", query * _scale(query, scale), key)
+    return _shares(scores, seen, bias)
+
+
+def _scale(query, scale: float | None):
+    return ops.cast(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
+
+
+def _shares(scores, seen, bias):
+    """The softmax of scores (B, H, L, S), in float32."""
+    scores = ops.cast(scores, "float32")
     if bias is not None:
         scores = scores + ops.cast(bias, "float32")
     if seen is not None:
-        scores = scores + ops.where(seen, 0.0, HIDDEN)  # a choice at the size of the mask, often one row
+        scores = scores + (1.0 - ops.cast(seen, "float32")) * HIDDEN  # at the size of the mask, often one row
     return ops.softmax(scores, axis=-1)
 
 
@@ -106,6 +115,24 @@ def attend(
     return ops.einsum("bhls,bshk->blhk", probabilities, value)
 
 
-def write_at(past, present, position):
-    """Puts keys or values (B, L, H, K) into those of a text, (B, S, H, K), from `position` on. Has no gradient."""
-    return ops.slice_update(past, (0, position, 0, 0), ops.cast(present, past.dtype))
+def heads_first(x):
+    """(B, S, H, K) -> (B, H, S, K)"""
+    return ops.transpose(x, (0, 2, 1, 3))
+
+
+def attend_to_kept(query, key, value, seen=None, bias=None, scale: float | None = None):
+    """`attend`, for decoding, where keys and values are (B, H, S, K). Query and result are (B, L, H, K)."""
+    scores = ops.einsum("bhlk,bhsk->bhls", heads_first(query * _scale(query, scale)), key)
+    return heads_first(ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, seen, bias), value.dtype), value))
+
+
+def write_at(past, present, slot):
+    """Puts keys or values (B, H, L, K) into those of a text, (B, H, S, K), from `slot` on. Has no gradient.
+
+    As rows of K numbers: where a loop carries `past`, XLA then writes into it, while of a slice it makes a copy of all.
+    """
+    (batch, heads, length, width), slots = ops.shape(present), ops.shape(past)[2]
+    first = ops.expand_dims(ops.arange(batch * heads, dtype="int32") * slots + slot, 1)  # (B H, 1)
+    rows = ops.reshape(first + ops.arange(length, dtype="int32"), (-1, 1))
+    present = ops.reshape(ops.cast(present, past.dtype), (-1, width))
+    return ops.reshape(ops.scatter_update(ops.reshape(past, (-1, width)), rows, present), ops.shape(past))

@@ -10,6 +10,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.runs.loaded import Identity, Loaded, identify
 from xmodels.tasks.base.find import part
 
+STEP = 16  # lengths are rounded to multiples of it
 GREEDY = Decoding(temperature=0.0)
 
 
@@ -101,6 +102,6 @@ def refusal(found: Identity) -> CheckpointError:
     )
 
 
-def round_up(length: int, most: int, step: int = 16) -> int:
+def round_up(length: int, most: int) -> int:
     """So that texts of many lengths share few compiled functions."""
-    return min(-(-length // step) * step, most)
+    return min(-(-length // STEP) * STEP, most)

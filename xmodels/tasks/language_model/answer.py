@@ -9,11 +9,12 @@ from keras import ops
 from data_pipelines.errors import UsageError
 from data_pipelines.text.spelling import spell_out
 from xmodels.decoding.beam import beam_search, gnmt_penalty
+from xmodels.decoding.memory import Copies, Shared
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
-from xmodels.tasks.base.generation import GREEDY, Generator, refusal, round_up
+from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up
 
 TASK = "language_model"
 # Tokens of a prompt that are read at once where the past cannot go back; few shapes, so few functions.
@@ -116,7 +117,9 @@ class TextGenerator(Generator):
         if max_new_tokens < 1:
             return [[] for _ in prompts]
         token_ids, lengths, length = self._padded(prompts, max_new_tokens)
-        function = self.compiled((decoding, *token_ids.shape, length), lambda: self._searcher(decoding, length))
+        known = (int(lengths.min()) - 1) // STEP * STEP  # tokens that no beam changes; few numbers, so few functions
+        key = decoding, *token_ids.shape, length, known
+        function = self.compiled(key, lambda: self._searcher(decoding, length, known))
         past = None if self.rewinds else self._read(token_ids[:, : lengths.min() - 1], length)[-1]
         limits = np.minimum(lengths + max_new_tokens, length) - 1
         texts = ops.convert_to_numpy(function(token_ids, lengths, limits, past))[:, 0]
@@ -125,27 +128,41 @@ class TextGenerator(Generator):
             for row, start, stop in zip(texts, lengths, limits, strict=True)
         ]
 
-    def _searcher(self, decoding: Decoding, length: int):
+    def _searcher(self, decoding: Decoding, length: int, known: int):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
 
         def function(token_ids, lengths, limits, past):
+            memory = self._memory(decoding.num_beams, length, known, ops.min(lengths) - 1)
             if past is None:
-                # All prompts are read at once. What stands behind a short one is replaced before anything looks at it.
-                _, past = self.backbone.decode(token_ids, self.backbone.start(token_ids.shape[0], length), 0)
+                past = self._read_at_once(token_ids, memory)
 
-            def step(token_ids, position, past):
-                token = ops.expand_dims(ops.take(token_ids, position, axis=1), 1)
-                states, past = self.backbone.decode(token, past, position)
-                return forbid(self.logits(states[:, 0]), token_ids, position), past
+            def step(token_ids, position, state):
+                tokens = ops.take(token_ids, position, axis=1)
+                states, state = memory.read(self.backbone.decode, tokens, state, position)
+                return forbid(self.logits(states), token_ids, position), state
 
             prompts = ops.pad(token_ids, [[0, 0], [0, length - token_ids.shape[1]]]), lengths
             penalty = gnmt_penalty(decoding.length_penalty)
             ids, _ = beam_search(
-                step, past, None, decoding.num_beams, length - 1, self.end_id, penalty, limits=limits, prompts=prompts
-            )
+                step, past, None, decoding.num_beams, length - 1, self.end_id, penalty, limits=limits, prompts=prompts,
+                memory=memory,
+            )  # fmt: skip
             return ids
 
         return function
+
+    def _memory(self, beams: int, length: int, known: int, first) -> Copies | Shared:
+        """That of beams which begin behind `first` tokens, int (), at least `known`, of texts of `length` tokens."""
+        if self.backbone.shares_past:
+            return Shared(beams, known + (length - known) * beams, first)
+        return Copies(beams, length)
+
+    def _read_at_once(self, token_ids, memory: Copies | Shared):
+        """The past of prompts (B, P). What stands behind a short one is replaced before anything looks at it."""
+        is_shared = isinstance(memory, Shared)
+        length = token_ids.shape[1] if is_shared else memory.slots
+        _, past = self.backbone.decode(token_ids, self.backbone.start(token_ids.shape[0], length), 0)
+        return memory.widened(past) if is_shared else past
 
 
 GENERATOR = TextGenerator

@@ -1,0 +1,104 @@
+"""What beams remember: each beam a past of its own, or all beams of a text one past, of which each sees its own tokens.
+
+A past that is shared is neither kept K times nor sorted after each token, and each key is read once for all beams.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from xmodels.layers.attention.places import Beams
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Copies:
+    """Pasts of B K rows, for networks that remember in their own way.
+
+    Attributes:
+        beams: K.
+        slots: tokens of a text for which `past` has room.
+    """
+
+    beams: int
+    slots: int
+
+    def repeated(self, rows):
+        """What the beams need of what a text has: tensors of B rows -> of B K rows."""
+        return keras.tree.map_structure(lambda x: ops.repeat(x, self.beams, axis=0), rows)
+
+    def begin(self, past, batch):
+        """What they remember at first: `past` of B rows, as `decode` takes it."""
+        return self.repeated(past)
+
+    def read(self, decode: Callable, tokens, state, position):
+        """The states (B K, D) of tokens (B K,), which all stand at `position`, and what is remembered then.
+
+        Args:
+            decode: that of a network.
+        """
+        states, state = decode(ops.expand_dims(tokens, 1), state, position)
+        return states[:, 0], state
+
+    def follow(self, state, parents):
+        """What is remembered where the beams go on from those with the numbers `parents`, int (B, K)."""
+        rows = rows_of(parents, self.beams)
+        return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), state)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shared:
+    """One past for the K beams of a text, with K slots for each position, and of each beam which slots it sees.
+
+    Attributes:
+        beams: K.
+        slots: S, as many as `past` has: at least `first`, and K for each position behind.
+        first: int (), tokens that the beams of a text have in common.
+    """
+
+    beams: int
+    slots: int
+    first: Any = 0
+
+    def repeated(self, rows):
+        return rows
+
+    def begin(self, past, batch):
+        known = ops.arange(self.slots, dtype="int32") < self.first
+        return {"past": past, "seen": ops.broadcast_to(known, (batch, self.beams, self.slots))}
+
+    def read(self, decode: Callable, tokens, state, position):
+        slots, numbers = ops.arange(self.slots, dtype="int32"), ops.arange(self.beams, dtype="int32")
+        slot = self.first + (position - self.first) * self.beams
+        own = ops.equal(slots, ops.expand_dims(slot + numbers, 1))  # (K, S)
+        seen = ops.logical_or(state["seen"], own)
+        positions = ops.where(slots < self.first, slots, self.first + (slots - self.first) // self.beams)
+        place = Beams(position, slot, seen, positions)
+        states, past = decode(ops.reshape(tokens, (-1, self.beams)), state["past"], place)  # (B, K, D)
+        return ops.reshape(states, (-1, states.shape[-1])), {"past": past, "seen": seen}
+
+    def follow(self, state, parents):
+        return {**state, "seen": chosen(state["seen"], parents)}
+
+    def widened(self, past):
+        """`past` of fewer slots, as `layers.cached_attention` keeps it, with room for S."""
+
+        def widen(x):
+            return ops.pad(x, [[0, 0], [0, 0], [0, self.slots - x.shape[2]], [0, 0]])
+
+        return keras.tree.map_structure(widen, past)
+
+
+def chosen(texts, index):
+    """Texts (B, N, T) by index (B, M): (B, M, T)."""
+    number, length = ops.shape(texts)[1:]
+    rows = ops.take(ops.reshape(texts, (-1, length)), rows_of(index, number), axis=0)
+    return ops.reshape(rows, (*ops.shape(index), length))
+
+
+def rows_of(index, number: int):
+    """int (B M,): the rows of index (B, M) where each of B texts has so many rows."""
+    first = ops.expand_dims(ops.arange(ops.shape(index)[0], dtype="int32"), 1) * number
+    return ops.reshape(first + ops.cast(index, "int32"), (-1,))

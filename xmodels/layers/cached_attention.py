@@ -1,0 +1,49 @@
+"""Softmax attention that keeps keys and values of what it has read, for decoding."""
+
+from typing import ClassVar
+
+from keras import ops
+
+from xmodels.layers.attention.core import attend_to_kept, heads_first, write_at
+from xmodels.layers.attention.places import (
+    positions_of,
+    positions_of_slots,
+    seen_from,
+    slot_of,
+)
+from xmodels.layers.attention.visible import Visible
+from xmodels.layers.mixers import Mixer
+
+
+class CachedAttention(Mixer):
+    """Keeps the keys and values of all tokens, (B, H, S, K) each: those of a head lie together, as its products read them.
+
+    Class attributes:
+        scale: of the products; None for 1 / sqrt(K).
+    """
+
+    shares_past = True
+    scale: ClassVar[float | None] = None
+
+    def bias(self, queries, keys):
+        """What is added to the scores of queries at positions (L,) and keys at positions (S,): (1, H, L, S), or None."""
+        return None
+
+    def start(self, batch, length: int):
+        shape = (batch, self.num_heads, length, self.head_dim)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def keep(self, x):
+        """(B, S, D) -> keys and values, (B, H, S, K) each."""
+        return tuple(heads_first(each) for each in self.project(x))
+
+    def attend_to_kept(self, x, kept, visible: Visible):
+        """`attend_to` of what `keep` has given."""
+        seen = self.honoured(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
+        return self.merge(attend_to_kept(self.query(x), *kept, seen, scale=self.scale))
+
+    def step(self, x, past, place):
+        past = tuple(write_at(old, new, slot_of(place)) for old, new in zip(past, self.keep(x), strict=True))
+        length, slots = ops.shape(x)[1], ops.shape(past[0])[2]
+        bias = self.bias(positions_of(place, length), positions_of_slots(place, slots))
+        return self.merge(attend_to_kept(self.query(x), *past, seen_from(place, length, slots), bias, self.scale)), past
