@@ -7,8 +7,8 @@ import numpy as np
 from keras import ops
 
 from xmodels.layers.attention.core import attend, attention_probabilities, split_heads
-from xmodels.layers.initialization import Initialization
 from xmodels.layers.cached_attention import CachedAttention
+from xmodels.layers.initialization import Initialization
 
 
 def buckets_of(distances, num_buckets: int, max_distance: int) -> np.ndarray:

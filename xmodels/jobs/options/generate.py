@@ -34,4 +34,4 @@ class Options:
     output_file: str | None = option(None, "JSON lines with prompt and continuation. Default: print.", section="Output")
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(16, "Texts at a time.", minimum=1)
-    jit_compile: bool = option(False, "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. For files of thousands of lines.")  # fmt: skip
+    jit_compile: bool = option(False, "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. For files of more than some hundred lines.")  # fmt: skip

@@ -29,4 +29,4 @@ class Options:
     output_file: str | None = option(None, "Plain text with a translation a line, in the order of the input. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Texts at a time; those of like length go together.", minimum=1)
-    jit_compile: bool = option(False, "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. For files of thousands of lines.")  # fmt: skip
+    jit_compile: bool = option(False, "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. For files of more than some hundred lines.")  # fmt: skip
