@@ -6,6 +6,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from data_pipelines.ops.serving_text import GraphTokenizer
+from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS
 from xmodels.tasks.base import serve
@@ -13,6 +14,7 @@ from xmodels.tasks.base.generation import GREEDY
 from xmodels.tasks.base.serve import VERSION, imports, spelled
 from xmodels.tasks.translate.answer import Seq2SeqGenerator
 
+EXAMPLES = ("A dog runs.", "Ein Hund rennt.", "一只狗在跑。")  # of these the README has the one that the vocabulary knows best
 CHECKED = ("Ein Hund rennt.", "今天天气很好。", "", "A somewhat longer text, which shares its batch with shorter ones.")
 
 
@@ -88,8 +90,18 @@ class Server(serve.Server):
             imports=imports(self.serving_ops), version=VERSION,
             length=self.predictor.longest - 1 - len(self.predictor.opening),
             prefix=f"Each text gets the prefix {self.predictor.prefix!r} here. " if self.predictor.prefix else "",
-            rules=self._rules(), beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
+            example=self._example(), rules=self._rules(), beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
         )  # fmt: skip
+
+    def _example(self) -> str:
+        tokenizer = self.predictor.tokenizer
+        unknown = tokenizer.vocabulary[UNKNOWN] if UNKNOWN in tokenizer.vocabulary else None
+
+        def strangeness(text: str) -> tuple[int, float]:
+            ids = tokenizer.encode(text).ids
+            return ids.count(unknown), len(ids) / len(text)
+
+        return min(EXAMPLES, key=strangeness)
 
     def _rules(self) -> str:
         least, size = self._greedy.min_new_tokens, self._greedy.no_repeat_ngram_size
@@ -110,7 +122,7 @@ README_TEXT = """The vocabulary and the tokenizer are inside.
 ```python
 {imports}
 model = tf.saved_model.load("{version}")
-print(model.signatures["serving_default"](text=tf.constant(["Ein Hund rennt."]))["translation"])
+print(model.signatures["serving_default"](text=tf.constant(["{example}"]))["translation"])
 ```
 
 With TensorFlow Serving, in this folder:
@@ -118,6 +130,6 @@ With TensorFlow Serving, in this folder:
 ```sh
 docker run --rm -p 8501:8501 --mount type=bind,source="$PWD",target=/models/translator \\
     -e MODEL_NAME=translator tensorflow/serving
-curl http://localhost:8501/v1/models/translator:predict --data-binary '{{"instances": ["Ein Hund rennt."]}}'
+curl http://localhost:8501/v1/models/translator:predict --data-binary '{{"instances": ["{example}"]}}'
 ```
 """
