@@ -228,7 +228,7 @@ def transformer_xl(place: Place) -> list[str]:
 
 def universal_transformer(place: Place) -> list[str]:
     work = os.path.join(place.work, "universal_transformer")
-    return ["universal_transformer_babi", f"--data={place.given('qa/babi-en-10k')}", f"--work={work}"]
+    return ["universal_transformer_babi", f"--data={place.given('qa/babi-en-10k')}", f"--work={work}", f"--jobs={place.jobs}"]
 
 
 def siamese(place: Place) -> list[str]:
@@ -294,7 +294,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "mass_fragments": (90, mass),
     "transformer_multi30k": (120, transformer),
     "transformer_xl": (120, transformer_xl),
-    "universal_transformer_babi": (150, universal_transformer),
+    "universal_transformer_babi": (120, universal_transformer),
 }  # fmt: skip
 
 

@@ -3,14 +3,18 @@
     python -m benchmarks.reproductions.universal_transformer_babi --data=tasks_1-20_v1-2/en-10k
 
 One network learns the three tasks jointly. A task whose training file is missing from the folder is not an error for
-task 3 alone: `moved_things` then makes its stories. An interrupted run goes on where it stopped (`--work`).
+task 3 alone: `moved_things` then makes its stories. An interrupted run goes on where it stopped (`--work`). With `--jobs` networks
+are trained side by side, in processes of their own.
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import functools
 import json
 import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -72,6 +76,8 @@ CASES = {
 
 def main() -> None:
     options = flags().parse_args()
+    if options.jobs > 1:
+        train_side_by_side(options)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     data = read(options)
     found: dict[str, list[dict]] = {}
@@ -89,15 +95,30 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--work", default="build/universal_transformer_babi", help="folder of the runs")
     parser.add_argument("--networks", default=",".join(CASES))
     parser.add_argument("--questions", type=int, default=10_000, help="of each task for training and choice")
-    parser.add_argument("--questions_3", type=int, default=5_000, help="of task 3, which is dear and is hardly learnt")
+    parser.add_argument("--questions_3", type=int, default=2_500, help="of task 3, which is dear and is hardly learnt")
     parser.add_argument("--hidden_dim", type=int, default=64)
     parser.add_argument("--num_steps", type=int, default=4_000, help="updates of each network")
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--halting_bias", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of weights and batches")
+    parser.add_argument("--jobs", type=int, default=1, help="networks that are trained side by side, a core for each")
     parser.add_argument("--results", default=common.RESULTS)
     return parser
+
+
+def train_side_by_side(options) -> None:
+    """Each network and seed in a process of its own, which leaves what it has found in its folder. Raises where one fails."""
+    parts = [(name, seed) for seed in options.seeds for name in options.networks.split(",")]
+    given = [f"--{n}={v}" for n, v in vars(options).items() if n not in ("networks", "seeds", "jobs")]
+
+    def train_one(part: tuple[str, int]) -> None:
+        name, seed = part
+        program = [sys.executable, "-m", f"benchmarks.reproductions.{NAME}", *given, f"--networks={name}", f"--seeds={seed}"]
+        subprocess.run(program, check=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(train_one, parts))
 
 
 # --- data
@@ -348,7 +369,7 @@ def command(options) -> str:
     changed = [
         f"--{n}={v}"
         for n, v in vars(options).items()
-        if v != given[n] and n not in ("data", "work", "results", "seeds")
+        if v != given[n] and n not in ("data", "work", "results", "seeds", "jobs")
     ]
     return " ".join([f"python -m benchmarks.reproductions.{NAME} --data=FOLDER", *changed])
 
