@@ -338,7 +338,7 @@ def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, 
     assert said in capsys.readouterr().out and not (tmp_path / "run").exists()
     assert invoke("pretrain", **run, num_train_steps=20, train_batch_size=8, eval_steps=1) == 0
     shown = capsys.readouterr().out
-    assert "Batches of 8: lamb, which --system=bert_wwm is published with, is meant for 512 and more. Taken" in shown
+    assert "Batches of 8: lamb, which --system=bert_wwm is published with, is meant for 384 and more. Taken" in shown
     assert "bert_adamw, learning rate 0.0001 after 2 warm-up steps" in shown
     stored = json.loads((tmp_path / "run/config.json").read_text())
     numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "bert_adamw", "learning_rate": 1e-4}
@@ -445,7 +445,13 @@ def test_bad_tables_are_data_or_usage_errors(street, tmp_path, capsys):
     cases = [
         ("missing.tsv", None, 3, "no such file"),
         ("empty.tsv", "", 3, "holds no rows"),
-        ("unknown.tsv", "label\ttext\n美食\t好吃\n天文\t星星\n", 3, "line 3: label '天文' does not occur in training"),
+        (
+            "unknown.tsv",
+            "label\ttext\n美食\t好吃\n天文\t星星\n",
+            3,
+            "line 3: label '天文' does not occur in training. Known",
+        ),
+        ("more.tsv", "label\ttext\n美食\t好吃\n天文\t星\n天\t星\n", 3, "in training. So it is in 2 of 3 rows."),
         ("columns.tsv", "a\tb\n1\t2\n", 2, "Name the column with --text_column"),
         ("ragged.tsv", "label\ttext\n美食\n", 3, "line 2"),
         ("latin.tsv", "label\ttext\n美食\tcaf\xe9\n".encode("gb18030", "replace"), 3, "not valid UTF-8"),

@@ -465,6 +465,12 @@ def test_a_row_that_cannot_be_used_is_named_or_left_out_alone(tmp_path, name, co
     assert len(bad_rows) == 1 and f"line {line}: {says}" in str(bad_rows[0])
 
 
+def test_a_refusal_counts_all_rows_that_cannot_be_used(tmp_path):
+    path = write(tmp_path / "a.tsv", "text\tlabel\na\t1\nb\nc\t3\nd\t\n")
+    with pytest.raises(DataError, match="line 3: 1 column.* 2 of 4 rows cannot be used, also line 5. Mend the row"):
+        read_table(path, Columns())
+
+
 def test_a_text_without_label_may_be_empty(tmp_path):
     path = write(tmp_path / "a.tsv", "text\n\n \nb\n")
     assert [row.texts[0] for row in read_table(path, Columns(), with_labels=False)] == [" ", "b"]

@@ -228,7 +228,12 @@ def transformer_xl(place: Place) -> list[str]:
 
 def universal_transformer(place: Place) -> list[str]:
     work = os.path.join(place.work, "universal_transformer")
-    return ["universal_transformer_babi", f"--data={place.given('qa/babi-en-10k')}", f"--work={work}", f"--jobs={place.jobs}"]
+    return [
+        "universal_transformer_babi",
+        f"--data={place.given('qa/babi-en-10k')}",
+        f"--work={work}",
+        f"--jobs={place.jobs}",
+    ]
 
 
 def siamese(place: Place) -> list[str]:

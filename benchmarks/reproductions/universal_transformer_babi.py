@@ -114,7 +114,14 @@ def train_side_by_side(options) -> None:
 
     def train_one(part: tuple[str, int]) -> None:
         name, seed = part
-        program = [sys.executable, "-m", f"benchmarks.reproductions.{NAME}", *given, f"--networks={name}", f"--seeds={seed}"]
+        program = [
+            sys.executable,
+            "-m",
+            f"benchmarks.reproductions.{NAME}",
+            *given,
+            f"--networks={name}",
+            f"--seeds={seed}",
+        ]
         subprocess.run(program, check=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -19,6 +19,7 @@ PAIR_NAMES = ("text_pair", "text_b", "sentence2", "hypothesis")
 LABEL_NAMES = ("label", "labels", "class", "category", "gold_label")
 FLAGS = ("--text_column", "--text_pair_column", "--label_column")
 _LONGEST_FIELD = 1_000_000
+NAMED = 5  # bad rows that a message names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +77,10 @@ def read_table(
         DataError: a missing or empty file, text in another encoding, a row that cannot be used; names the file and the line.
         UsageError: the kind is unknown, or the columns cannot be found.
     """
-    rows = list(iterate_table(path, columns, with_labels, bad_rows, may_be_empty, label_lists))
+    bad = [] if bad_rows is None else bad_rows
+    rows = list(iterate_table(path, columns, with_labels, bad, may_be_empty, label_lists))
+    if bad and bad_rows is None:
+        raise _refusal(bad, len(rows))
     if not rows:
         raise DataError(f"{path}: holds no rows{f' that can be used: {bad_rows[0]}' if bad_rows else ''}.")
     return rows
@@ -103,6 +107,16 @@ def iterate_table(
         yield from (row for row in readers[kind](table, file, "," if kind == ".csv" else "\t") if table.accepts(row))
 
 
+def _refusal(bad: list[BadRow], num_good: int = 0) -> DataError:
+    """The error that names the first of these rows, and how many there are."""
+    others = [row.place.rpartition(", ")[2] for row in bad[1:NAMED]]
+    more = f" {len(bad):,} of {len(bad) + num_good:,} rows cannot be used, also {', '.join(others)}." if others else ""
+    return DataError(
+        f"{bad[0]}.{more} Mend the row or take it out; `finetune` and `create_finetuning_data` leave such rows out with "
+        "--on_bad_row=skip."
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Table:
     """What is read, and what becomes of a row that cannot be used; attributes as in `read_table`."""
@@ -117,10 +131,7 @@ class _Table:
     def refuse(self, place: str, found: str) -> None:
         """Notes a row that cannot be used, or raises a DataError."""
         if self.bad_rows is None:
-            raise DataError(
-                f"{place}: {found}. Mend the row or take it out; `finetune` and `create_finetuning_data` leave such rows out "
-                "with --on_bad_row=skip."
-            )
+            raise _refusal([BadRow(place, found)])
         self.bad_rows.append(BadRow(place, found))
 
     def accepts(self, row: Row) -> bool:

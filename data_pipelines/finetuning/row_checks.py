@@ -24,12 +24,13 @@ def label_ids(path: str, rows: list[Row], labels: list[str]) -> np.ndarray:
         DataError: a label that training did not have; names the file, the line and the known labels.
     """
     ids = {name: index for index, name in enumerate(labels)}
-    for row in rows:
-        if row.label not in ids:
-            raise DataError(
-                f"{path}, line {row.line}: label {row.label!r} does not occur in training. Known: {', '.join(labels[:20])}. "
-                "Correct the row, or add rows with this label to the training file."
-            )
+    unknown = [row for row in rows if row.label not in ids]
+    if unknown:
+        row, count = unknown[0], f" So it is in {len(unknown):,} of {len(rows):,} rows." if unknown[1:] else ""
+        raise DataError(
+            f"{path}, line {row.line}: label {row.label!r} does not occur in training.{count} Known: {', '.join(labels[:20])}. "
+            "Correct the row, or add rows with this label to the training file."
+        )
     return np.array([ids[row.label] for row in rows], np.int32)
 
 

@@ -14,7 +14,11 @@ from xmodels.tasks.base.generation import GREEDY
 from xmodels.tasks.base.serve import VERSION, imports, spelled
 from xmodels.tasks.translate.answer import Seq2SeqGenerator
 
-EXAMPLES = ("A dog runs.", "Ein Hund rennt.", "一只狗在跑。")  # of these the README has the one that the vocabulary knows best
+EXAMPLES = (
+    "A dog runs.",
+    "Ein Hund rennt.",
+    "一只狗在跑。",
+)  # of these the README has the one that the vocabulary knows best
 CHECKED = ("Ein Hund rennt.", "今天天气很好。", "", "A somewhat longer text, which shares its batch with shorter ones.")
 
 
