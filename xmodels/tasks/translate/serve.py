@@ -94,16 +94,18 @@ class Server(serve.Server):
             imports=imports(self.serving_ops), version=VERSION,
             length=self.predictor.longest - 1 - len(self.predictor.opening),
             prefix=f"Each text gets the prefix {self.predictor.prefix!r} here. " if self.predictor.prefix else "",
-            example=self._example(), rules=self._rules(), beams=self._beam.num_beams, alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
+            example=self._example(), rules=self._rules(), beams=self._beam.num_beams,
+            alpha=self._beam.length_penalty, extra=EXTRA_TOKENS,
         )  # fmt: skip
 
     def _example(self) -> str:
         tokenizer = self.predictor.tokenizer
-        unknown = tokenizer.vocabulary[UNKNOWN] if UNKNOWN in tokenizer.vocabulary else None
+        vocabulary = tokenizer.vocabulary
+        unknown = [vocabulary[UNKNOWN]] if UNKNOWN in vocabulary else []
 
         def strangeness(text: str) -> tuple[int, float]:
             ids = tokenizer.encode(text).ids
-            return ids.count(unknown), len(ids) / len(text)
+            return sum(i in unknown for i in ids), len(ids) / len(text)
 
         return min(EXAMPLES, key=strangeness)
 
