@@ -245,7 +245,8 @@ def _collect(layer, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
     if id(layer) in seen:
         return  # a shared layer is stored once, under the first name that leads to it
     seen.add(id(layer))
-    attributes = {**vars(layer), **vars(layer).get("_modules", {})}  # PyTorch keeps layers apart from other attributes
+    # PyTorch keeps layers apart from other attributes, such as lists. What a list shares with an attribute has the attribute's name.
+    attributes = {**vars(layer).get("_modules", {}), **vars(layer)}
     children = [(name, child) for key, value in attributes.items() for name, child in _layers(key, value)]
     below = {id(v) for _, child in children for v in child.weights}
     for variable in layer.weights:

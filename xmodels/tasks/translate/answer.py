@@ -114,6 +114,7 @@ class Seq2SeqGenerator(Generator):
 
     def targets(self, token_ids, lengths, limits, seed, decoding: Decoding, max_length):
         """`write_targets` of sources int (B, S), of which the first `lengths` (B,) tokens count."""
+        token_ids, lengths, limits = (ops.cast(each, "int32") for each in (token_ids, lengths, limits))
         decoding = dataclasses.replace(
             decoding.forbidding(self.forbidden), ranked=self.writing.ranked, forces_end=self.writing.forces_end,
             first_id=next(iter(self.writing.opening_ids(self.tokenizer.vocabulary, of_target=True)), None),
