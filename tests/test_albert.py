@@ -315,7 +315,7 @@ def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
     [
         ("sentence_order", {"masked_lm", "sentence_order"}, "sentence_order"),
         ("next_sentence", {"masked_lm", "next_sentence"}, "segment_pair"),
-        ("none", {"masked_lm"}, "full_sentences"),
+        pytest.param("none", {"masked_lm"}, "full_sentences", marks=pytest.mark.long),
     ],
 )
 def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp_path, zh_vocabulary):

@@ -123,7 +123,7 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
         "## Own objectives, on held-out text\n\nThe losses of different objectives are not comparable: `gpt` sees only what stands "
         "before a token, and some hide whole words.",
         objectives({**found, "objectives": {a: o for a, o in found["objectives"].items() if o["baselines"]}}),
-        *([of_peer(peer)] if peer else ()),
+        *([of_peer(peer, values["finetuning"]["flags"])] if peer else ()),
         f"## Differences from {found['reference']}\n\nA paired permutation test over test rows, two-sided, with Holm's correction "
         "over all rows of this table; it speaks of these networks, not of other pretrainings.",
         differences(found),
@@ -136,10 +136,11 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
     print(write_picture(name, lambda figure: draw(figure, found), width=9.0))
 
 
-def of_peer(peer: dict[str, float]) -> str:
+def of_peer(peer: dict[str, float], tuning: dict[str, str]) -> str:
+    way = f"{tuning['pooling']} of all states, {tuning['optimizer']}"
     return (
         f"`{peer_bert.NAME}` begins with the weights with which `bert` began, and reads the same batches with the same masks; "
-        "network, derivatives, optimizer and fine-tuning (the mean of all states) are Hugging Face's and PyTorch's. On held-out text "
+        f"network, derivatives, optimizer and fine-tuning ({way}) are Hugging Face's and PyTorch's. On held-out text "
         f"it reaches {peer['masked_lm']:.2f} nats, and names {100 * peer['accuracy']:.1f} % of the hidden tokens."
     )
 
