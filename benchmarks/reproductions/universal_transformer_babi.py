@@ -10,7 +10,6 @@ are trained side by side, in processes of their own.
 import argparse
 import concurrent.futures
 import dataclasses
-import functools
 import json
 import os
 import subprocess
@@ -20,13 +19,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.reproductions import common, moved_things
-from data_pipelines.batches.array_source import ArraySource
+from benchmarks.reproductions import common
+from benchmarks.reproductions.babi_questions import DEV, SENTENCES, TASKS, WORDS, Data, read
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import buckets
-from data_pipelines.corpora.babi import StoryQuestion, read_tasks, task_files
-from data_pipelines.errors import DataError
-from data_pipelines.finetuning.stories import StoryEncoder, answer_ids, answers_of, vocabulary_of
+from data_pipelines.corpora.babi import StoryQuestion
 from xmodels.models.folder import model_class
 from xmodels.runs.folder import write_backbone
 from xmodels.tasks.answer_story.task import AnswerStory
@@ -39,11 +36,9 @@ from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import single
 
 NAME = "universal_transformer_babi"
-TASKS, SENTENCES, WORDS = (1, 2, 3), 130, 8
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
-DEV, LOOKED_AT = 10, 200  # one part in so many of the training questions is held out; so many of them draw the curves
+LOOKED_AT = 200  # held-out questions of each task that draw the curves
 STEPS, MAX_STEPS = 4, 6
-STORIES = 1  # the seed of made-up stories
 BUCKETS = "8,12,16,20,24,28,32,40,48,64,96"
 
 
@@ -79,7 +74,7 @@ def main() -> None:
     if options.jobs > 1:
         train_side_by_side(options)
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    data = read(options)
+    data = read(options.data, options.questions, options.questions_3)
     found: dict[str, list[dict]] = {}
     for seed in options.seeds:
         for name in options.networks.split(","):
@@ -126,53 +121,6 @@ def train_side_by_side(options) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(train_one, parts))
-
-
-# --- data
-
-
-@dataclasses.dataclass(frozen=True)
-class Data:
-    """Questions by task, and what turns them into arrays."""
-
-    train: list[StoryQuestion]
-    dev: dict[str, list[StoryQuestion]]
-    test: dict[str, list[StoryQuestion]]
-    made_up: bool  # the training stories of task 3
-
-    @functools.cached_property
-    def encoder(self) -> StoryEncoder:
-        return StoryEncoder(vocabulary_of(self.train), SENTENCES, WORDS)
-
-    @functools.cached_property
-    def labels(self) -> list[str]:
-        return answers_of(self.train)
-
-    def source(self, questions: list[StoryQuestion]) -> ArraySource:
-        arrays = self.encoder.arrays([(asked.sentences, asked.question) for asked in questions])
-        return ArraySource({**arrays, "labels": answer_ids(questions, self.labels)}, "bAbI")
-
-
-def read(options) -> Data:
-    found = {}
-    for task in TASKS:
-        most = options.questions_3 if task == 3 else options.questions
-        if task == 3 and not is_there(options.data, 3):
-            found["qa3"] = moved_things.stories(most, STORIES)
-        else:
-            found |= read_tasks(options.data, (task,), "train", most)
-    test = read_tasks(options.data, TASKS, "test")
-    cut = {task: len(questions) - len(questions) // DEV for task, questions in found.items()}
-    train = [asked for task, questions in found.items() for asked in questions[: cut[task]]]
-    dev = {task: questions[cut[task] :] for task, questions in found.items()}
-    return Data(train, dev, test, not is_there(options.data, 3))
-
-
-def is_there(folder: str, task: int) -> bool:
-    try:
-        return bool(task_files(folder, (task,), "train"))
-    except DataError:
-        return False
 
 
 # --- training

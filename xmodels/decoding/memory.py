@@ -13,6 +13,18 @@ from keras import ops
 from xmodels.layers.attention.places import Beams
 
 
+def memory_for(backbone, beams: int, length: int, known: int = 0, first=0) -> "Copies | Shared":
+    """How the beams of a network remember texts of `length` tokens, the first of which they have in common.
+
+    Args:
+        known: so many at least, a number that shapes may have.
+        first: so many, int (), at least `known`.
+    """
+    if backbone.shares_past:
+        return Shared(beams, known + (length - known) * beams, first)
+    return Copies(beams, length)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Copies:
     """Pasts of B K rows, for networks that remember in their own way.
@@ -28,6 +40,15 @@ class Copies:
     def repeated(self, rows):
         """What the beams need of what a text has: tensors of B rows -> of B K rows."""
         return keras.tree.map_structure(lambda x: ops.repeat(x, self.beams, axis=0), rows)
+
+    def past_of(self, start: Callable, read: Callable, width: int):
+        """The past of B rows that have read `width` tokens at once.
+
+        Args:
+            start: that of a network, from the tokens for which there is room.
+            read: what the past is once these tokens are read.
+        """
+        return read(start(self.slots))
 
     def begin(self, past, batch):
         """What they remember at first: `past` of B rows, as `decode` takes it."""
@@ -82,13 +103,10 @@ class Shared:
     def follow(self, state, parents):
         return {**state, "seen": chosen(state["seen"], parents)}
 
-    def widened(self, past):
-        """`past` of fewer slots, as `layers.cached_attention` keeps it, with room for S."""
-
-        def widen(x):
-            return ops.pad(x, [[0, 0], [0, 0], [0, self.slots - x.shape[2]], [0, 0]])
-
-        return keras.tree.map_structure(widen, past)
+    def past_of(self, start: Callable, read: Callable, width: int):
+        """Queries of these tokens need not look at the room for all beams, which `layers.cached_attention` gets behind them."""
+        more = [[0, 0], [0, 0], [0, self.slots - width], [0, 0]]
+        return keras.tree.map_structure(lambda x: ops.pad(x, more), read(start(width)))
 
 
 def chosen(texts, index):

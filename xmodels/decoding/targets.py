@@ -10,7 +10,7 @@ from collections.abc import Callable
 from keras import ops
 
 from xmodels.decoding.beam import beam_search, gnmt_penalty
-from xmodels.decoding.memory import Copies, Shared
+from xmodels.decoding.memory import memory_for
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.ranked_beam import ranked_beam_search
 from xmodels.decoding.sampling import generate
@@ -66,7 +66,7 @@ def searched(backbone, logits, features, decoding, starts, end_id: int, limits, 
         int (B, K, max_length + 1) targets with their start token, and float32 (B, K) scores.
     """
     beams = decoding.num_beams
-    memory = Shared(beams, beams * max_length) if backbone.shares_past else Copies(beams, max_length)
+    memory = memory_for(backbone, beams, max_length)
     started = backbone.start(features, memory.slots)
     # What does not change is neither carried along nor sorted with the beams.
     source = memory.repeated({name: value for name, value in started.items() if name != "past"})

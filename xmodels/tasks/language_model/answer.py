@@ -9,7 +9,7 @@ from keras import ops
 from data_pipelines.errors import UsageError
 from data_pipelines.text.spelling import spell_out
 from xmodels.decoding.beam import beam_search, gnmt_penalty
-from xmodels.decoding.memory import Copies, Shared
+from xmodels.decoding.memory import memory_for
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.runs.loaded import Loaded, identify
@@ -132,9 +132,15 @@ class TextGenerator(Generator):
         (forbid,) = Decoding(0.0, forbidden=self.forbidden).filters() or [lambda logits, *_: logits]
 
         def function(token_ids, lengths, limits, past):
-            memory = self._memory(decoding.num_beams, length, known, ops.min(lengths) - 1)
+            memory = memory_for(self.backbone, decoding.num_beams, length, known, ops.min(lengths) - 1)
             if past is None:
-                past = self._read_at_once(token_ids, memory)
+                # All prompts are read at once. What stands behind a short one is replaced before anything looks at it.
+                rows, width = token_ids.shape
+                past = memory.past_of(
+                    lambda slots: self.backbone.start(rows, slots),
+                    lambda past: self.backbone.decode(token_ids, past, 0)[1],
+                    width,
+                )
 
             def step(token_ids, position, state):
                 tokens = ops.take(token_ids, position, axis=1)
@@ -150,19 +156,6 @@ class TextGenerator(Generator):
             return ids
 
         return function
-
-    def _memory(self, beams: int, length: int, known: int, first) -> Copies | Shared:
-        """That of beams which begin behind `first` tokens, int (), at least `known`, of texts of `length` tokens."""
-        if self.backbone.shares_past:
-            return Shared(beams, known + (length - known) * beams, first)
-        return Copies(beams, length)
-
-    def _read_at_once(self, token_ids, memory: Copies | Shared):
-        """The past of prompts (B, P). What stands behind a short one is replaced before anything looks at it."""
-        is_shared = isinstance(memory, Shared)
-        length = token_ids.shape[1] if is_shared else memory.slots
-        _, past = self.backbone.decode(token_ids, self.backbone.start(token_ids.shape[0], length), 0)
-        return memory.widened(past) if is_shared else past
 
 
 GENERATOR = TextGenerator
