@@ -217,6 +217,12 @@ def test_networks_that_do_not_generate_are_refused(tmp_path):
         load(str(tmp_path))
 
 
+def test_records_are_no_run(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text("{}")
+    assert invoke("generate", model_dir=tmp_path, prompt="a") != 0
+    assert "holds records, which --data_dir names, and is no run" in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_the_export_continues_texts_in_a_process_with_tensorflow_alone(run, tmp_path, capsys):
     flags = {"model_dir": run, "export_dir": tmp_path / "export", "serving_ops": "core"}

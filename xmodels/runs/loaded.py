@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from data_pipelines.errors import CheckpointError, DataError
+from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.text import kinds
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
@@ -19,6 +20,11 @@ from xmodels.models import folder
 from xmodels.models.backbone import Backbone, ModelConfig
 
 BACKBONE_FOLDER, RUN_STATES = "backbone", "checkpoints"  # of a run
+# A file that tells another kind of folder -> what that is.
+OTHERS = {
+    MANIFEST: "records, which --data_dir names",
+    "1/saved_model.pb": "an export, which `xmodels serve` answers from",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +90,15 @@ def model_folder(source: str) -> str:
             f"{source}: this run is not finished, so nothing was handed over yet. Finish it with the same command, or take "
             f"its last state: xmodels average_checkpoints --model_dir={source} --last=1 --output_dir=NAME."
         )
+    check_no_other(source)
     return source
+
+
+def check_no_other(path: str) -> None:
+    """Raises a CheckpointError where a folder is no run or model, but something else that is known."""
+    for name, what in OTHERS.items():
+        if os.path.isfile(os.path.join(path, name)) and not os.path.isfile(os.path.join(path, folder.CONFIG)):
+            raise CheckpointError(f"{path}: holds {what}, and is no run.")
 
 
 def identify(source: str) -> Identity:

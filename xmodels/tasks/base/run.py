@@ -7,24 +7,18 @@ from typing import Annotated
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
 from data_pipelines.files import write_json
-from data_pipelines.records.manifest import MANIFEST
 from data_pipelines.schema import Narrower, Place, convert, whole
 from data_pipelines.text.labels import SEPARATOR
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
-from xmodels.runs.loaded import BACKBONE_FOLDER, identify, load
+from xmodels.runs.loaded import BACKBONE_FOLDER, check_no_other, identify, load
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
 from xmodels.tasks.classify.thresholds import THRESHOLD
 
 TASK_FILE = "task.json"
-# A file that tells another kind of folder -> what that is.
-OTHERS = {
-    MANIFEST: "records, which --data_dir names",
-    "1/saved_model.pb": "an export, which `xmodels serve` answers from",
-}
 JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
 OF_MODELS = (
@@ -158,9 +152,7 @@ def read_task(run: str) -> TaskDescription:
         names = ", ".join(os.path.join(run, name) for name in folder.read_json(joint))
         raise CheckpointError(f"{run}: has learnt several tasks. Name the folder of one: {names}.")
     if not os.path.lexists(path):
-        for name, what in OTHERS.items():
-            if os.path.isfile(os.path.join(run, name)) and not os.path.isfile(os.path.join(run, RUN_CONFIG)):
-                raise CheckpointError(f"{run}: holds {what}, and is no run.")
+        check_no_other(run)
         raise CheckpointError(
             f"{run}: has no {TASK_FILE}, so it is a pretraining run, which has learnt no task. "
             "Fine-tune it first with `xmodels finetune`."
