@@ -9,7 +9,8 @@ from data_pipelines.errors import UsageError
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+)://")
 _MOUNTS = {"gs": "gcsfuse", "s3": "mount-s3 or s3fs", "hdfs": "its NFS gateway or fuse-dfs", "az": "blobfuse2"}
 _OF_VOCABULARIES = (
-    "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "tokenizer.json", "tokenizer_config.json",
+    "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "source.spm", "target.spm", "tokenizer.json",
+    "tokenizer_config.json",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What we write of BART and T5 is read by `transformers`, which computes, writes and tokenizes the same."""
+"""What we write of BART, T5 and Marian is read by `transformers`, which computes, writes and tokenizes the same."""
 
 import json
 import pathlib
@@ -13,11 +13,11 @@ from data_pipelines.text.frames import ROBERTA, T5
 from data_pipelines.text.framing import pack
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
-from xmodels.conversion.vocabularies import TokenizerFiles
+from xmodels.conversion.vocabularies import TokenizerFiles, as_pair
 from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import searched
 from xmodels.interfaces.reading import BART_READING
-from xmodels.models import bart, folder, t5
+from xmodels.models import bart, folder, marian, t5
 from xmodels.tasks.classify.task import Classify
 
 TOKENIZERS = pathlib.Path(__file__).parent / "golden/tokenizers"
@@ -42,7 +42,12 @@ def sentence_pieces():
     return TokenizerFiles(files, {"tokenizer": "sentencepiece", "num_sentinels": 100})
 
 
+def pair_of_models():
+    return as_pair(TokenizerFiles(sentence_pieces().files, {"tokenizer": "sentencepiece"}))
+
+
 CASES = {
+    "marian": (marian.Marian, marian.MarianConfig, SMALL_BART, pair_of_models, T5),
     "bart": (bart.Bart, bart.BartConfig, SMALL_BART, byte_bpe, ROBERTA),
     "t5": (t5.T5, t5.T5Config, SMALL_T5, sentence_pieces, T5),
     "t5_1_1": (t5.T5, t5.T5Config, SMALL_T5 | VERSION_1_1, sentence_pieces, T5),
@@ -114,14 +119,14 @@ def test_beam_search_finds_their_texts(both, settings, their_settings, monkeypat
     backbone, network, _, _, tokenizer = both
     batch, vocabulary = batch_of(backbone), tokenizer.vocabulary
     end = vocabulary["</s>"]
-    start = end if isinstance(backbone, bart.Bart) else vocabulary["<pad>"]
+    start = end if type(backbone) is bart.Bart else vocabulary["<pad>"]
     starts, limits = ops.full((3,), start, dtype="int32"), ops.full((3,), 11, dtype="int32")
     found, scores = searched(
         backbone, backbone.logits, batch, Decoding(temperature=0.0, ranked=True, **settings), starts, end, limits, 11
     )
     theirs = {name: settings[name] for name in settings if name not in ("forces_end", "first_id")} | their_settings
     theirs = {name: end if value is True and name.startswith("forced") else value for name, value in theirs.items()}
-    for name in ("forced_bos_token_id", "forced_eos_token_id"):  # of the folder of a BART
+    for name in ("forced_bos_token_id", "forced_eos_token_id"):  # of the folder of a BART or Marian
         monkeypatch.setattr(network.generation_config, name, None)
     defaults = {"early_stopping": False}
     with torch.no_grad():
@@ -189,7 +194,8 @@ def test_a_classifier_answers_as_theirs(tmp_path):
 
 
 @pytest.mark.extra("torch", "transformers")
-def test_bart_writes_the_tokens_between_which_its_texts_stand(both):
+def test_the_folder_names_the_tokens_between_which_texts_stand(both):
     _, network, path, _, _ = both
     forced = (network.generation_config.forced_bos_token_id, network.generation_config.forced_eos_token_id)
-    assert forced == ((0, 2) if "bart" in path else (None, None))
+    end = network.config.eos_token_id
+    assert forced == {"bart": (0, 2), "marian": (None, end)}.get(path.rsplit("/", 2)[-2].rstrip("0"), (None, None))

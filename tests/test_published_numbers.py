@@ -39,6 +39,7 @@ ADAM98 = {"adam_beta2": 0.98, "clip_norm": 0.0}
         ("transformer_xl", "characters_24", STREAM, 64, 400_000, 4_000, 2.5e-4, "adamw", "cosine", {}),
         ("transformer_xl", "one_billion", STREAM, 512, 1_200_000, 30_000, 2.5e-4, "adamw", "cosine", {}),
         ("transformer", "base", PARALLEL, 1000, 100_000, 4_000, (512 * 4000) ** -0.5, "adam", "noam", {}),
+        ("marian", "base", PARALLEL, 1000, 100_000, 16_000, 3e-4, "adam", "inverse_sqrt", {"clip_norm": 5.0}),
         ("transformer", "big", PARALLEL, 1000, 300_000, 4_000, (1024 * 4000) ** -0.5, "adam", "noam", {}),
     ],
 )  # fmt: skip

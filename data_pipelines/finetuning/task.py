@@ -15,7 +15,7 @@ from data_pipelines.features import Feature
 from data_pipelines.options.create_finetuning_data import RecordOptions
 from data_pipelines.records.encoding import Columns as RecordColumns
 from data_pipelines.text.framing import shorten
-from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.kinds import open_for_records
 from data_pipelines.text.tokenizer import Pieces, Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 
@@ -69,7 +69,7 @@ class Task:
     def open_tokenizer(self) -> Tokenizer:
         """What cuts the texts into pieces."""
         settings = self.settings
-        return open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+        return open_for_records(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
 
     def examples(self, path: str) -> Iterator[RawExample]:
         """All examples of a file, also those with a problem."""

@@ -15,6 +15,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.character_table import CODE_POINTS, SURROGATES, CharacterTable
 from data_pipelines.ops.piece_cleaning import GraphCleaning
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer, byte_symbols
+from data_pipelines.text.paired_pieces import CLOSES, OPENS, SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import SPACE, CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import Tokenizer
@@ -32,13 +33,11 @@ def graph_of(tokenizer: Tokenizer, serving_ops: str) -> tf.Module:
     """
     if getattr(tokenizer, "recognize_special_tokens", False):
         raise UsageError("A graph tokenizer reads special tokens in the text as ordinary text.")
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        if serving_ops != "text":
-            raise UsageError(
-                f"--serving_ops={serving_ops}: SentencePiece needs the op of tensorflow-text. Use --serving_ops=text, and "
-                "serve with a TensorFlow that has tensorflow-text loaded."
-            )
-        return GraphSentencePieces(tokenizer)
+    if isinstance(tokenizer, (SentencePieceTokenizer, SentencePiecePairTokenizer)) and serving_ops != "text":
+        raise UsageError(
+            f"--serving_ops={serving_ops}: SentencePiece needs the op of tensorflow-text. Use --serving_ops=text, and "
+            "serve with a TensorFlow that has tensorflow-text loaded."
+        )
     return GRAPHS[type(tokenizer)](tokenizer)
 
 
@@ -259,6 +258,27 @@ class GraphSentencePieces(tf.Module):
         return ids.with_values(tf.gather(self.parts.ids, ids.flat_values)).merge_dims(1, 2)
 
 
+class GraphSentencePiecePair(tf.Module):
+    """How `SentencePiecePairTokenizer` cuts sources, with the op of `tensorflow_text`."""
+
+    def __init__(self, tokenizer: SentencePiecePairTokenizer):
+        super().__init__()
+        import tensorflow_text  # as above
+
+        self.model = tensorflow_text.SentencepieceTokenizer(model=tokenizer.source.model, out_type=tf.string)
+        self.ids = id_table(tokenizer.vocabulary)
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        begins = tf.strings.regex_full_match(text, f"(?s){OPENS}.*{CLOSES}.*")  # (B,)
+        code = tf.where(begins, tf.strings.regex_replace(text, f"(?s)^({OPENS}.*?{CLOSES}).*$", r"\1"), "")
+        rest = tf.strings.substr(text, tf.strings.length(code), tf.strings.length(text))
+        codes = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(code, begins), tf.cast(begins, tf.int64)
+        )  # (B, 0 or 1)
+        pieces = tf.concat([codes, self.model.tokenize(rest)], axis=1)
+        return pieces.with_flat_values(self.ids.lookup(pieces.flat_values))
+
+
 WHOLE = 1 << 29  # characters of a piece that is not parted: more than any has
 
 
@@ -291,4 +311,5 @@ def id_table(vocabulary: Vocabulary) -> tf.lookup.StaticHashTable:
 
 GRAPHS = {
     ByteBpeTokenizer: GraphByteBpe, BpeTokenizer: GraphBpe, CharacterTokenizer: GraphCharacters, WordTokenizer: GraphWords,
+    SentencePieceTokenizer: GraphSentencePieces, SentencePiecePairTokenizer: GraphSentencePiecePair,
 }  # fmt: skip

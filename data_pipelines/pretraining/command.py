@@ -17,7 +17,7 @@ from data_pipelines.pretraining.settings import Settings
 from data_pipelines.pretraining.stages import clean
 from data_pipelines.progress import bar, reporting
 from data_pipelines.records.manifest import Manifest
-from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.kinds import open_for_records
 from data_pipelines.text.letter_case import case_warning
 
 
@@ -51,7 +51,7 @@ def create_pretraining_data(options: Options) -> Manifest | None:
         raise UsageError(f"--beam_options={beam_options}: needs --runner=beam.")
     chosen = Settings.chosen(options)
     chosen.check()
-    tokenizer = open_tokenizer(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
+    tokenizer = open_for_records(chosen.vocab_file, chosen.tokenizer, chosen.do_lower_case)
     if warning := case_warning(tokenizer, chosen.vocab_file):
         print(warning, file=sys.stderr)
     corpus = checked_language(chosen.open_corpus())

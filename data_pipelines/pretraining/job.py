@@ -40,7 +40,7 @@ from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.shards import Shard, ShardWriter
 from data_pipelines.records.workers import run_jobs
 from data_pipelines.text import words
-from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.kinds import open_for_records, open_tokenizer
 from data_pipelines.text.tokenizer import Tokenizer
 
 ENCODED_TOGETHER = 1 << 18  # tokens of examples; enough for numpy, few enough for the cache of the processor
@@ -171,7 +171,7 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
     """Checks the settings, looks at the corpus and decides how it is cut; writes nothing."""
     paths.check_local(input_file=settings.input_file, vocab_file=settings.vocab_file, output_dir=output_dir)
     settings.check()
-    tokenizer = open_tokenizer(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    tokenizer = open_for_records(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
     corpus = corpus or settings.open_corpus()
     lexicons = {name: getattr(settings, name) for name in ("lexicon", "phrase_lexicon", "entity_lexicon")}
     paths.check_not_input(corpus.paths, output_dir, vocab_file=settings.vocab_file, **lexicons)

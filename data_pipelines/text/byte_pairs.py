@@ -204,8 +204,12 @@ def bpe_model(vocabulary: Vocabulary, merges: Merges, suffix: str | None = None)
 def files(vocabulary: Vocabulary, merges: Merges) -> dict[str, bytes]:
     """`vocab.json` and `merges.txt`."""
     lines = "".join(f"{left} {right}\n" for left, right in merges)
-    text = json.dumps(vocabulary.ids, ensure_ascii=False, separators=(",", ":"))
-    return {"vocab.json": text.encode(), "merges.txt": (HEADER + lines).encode()}
+    return {"vocab.json": ids_file(vocabulary), "merges.txt": (HEADER + lines).encode()}
+
+
+def ids_file(vocabulary: Vocabulary) -> bytes:
+    """The contents of `vocab.json`."""
+    return json.dumps(vocabulary.ids, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def merges_beside(path: str) -> str:
@@ -219,12 +223,8 @@ def numbered(ids: dict) -> bool:
     return all(type(i) is int for i in ids.values()) and sorted(ids.values()) == list(range(len(ids)))
 
 
-def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
-    """Reads `vocab.json` and its merges.
-
-    Raises:
-        DataError: one is missing or damaged.
-    """
+def read_ids(path: str) -> Vocabulary:
+    """Reads a `vocab.json`. Raises a DataError where it is missing or damaged."""
     try:
         ids = strict_json.read(path, "utf-8-sig")
     except FileNotFoundError:
@@ -233,7 +233,16 @@ def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
         raise DataError(f"{path}: not valid JSON ({error}).") from None
     if not isinstance(ids, dict) or not numbered(ids):
         raise DataError(f"{path}: expected an object of pieces with the ids 0, 1, 2, …, each once.")
-    vocabulary = Vocabulary(sorted(ids, key=ids.get), path, required=(), spelled=True)
+    return Vocabulary(sorted(ids, key=ids.get), path, required=(), spelled=True)
+
+
+def read_pairs(path: str) -> tuple[Vocabulary, Merges]:
+    """Reads `vocab.json` and its merges.
+
+    Raises:
+        DataError: one is missing or damaged.
+    """
+    vocabulary = read_ids(path)
     merges_path = merges_beside(path)
     if os.path.lexists(merges_path) and not os.path.isfile(merges_path):
         raise DataError(f"{merges_path}: is not a file.")

@@ -6,16 +6,18 @@ import os
 from data_pipelines import strict_json
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.byte_pairs import END_OF_WORD, BpeTokenizer, ByteBpeTokenizer
+from data_pipelines.text.paired_pieces import SentencePiecePairTokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer, WordTokenizer
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import CHOICES, FILES, OPTIONS, OPTIONS_OF
+from data_pipelines.text.tokenizer_settings import CHOICES, FILES, OPTIONS, OPTIONS_OF, PAIR, UNTRAINED
 from data_pipelines.text.wordpiece import WordPieceTokenizer
 
 KINDS = {
     kind.kind: kind
     for kind in (
-        WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, CharacterTokenizer, WordTokenizer,
+        WordPieceTokenizer, ByteBpeTokenizer, BpeTokenizer, SentencePieceTokenizer, SentencePiecePairTokenizer,
+        CharacterTokenizer, WordTokenizer,
     )
 }  # fmt: skip
 
@@ -27,7 +29,8 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
         path: a `vocab.txt`, `vocab.json` (its merges beside it) or `*.model`; or a folder that holds one of these,
             and perhaps `tokenizer_config.json` with the settings.
         kind: one of `KINDS`; `auto` goes by the settings, or else by the file: word pieces in `.txt`, BPE in `.json`
-            (over bytes unless pieces end in `</w>`), SentencePiece in `.model`.
+            (over bytes unless pieces end in `</w>`; a pair of SentencePiece models where they lie beside it), SentencePiece
+            in `.model`.
         do_lower_case: None as the settings print_status, or as is usual for the kind.
 
     Raises:
@@ -49,6 +52,21 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
     if do_lower_case is not None:
         settings["do_lower_case"] = do_lower_case
     return KINDS[kind].read(path, **settings)
+
+
+def open_for_records(path: str, kind: str = "auto", do_lower_case: bool | None = None) -> Tokenizer:
+    """As `open_tokenizer`, of a vocabulary with which records can be made.
+
+    Raises:
+        UsageError: it cuts the two sides of parallel text by a model each, which records do not tell apart.
+    """
+    tokenizer = open_tokenizer(path, kind, do_lower_case)
+    if tokenizer.kind in UNTRAINED:
+        raise UsageError(
+            f"--vocab_file={path}: cuts sources and targets by a SentencePiece model each, so no records are made with it. "
+            "Fine-tune its network by `xmodels finetune --task=translate --train_file=TABLE`, or train a vocabulary for both sides."
+        )
+    return tokenizer
 
 
 def tokenizer_of_records(folder: str, settings) -> Tokenizer:
@@ -147,13 +165,15 @@ def kind_of_file(path: str) -> str:
         return "sentencepiece"
     if not path.endswith(".json"):
         return "wordpiece"
+    if any(os.path.isfile(os.path.join(os.path.dirname(path), name)) for name in PAIR):
+        return "sentencepiece_pair"
     if not os.path.isfile(path):
         return "byte_bpe"  # whose reader says that it is missing
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         return "bpe" if END_OF_WORD + '"' in file.read() else "byte_bpe"
 
 
-FORMS = {"byte_bpe": ".json", "bpe": ".json", "sentencepiece": ".model"}  # others: text
+FORMS = {"byte_bpe": ".json", "bpe": ".json", "sentencepiece_pair": ".json", "sentencepiece": ".model"}  # others: text
 
 
 def check_form(path: str, kind: str, flag: str = "vocab_file") -> None:

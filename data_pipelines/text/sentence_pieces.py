@@ -105,6 +105,11 @@ class SentencePieceTokenizer(Tokenizer):
         """Whether `preprocess` changes anything."""
         return self.clean or self.do_lower_case or not self.keep_accents
 
+    @property
+    def plain(self) -> bool:
+        """Whether the model does everything."""
+        return not (self.cleans or self.part_digits or self.num_sentinels)
+
     def preprocess(self, text: str) -> tuple[str, list[int] | None]:
         """The text that the model gets, and for each of its characters the place it comes from; None if unchanged."""
         if not self.cleans:

@@ -45,5 +45,6 @@ SPELL = {
     "byte_bpe": _byte_bpe,
     "bpe": lambda: lambda token: token.replace(END_OF_WORD, " ").encode(),
     "sentencepiece": lambda: lambda token: token.replace(SPACE, " ").encode(),
+    "sentencepiece_pair": lambda: lambda token: token.replace(SPACE, " ").encode(),
     "characters": lambda: lambda token: token.replace(SPACE, " ").encode(),
 }

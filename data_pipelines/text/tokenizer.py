@@ -61,6 +61,10 @@ class Tokenizer:
         """The pieces of many texts."""
         raise NotImplementedError
 
+    def encode_targets(self, texts: Sequence[str]) -> list[Pieces]:
+        """The pieces of texts that a network learns to write: others than those it reads, where each side has its model."""
+        return self.encode_batch(texts)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of some ids, without special tokens; what normalising dropped is gone."""
         raise NotImplementedError

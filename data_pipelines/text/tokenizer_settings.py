@@ -4,7 +4,8 @@
 """
 
 FILES = ("vocab.txt", "vocab.json", "spiece.model")  # what a vocabulary folder holds one of
-ASSETS = (*FILES, "merges.txt")  # all names that `Tokenizer.files` uses
+PAIR = "source.spm", "target.spm"  # beside a vocab.json
+ASSETS = (*FILES, "merges.txt", *PAIR)  # all names that `Tokenizer.files` uses
 OPTIONS = {
     "max_word_characters": int, "add_prefix_space": bool, "words": str, "keep_accents": bool, "clean": bool,
     "part_digits": bool, "num_sentinels": int, "segmenter": str,
@@ -18,7 +19,9 @@ OPTIONS_OF = {  # kind -> its settings beside `do_lower_case`
     "byte_bpe": ("add_prefix_space",),
     "bpe": ("words",),
     "sentencepiece": ("keep_accents", "clean", "part_digits", "num_sentinels"),
+    "sentencepiece_pair": (),
     "characters": (),
     "words": ("segmenter",),
 }
-TOKENIZERS = tuple(OPTIONS_OF)
+UNTRAINED = ("sentencepiece_pair",)  # which come with published networks, and which records do not have
+TOKENIZERS = tuple(kind for kind in OPTIONS_OF if kind not in UNTRAINED)

@@ -67,6 +67,7 @@ class HuggingFace(Format):
         continues: whether the network continues texts, so that its folder names the tokens with which they begin and end.
         frame: where special tokens stand around its texts.
         byte_bpe_class, sentence_piece_class: the class of its tokenizer, where that is BPE over bytes, or SentencePiece.
+        pairs_models: whether its tokenizer has a SentencePiece model for each side, so that one is written twice.
         decoder_start: the role of the token that a decoder reads first; None where there is no encoder beside it.
         forced: ids of its config.json that say how each text that it writes begins and ends -> roles of these tokens.
         refined: (configuration, tensors) -> the configuration, with what only the tensors tell.
@@ -85,6 +86,7 @@ class HuggingFace(Format):
     frame: Frame = BERT
     byte_bpe_class: str = "PreTrainedTokenizerFast"
     sentence_piece_class: str = "AlbertTokenizer"
+    pairs_models: bool = False
     decoder_start: str | None = None
     forced: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refined: Callable[[Any, Mapping[str, np.ndarray]], Any] = lambda config, found: config

@@ -1,7 +1,8 @@
 """The tokenizer that travels with a checkpoint: its files, and what kind they are of.
 
 Ours say the kind in `tokenizer_config.json`. Folders of Hugging Face are recognised by their files: `vocab.txt` is word
-pieces, `vocab.json` with `merges.txt` BPE, `spiece.model` SentencePiece; or `tokenizer.json`, which names its model.
+pieces, `vocab.json` with `merges.txt` BPE, `spiece.model` SentencePiece, `source.spm` and
+`target.spm` with `vocab.json` a pair of them; or `tokenizer.json`, which names its model.
 """
 
 import dataclasses
@@ -16,10 +17,10 @@ from tokenizers import AddedToken, processors
 from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text import kinds
-from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, numbered
+from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, ids_file, numbered
 from data_pipelines.text.frames import Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
-from data_pipelines.text.tokenizer_settings import ASSETS
+from data_pipelines.text.tokenizer_settings import ASSETS, PAIR
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
 from xmodels.models.folder import read_json
 
@@ -137,6 +138,8 @@ def _read_hugging_face(folder: str) -> TokenizerFiles | None:
     if str(stored.get("tokenizer")) in kinds.KINDS and (found := read_ours(folder)):  # we wrote it
         return found
     names = sorted(os.listdir(folder))
+    if set(PAIR) & set(names):
+        return _pair(folder, stored)
     models = [name for name in names if name.endswith(".model")]
     if models and "vocab.txt" not in names:
         return _sentence_pieces(folder, models, stored)
@@ -167,6 +170,24 @@ def _sentence_pieces(folder: str, models: list[str], stored: dict) -> TokenizerF
     if kind == "T5Tokenizer":
         settings |= {"num_sentinels": stored.get("extra_ids", 100)}
     return TokenizerFiles({"spiece.model": _bytes(folder, models[0])}, _checked(settings, folder), folder)
+
+
+def _pair(folder: str, stored: dict) -> TokenizerFiles:
+    """Two SentencePiece models with one list of pieces."""
+    names = ("vocab.json", *PAIR)
+    missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
+    if missing:
+        raise CheckpointError(f"{os.path.join(folder, missing[0])}: missing. The vocabulary is {', '.join(names)}.")
+    if stored.get("separate_vocabs"):
+        raise CheckpointError(f"{folder}: `separate_vocabs`: our networks number the pieces of both sides by one list.")
+    return TokenizerFiles({name: _bytes(folder, name) for name in names}, {"tokenizer": "sentencepiece_pair"}, folder)
+
+
+def as_pair(found: TokenizerFiles) -> TokenizerFiles:
+    """One SentencePiece model as both of a pair, whose pieces keep their numbers."""
+    vocabulary = found.open().vocabulary
+    files = {"vocab.json": ids_file(vocabulary), **dict.fromkeys(PAIR, found.files["spiece.model"])}
+    return dataclasses.replace(found, files=files, settings={"tokenizer": "sentencepiece_pair"})
 
 
 def read_sentence_pieces(folder: str, settings: Mapping[str, Any]) -> TokenizerFiles | None:
@@ -245,6 +266,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     Args:
         form: the `HuggingFace` of the network, which says how its texts are framed.
     """
+    if form.pairs_models and found.kind == "sentencepiece" and found.open().plain:
+        found = as_pair(found)
     found.write(folder)
     if found.unsure:
         return
@@ -257,6 +280,8 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind == "wordpiece":
         values["tokenizer_class"] = "BertTokenizer"
+    if found.kind == "sentencepiece_pair":
+        values["tokenizer_class"] = "MarianTokenizer"
     if found.kind == "sentencepiece":
         values |= {"tokenizer_class": form.sentence_piece_class, "remove_space": tokenizer.clean}
         if form.sentence_piece_class == "T5Tokenizer":

@@ -32,20 +32,21 @@ def interleaved_sinusoid(positions, channels: int):
     return ops.reshape(pairs, (*ops.shape(angles)[:-1], channels))
 
 
-def relative_sinusoid(distances, channels: int):
-    """All sines, then all cosines, at the rates of `interleaved_sinusoid` (the code of Dai et al., 2019): (R,) -> (R, D)."""
-    pairs = ops.reshape(interleaved_sinusoid(distances, channels), (-1, channels // 2, 2))
-    return ops.concatenate([pairs[..., 0], pairs[..., 1]], axis=-1)
+def concatenated_sinusoid(positions, channels: int):
+    """All sines, then all cosines, at the rates of `interleaved_sinusoid`, as in Marian and in the code of Dai et al. (2019).
+    D must be even."""
+    pairs = interleaved_sinusoid(positions, channels)
+    return ops.concatenate([pairs[..., 0::2], pairs[..., 1::2]], axis=-1)
 
 
-SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid}
+SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid, "concatenated": concatenated_sinusoid}
 
 
 class PositionSignal(keras.layers.Layer):
     """What is added to embeddings at each position.
 
     Args:
-        kind: "sinusoid", "interleaved", or "learned".
+        kind: one of `SINUSOIDS`, or "learned".
         most: the largest number of positions of a learned table.
 
     Call arguments:

@@ -128,9 +128,9 @@ class BartEmbedding(Layer):
         super().__init__(**kwargs)
         self.config = config
         self.scale = config.hidden_dim**0.5 if config.scale_embedding else 1.0
-        self.token = self.output_token = _table(config, config.vocabulary_size, "token")
-        self.source_position = _table(config, config.num_positions, "source_position")
-        self.target_position = _table(config, config.num_positions, "target_position")
+        self.token = self.output_token = token_table(config, config.vocabulary_size, "token")
+        self.source_position = token_table(config, config.num_positions, "source_position")
+        self.target_position = token_table(config, config.num_positions, "target_position")
         self.source_norm, self.target_norm = (
             keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=f"{side}_norm")
             for side in ("source", "target")
@@ -153,7 +153,7 @@ class BartEmbedding(Layer):
         return self.token(token_ids) * self.scale + table(position_ids + self.config.first_position)
 
 
-def _table(config: BartConfig, rows: int, name: str) -> keras.layers.Embedding:
+def token_table(config: BartConfig, rows: int, name: str) -> keras.layers.Embedding:
     initializer = keras.initializers.RandomNormal(stddev=config.initializer_stddev)
     return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
 

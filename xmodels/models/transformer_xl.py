@@ -14,7 +14,7 @@ from xmodels.layers.attention.visible import Visible
 from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
-from xmodels.layers.positions import relative_sinusoid
+from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
 
 
@@ -255,7 +255,7 @@ class TransformerXL(Backbone):
         distances = ops.arange(keys - 1, -1, -1, dtype="float32")
         if self.config.clamp_length:
             distances = ops.minimum(distances, float(self.config.clamp_length))
-        return ops.cast(relative_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
+        return ops.cast(concatenated_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
 
 
 class SharedBiases(keras.layers.Layer):

@@ -16,7 +16,7 @@ from xmodels.layers.blocks import Block
 from xmodels.layers.dropout import Dropout
 from xmodels.layers.feedforward import FeedForward
 from xmodels.layers.layer import Layer
-from xmodels.layers.positions import relative_sinusoid
+from xmodels.layers.positions import concatenated_sinusoid
 from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
 
 BIASES = ("content_bias", "position_bias", "segment_bias")  # u, v and s
@@ -320,7 +320,7 @@ class XLNet(Backbone):
         if self.config.clamp_length:
             limit = float(self.config.clamp_length)
             distances = ops.clip(distances, -limit, limit)
-        return ops.cast(relative_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
+        return ops.cast(concatenated_sinusoid(distances, self.config.hidden_dim), self.compute_dtype)
 
 
 def same_place(length):

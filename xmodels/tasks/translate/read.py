@@ -167,8 +167,9 @@ class Reader(base.Reader):
         pairs, vocabulary, longest = self.pairs(path), tokenizer.vocabulary, self.options.max_seq_length
         sides = [self.options.prefix + source for source, _ in pairs], [target for _, target in pairs]
         limits = longest, self.options.max_target_length or longest
+        encoders = tokenizer.encode_batch, tokenizer.encode_targets
         framed = (
-            [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in tokenizer.encode_batch(texts)]
-            for texts, limit, of_target in zip(sides, limits, (False, True), strict=True)
+            [self.writing.framed(p.ids, vocabulary, limit, of_target) for p in encode(texts)]
+            for encode, texts, limit, of_target in zip(encoders, sides, limits, (False, True), strict=True)
         )
         return ArraySource(self.layout.arrays(*framed), path)
