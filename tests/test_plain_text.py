@@ -64,6 +64,11 @@ def sentences_of(corpus, part=None):
             "zh",
             "".join(f"标题\n床前明月光，疑是地上霜。\n举头望明月，低头思故乡。\n题{i}\n\n" for i in range(9)),
         ),
+        (
+            "sentences",
+            "zh",
+            "".join(f"　　第{i}天他来了。\n　　雨停了，大家都很高兴。\n　　又过了一年。\n\n" for i in range(20)),
+        ),
         ("documents", "en", "One document. It has sentences. Three of them.\nAnother one. It also has. Its three.\n"),
         ("documents", "zh", "今天天气很好。我们去公园吧！他说好。\n老人在看报纸。公园里人多。孩子在玩。\n"),
     ],
@@ -85,6 +90,19 @@ def test_the_layout_is_guessed_from_the_first_file_that_has_text(tmp_path):
         write(tmp_path / f"{name}.txt", text)
     assert open_corpus(str(tmp_path / "*.txt"), "en").layout == "documents"
     assert open_corpus(str(tmp_path / "*.txt"), "en", "text").layout == "text"
+
+
+@pytest.mark.parametrize("order", [("a.txt", "z.txt"), ("z.txt", "a.txt")])
+def test_each_name_in_a_list_is_read_in_its_own_format(tmp_path, order):
+    write(tmp_path / order[0], "One. Two. Three.\nFour. Five. Six.\n")
+    write(tmp_path / order[1], "".join(f"One {i}.\nTwo.\n\n" for i in range(9)))
+    write(tmp_path / "m.jsonl", '{"text": "Seven."}\n')
+    corpus = open_corpus(f"{tmp_path}/a.txt,{tmp_path}/z.txt,{tmp_path}/m.jsonl", "en")
+    assert corpus.layout == "documents+jsonl+sentences"
+    assert len(list(read_documents(corpus.whole()))) == 2 + 9 + 1
+    with pytest.raises(UsageError, match=r"--input_format=text: .*m.jsonl holds JSON.*'\*\.txt=text,auto'"):
+        open_corpus(f"{tmp_path}/*", "en", "text")
+    assert open_corpus(f"{tmp_path}/*", "en", "*.txt=text,auto").layout == "jsonl+text"
 
 
 @pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029", "\x85"])

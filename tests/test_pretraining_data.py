@@ -341,11 +341,25 @@ def test_labels_far_from_half_and_much_padding_are_said(tmp_path, zh_vocabulary)
     corpus.write_text("".join(f"第{i}天，他来了。雨停了。\n\n" for i in range(200)), encoding="utf-8")
     settings = Settings(input_file=str(corpus), vocab_file=zh_vocabulary, language="zh", max_seq_length=64)
     prose = create(settings, str(tmp_path / "prose"))
-    assert prose.settings.read_as == "text" and "Warning" not in summary(prose, "records")
+    assert prose.settings.read_as == "text" and "about half" not in summary(prose, "records")
     lines = create(dataclasses.replace(settings, input_format="sentences"), str(tmp_path / "lines"))
-    said = [line for line in summary(lines, "records").splitlines() if "Warning" in line]
+    said = [line for line in summary(lines, "records").splitlines() if "document has" in line]
     assert "next_sentence_labels: 0% are 0 and 100% are 1, where about half is meant" in said[0]
     assert "padding is " in said[1] and all("--input_format=text" in line for line in said)
+
+
+def test_text_that_is_cut_off_and_unknown_tokens_are_said(tmp_path, zh_vocabulary):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(("他来了，雨停了。" * 9 + "\n") * 4 + "\n" for _ in range(60)), encoding="utf-8")
+    settings = Settings(input_file=str(corpus), vocab_file=zh_vocabulary, language="zh", max_seq_length=32)
+    cut = create(dataclasses.replace(settings, input_format="sentences"), str(tmp_path / "cut"))
+    said = [line for line in summary(cut, "records").splitlines() if "Warning" in line]
+    assert any(
+        "of the text is in no example, as sentences are longer than rows: a sentence has" in line for line in said
+    ), said
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n他\n", encoding="utf-8")
+    unknown = create(dataclasses.replace(settings, vocab_file=str(tmp_path / "vocab.txt")), str(tmp_path / "unknown"))
+    assert "of the tokens are [UNK], which tell a network nothing" in summary(unknown, "records")
 
 
 def test_globs_that_take_vocabulary_or_output_for_text_are_refused(tmp_path, zh_vocabulary, capsys):

@@ -46,6 +46,7 @@ READERS = {
     "parallel": parallel.read,
     "tfds": tfds.read,
 }
+PLAIN = "sentences", "text", "documents"
 MOST_SHARES = 16  # parts that read the same file whole, each for its share
 _LOOKED_AT = 16  # files whose beginnings are looked at before the work
 
@@ -232,8 +233,9 @@ def open_corpus(
     Args:
         patterns: comma-separated names or globs, `tfds:NAME` or `tfds:FOLDER`; or each with a weight, `*.txt:0.7`.
         language: "en" or "zh".
-        layout: one of `FORMATS`; "auto" goes by the endings of the names, then by the beginning of the first file with
-            text. Or formats by patterns of names, "*.txt=text,wiki/*=documents", with or without one for all others.
+        layout: one of `FORMATS`; "auto" goes by the endings of the names, then, for each of several patterns, by the
+            beginning of its first file with text. Or formats by patterns of names, "*.txt=text,wiki/*=documents", with or
+            without one for all others.
         reading: further choices; its language is replaced by `language`.
         target_file: names or globs of as many files with the translations.
 
@@ -279,10 +281,19 @@ def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[
     if num_empty and not targets:
         paths, sizes = [paths[index] for index in full], array("q", (sizes[index] for index in full))
     offsets = array("q", itertools.accumulate(sizes, initial=0))
+    if asked == Layout(AUTO) and not targets:
+        asked = _by_pattern(rest, asked)
     layout = _found(paths, asked, reading)
     if layout is None:
         raise DataError(f"--input_file={pattern}: the {num_empty + len(paths)} file(s) hold no text.")
     return Source(weight, paths, targets, sizes, offsets, layout, reading.codec == encodings.UTF_8), num_empty
+
+
+def _by_pattern(patterns: str, asked: Layout) -> Layout:
+    """A rule for each of several names or globs, so that one file does not decide how all others are read."""
+    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    plain = [part for part in parts if format_of(part, "auto:?") == "?"]
+    return Layout(asked.otherwise, tuple((part, AUTO) for part in plain)) if len(plain) > 1 else asked
 
 
 def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
@@ -317,6 +328,11 @@ def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
         if message := encodings.binary_message(path, head):
             raise DataError(
                 f"{message}. Parquet files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
+            )
+        if layout in PLAIN and format_of(path, "auto:?") == "jsonl" and re.match(rb'\s*\{\s*"', head):
+            raise UsageError(
+                f"--input_format={layout}: {path} holds JSON, by its name and its beginning. Leave the flag out, or name the "
+                f"format of the others by a pattern, such as --input_format='*.txt={layout},auto'."
             )
     if layout not in ("auto", "wikiextractor"):
         return layout if paths else None

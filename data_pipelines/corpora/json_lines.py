@@ -12,6 +12,7 @@ from data_pipelines.corpora.tables import TEXT_NAMES
 from data_pipelines.errors import DataError
 
 DROPPED = object()  # in place of the value of a line that is left out
+LIST = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it."
 
 
 def parse(line: str, lines: Lines) -> Any:
@@ -29,7 +30,7 @@ def parse(line: str, lines: Lines) -> Any:
         lines.monitor.counts["bad_text_dropped" if way == "drop" else "bad_text_replaced"] += 1
         return DROPPED if way == "drop" else strict_json.loads(line, replace=True)
     except json.JSONDecodeError as error:
-        hint = " For a file that is one JSON list, `jq -c '.[]'` makes lines of it." if line[:1] == "[" else ""
+        hint = LIST if line[:1] == "[" else ""
         if "\r" in line:
             hint = " Its lines seem to end with carriage returns (CR) alone; `tr '\\r' '\\n'` makes line feeds of them."
         raise DataError(f"{lines.place}: not JSON ({error.msg}, column {error.colno}).{hint}") from None
@@ -40,7 +41,8 @@ def objects(lines: Lines) -> Iterator[dict]:
     for line in lines:
         if line and (value := parse(line, lines)) is not DROPPED:
             if not isinstance(value, dict):
-                raise DataError(f"{lines.place}: expected a JSON object with fields, found {type(value).__name__}.")
+                found, hint = type(value).__name__, LIST if isinstance(value, list) else ""
+                raise DataError(f"{lines.place}: expected a JSON object with fields, found {found}.{hint}")
             yield value
 
 

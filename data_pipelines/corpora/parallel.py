@@ -29,8 +29,13 @@ def _columns(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple
     """From TSV: by default the first two columns of a table without a header line."""
     columns = Columns(reading.text_field or "0", reading.target_field or "1")
     lines = Lines(piece, "line", reading, monitor, strip="\r\n")
-    for row in tsv_rows(lines, columns):
-        yield row.texts[0].strip(), row.texts[1].strip(), lines.source
+    try:
+        for row in tsv_rows(lines, columns):
+            yield row.texts[0].strip(), row.texts[1].strip(), lines.source
+    except DataError as error:
+        if ": 1 column(s)" not in str(error):
+            raise
+        raise DataError(f"{error} Translations in a file of their own are named by --target_file.") from None
 
 
 def _files(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[tuple[str, str, str]]:

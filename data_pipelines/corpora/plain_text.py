@@ -8,6 +8,7 @@ from data_pipelines.corpora.lines import Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
 
+_ONE = 1.1  # sentences a line, about, where each line is one
 _FEW = 8  # lines or paragraphs; fewer say nothing of a layout
 _CHINESE_ENDS = "。！？…；：，、”’」』）》.!?;:,\"')"
 PROSE_DOCUMENT = 32  # sentences; paragraphs of free prose are gathered to about this
@@ -18,8 +19,10 @@ def guess_layout(sample: str, language: str) -> str:
     lines = sample.splitlines()[:-1] or sample.splitlines()
     texts = [line for line in lines if line.strip()]
     per_line = sum(len(SPLITTERS[language](line)) for line in texts) / max(1, len(texts))
-    is_chinese = language == "zh"
-    if is_chinese and (_is_indented(texts) or _is_wrapped_chinese(lines)):
+    is_chinese, sizes = language == "zh", [len(block) for block in _blocks(lines)]
+    # Indents open paragraphs, unless each line is one sentence of a block of several.
+    in_blocks = len(sizes) >= _FEW and per_line <= _ONE and sum(size > 1 for size in sizes) > 0.6 * len(sizes)
+    if is_chinese and ((_is_indented(texts) and not in_blocks) or _is_wrapped_chinese(lines)):
         return "text"
     if len(texts) == len(lines):
         # Without blank lines, many sentences a line mean that each line is a document.
@@ -29,7 +32,6 @@ def guess_layout(sample: str, language: str) -> str:
     if per_line > 2 or (wrapped > 0.5 and not is_chinese):
         return "text"
     # Blank lines around every line part paragraphs: a document of one sentence would have no next one.
-    sizes = [len(block) for block in _blocks(lines)]
     single = sum(size == 1 for size in sizes)
     return "text" if len(sizes) >= _FEW and single > 0.6 * len(sizes) else "sentences"
 

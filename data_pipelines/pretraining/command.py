@@ -128,8 +128,6 @@ def summary(manifest: Manifest, folder: str) -> str:
             )
     if settings.masking == "static":
         lines.append(f"  hidden tokens: {share('predictions', counts['example_tokens'])} of tokens")
-    if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
-        lines.append("  Warning: much of the text is [UNK]; is the vocabulary that of this text, and --language right?")
     if settings.packing == "segment_pair" and counts["documents"] < 2 * len(manifest.shards):
         lines.append(
             "  Warning: few documents. Random second segments need other documents: part them with blank lines, or "

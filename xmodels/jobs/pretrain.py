@@ -8,6 +8,7 @@ import keras
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.compose import compose
 from data_pipelines.options.declaration import structural
+from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.records.checks import check_contents
 from xmodels import systems
 from xmodels.conversion import convert
@@ -115,6 +116,8 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
 def _prepare(options: Options, system, strategy) -> Prepared:
     """Opens the records and builds the network; raises what does not fit."""
     source, tokenizer = pretraining_records.open_records(options)
+    for doubt in doubts(source.manifest) if source.manifest else ():
+        print_status(f"Warning: {options.data_dir}: {doubt}")
     vocabulary = tokenizer.vocabulary
     records = pretraining_records.record_sizes(options, source)
     pairs = task_streams.open_pairs(options, source, len(vocabulary))
