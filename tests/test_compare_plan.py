@@ -105,6 +105,53 @@ AROUND = {
 }  # fmt: skip
 
 
+def changed(folder, name, change, encoding="utf-8"):
+    """A copy of a sample with other contents, and its path."""
+    text = change((pathlib.Path(SAMPLES["zh"]) / name).read_text(encoding="utf-8"))
+    (folder / name).write_bytes(text.encode(encoding))
+    return str(folder / name)
+
+
+def test_labels_texts_and_encodings_of_tables_are_looked_at_before_anything_runs(tmp_path, capsys):
+    new_label = changed(tmp_path, "test.tsv", lambda text: text + "没有\t" + text.splitlines()[1].split("\t")[1] + "\n")
+    plan, place = read(tmp_path, PLAN.replace("${zh}/test.tsv", new_label))
+    with pytest.raises(
+        DataError, match=r"line 19: `tasks.topic`: .*test.tsv, line \d+: label .* does not occur in training"
+    ):
+        check_surroundings(plan, place)
+    copied = changed(
+        tmp_path, "dev.tsv", lambda text: pathlib.Path(SAMPLES["zh"], "test.tsv").read_text(encoding="utf-8")
+    )
+    check_surroundings(*read(tmp_path, PLAN.replace("${zh}/dev.tsv", copied)))
+    assert "Warning: 100% of the texts of" in capsys.readouterr().out
+    coded = {name: changed(tmp_path, name, str, "gb18030") for name in ("train.tsv", "dev.tsv", "test.tsv")}
+    text = PLAN
+    for name, path in coded.items():
+        text = text.replace(f"${{zh}}/{name}", path)
+    with pytest.raises(
+        DataError,
+        match=r"looks like gb18030: give `tasks.topic.flags` the encoding of all three files: encoding: gb18030",
+    ):
+        check_surroundings(*read(tmp_path, text))
+    check_surroundings(*read(tmp_path, text.replace("tasks:", "  flags: {encoding: gb18030}\ntasks:")))
+
+
+def test_texts_longer_than_the_network_and_held_out_text_that_is_learnt_are_refused(tmp_path):
+    longer = PLAN.replace("tasks:", "  flags: {max_seq_length: 1024}\ntasks:")
+    with pytest.raises(DataError, match=r"max_seq_length is 1024, but the network of `systems.bert` has 512 positions"):
+        check_surroundings(*read(tmp_path, longer))
+    check_surroundings(*read(tmp_path, longer.replace("1024}", "1024, extend_positions: true}")))
+    with pytest.raises(DataError, match=r"line 4: `corpus.heldout`: .*corpus.txt is in `corpus.train` too"):
+        check_surroundings(*read(tmp_path, PLAN.replace("travel.txt", "*.txt")))
+    copied = changed(tmp_path, "corpus.txt", str)
+    with pytest.raises(DataError, match=r"`corpus.heldout`: .*corpus.txt is a copy of .*samples/zh/corpus.txt"):
+        check_surroundings(*read(tmp_path, PLAN.replace("${zh}/travel.txt", copied)))
+
+
+def test_names_may_be_chinese(tmp_path):
+    assert list(read(tmp_path, PLAN.replace("  topic:", "  话题:"))[0].tasks) == ["话题"]
+
+
 @pytest.mark.parametrize(("old", "new", "said", "also"), AROUND.values(), ids=AROUND)
 def test_files_sizes_and_records_are_looked_at_before_anything_runs(old, new, said, also, tmp_path):
     plan, place = read(tmp_path, PLAN.replace(old, new))

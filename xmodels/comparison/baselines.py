@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_pipelines.corpora.tables import Columns, Row, read_table
+from data_pipelines.corpora.tables import Row
 from data_pipelines.errors import DataError, ReportedError
 from data_pipelines.files import write_json
 from data_pipelines.finetuning.linear import (
@@ -23,16 +23,16 @@ from data_pipelines.finetuning.linear import (
     terms_of,
 )
 from xmodels.comparison.arms import BAG, MAJORITY
+from xmodels.comparison.labelled import rows_of
 
 PARTS = ("train_file", "eval_file", "test_file")
 
 
 def main(arguments: list[str]) -> None:
     values = json.loads(arguments[0])
-    columns = Columns(*(values.get(name) for name in ("text_column", "text_pair_column", "label_column")))
-    bad_rows = [] if values.get("on_bad_row") == "skip" else None
-    train, dev = (read_table(values[part], columns, bad_rows=bad_rows) for part in PARTS[:2])
-    test = read_table(values[PARTS[2]], columns)
+    bad_rows, encoding = [] if values.get("on_bad_row") == "skip" else None, values.get("encoding")
+    train, dev = (rows_of(values[part], values, encoding, bad_rows) for part in PARTS[:2])
+    test = rows_of(values[PARTS[2]], values, encoding)
     found = answers(values["baseline"], train, dev, test, values.get("vectors"))
     write_json(values["output_file"], found)
     print(f"{values['output_file']}: {found['dev']:.4f} right on the development file.")

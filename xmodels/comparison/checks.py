@@ -4,18 +4,19 @@ import dataclasses
 import difflib
 import glob
 import importlib
+import os
 import re
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from data_pipelines import strict_yaml
-from data_pipelines.corpora.compression import stem
-from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.files import file_sha256
 from data_pipelines.options.declaration import Option, nearest, options_of
 from data_pipelines.schema import Place, convert, fields
 from xmodels import systems
+from xmodels.comparison.labelled import check_tasks, flag_of
 from xmodels.comparison.plan import BEST, NAME, Plan, System
 
 OPTIONS = {
@@ -96,23 +97,11 @@ def check_surroundings(plan: Plan, place: Lined) -> None:
     """
     for name in ("train", "heldout"):
         _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
-    for name, task in plan.tasks.items():
-        widths = {}
-        for part in ("train", "dev", "test"):
-            here = place.at("tasks").at(name).at(part)
-            skips = part != "test" and task.flags.get("on_bad_row", plan.finetuning.flags.get("on_bad_row")) == "skip"
-            widths[part] = _check_table(getattr(task, part), task, skips, here)
-        if len(set(widths.values())) > 1:
-            raise (
-                place.at("tasks")
-                .at(name)
-                .fault(
-                    f"`tasks.{name}`: the files have another number of texts in a row: {widths}. Name the columns, such as "
-                    "text_pair_column."
-                )
-            )
+    _check_apart(plan, place.at("corpus").at("heldout"))
+    check_tasks(plan, place.at("tasks"))
     for name, system in plan.systems.items():
         _check_system(name, system, place.at("systems").at(name))
+        _check_lengths(plan, name, system, place)
     if plan.baselines.word_vectors:
         _check_size("skip_gram", plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors"))
 
@@ -273,27 +262,48 @@ def _check_corpus(text: str, place: Lined) -> None:
             raise place.fault(f"`{place.key}`: {pattern}: no such file. Check the path.")
 
 
-def _check_table(path: str, task, skips: bool, place: Lined) -> int:
-    """Reads a labelled table, and returns the number of texts in a row. Each row of the test is answered, so none may be left out."""
-    columns = task.columns()
-    bad_rows = [] if skips else None
-    if stem(path).endswith(".txt"):
-        raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
-    try:
-        rows = read_table(
-            path,
-            Columns(*(columns.get(name) for name in ("text_column", "text_pair_column", "label_column"))),
-            bad_rows=bad_rows,
-        )
-    except ReportedError as error:
-        raise place.fault(f"`{place.key}`: {error}") from None
-    return len(rows[0].texts)
+def _check_apart(plan: Plan, place: Lined) -> None:
+    """Whether the held-out text is another than the one that is learnt: another file, and not a copy of one."""
+    learnt, held_out = (_facts(text) for text in (plan.corpus.train, plan.corpus.heldout))
+    for path, found in held_out.items():
+        for other, facts in learnt.items():
+            if found[0] == facts[0] or (found[1] == facts[1] and file_sha256(path) == file_sha256(other)):
+                raise place.fault(
+                    f"`{place.key}`: {path} is {'a copy of ' + other if path != other else 'in `corpus.train` too'}. "
+                    "Hold out text that is not learnt."
+                )
+
+
+def _facts(text: str) -> dict[str, tuple[str, int]]:
+    """{file: (what it is, its size)} of the patterns of a corpus."""
+    patterns = (re.sub(r":[0-9.]+$", "", part.strip()) for part in text.split(","))
+    names = [name for pattern in patterns if not pattern.startswith("tfds:") for name in glob.glob(pattern)]
+    return {name: (os.path.realpath(name), os.path.getsize(name)) for name in names if os.path.isfile(name)}
 
 
 def _check_size(name: str, size: str, place: Lined) -> None:
     sizes = systems.load(name).SIZES
     if size not in sizes:
         raise place.at("size").fault(f"`{place.at('size').key}`: {name} has no size {size!r}.{nearest(size, sizes)}")
+
+
+def _check_lengths(plan: Plan, name: str, system: System, place: Lined) -> None:
+    """Whether the network has positions for the texts of every task."""
+    from xmodels.comparison.networks import num_positions
+
+    longest = num_positions(plan, name, system)
+    for task, each in plan.tasks.items():
+        length = system.finetune.get("max_seq_length", flag_of(plan, each, "max_seq_length", 0))
+        longer = system.finetune.get("extend_positions", flag_of(plan, each, "extend_positions", False))
+        if length > longest and not longer:
+            raise (
+                place.at("tasks")
+                .at(task)
+                .fault(
+                    f"`tasks.{task}`: max_seq_length is {length}, but the network of `systems.{name}` has {longest} positions. Give "
+                    f"finetuning.flags a max_seq_length of {longest} or less."
+                )
+            )
 
 
 def _check_system(name: str, system: System, place: Lined) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from safetensors import safe_open
 
-from data_pipelines.corpora.tables import Columns, read_table
 from xmodels.comparison.arms import Arm, arms_of
 from xmodels.comparison.budget import StepCost, measured
+from xmodels.comparison.labelled import flag_of, rows_of
 from xmodels.comparison.plan import BEST, Plan, Task
 from xmodels.comparison.planning import DEV, Agenda, Learnt, Pretrained
 from xmodels.comparison.stages import FINETUNE, Stage
@@ -107,7 +107,7 @@ class Findings:
 
 def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
     """Reads what the stages have written."""
-    scores, truths = {}, {name: _truth(task) for name, task in plan.tasks.items()}
+    scores, truths = {}, {name: _truth(plan, task) for name, task in plan.tasks.items()}
     for key, learnt in agenda.learnt.items():
         if (found := _score(known, learnt, truths[learnt.task])) is not None:
             scores[key] = found
@@ -126,10 +126,8 @@ def gather(plan: Plan, known: Workspace, agenda: Agenda) -> Findings:
     return Findings(arms_of(plan), scores, reference, tests, objectives, costs, tuned, failed)
 
 
-def _truth(task: Task) -> list[str]:
-    columns = task.columns()
-    names = (columns.get(name) for name in ("text_column", "text_pair_column", "label_column"))
-    return [row.label for row in read_table(task.test, Columns(*names))]
+def _truth(plan: Plan, task: Task) -> list[str]:
+    return [row.label for row in rows_of(task.test, task.columns(), flag_of(plan, task, "encoding"))]
 
 
 def _score(known: Workspace, learnt: Learnt, truth: Sequence[str]) -> Score | None:

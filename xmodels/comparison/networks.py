@@ -57,15 +57,30 @@ def needs_words(name: str) -> bool:
     return systems.load(name).NEEDS_WORDS
 
 
+def _configuration(name: str, size: str, vocabulary_size: int, own: str | None):
+    """That of a network, with what `pretrain --set` names of it."""
+    config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
+    known = {field.name for field in dataclasses.fields(config)}
+    return settings.apply(config, {name: value for name, value in settings.parse(own).items() if name in known})
+
+
+def num_positions(plan: Plan, name: str, system: System) -> int:
+    """The most tokens that the network of a system of a plan reads."""
+    return _configuration(system.system or name, system.size, *_sizes(plan, system)).max_sequence_length
+
+
+def _sizes(plan: Plan, system: System) -> tuple[int, str | None]:
+    """The size of its vocabulary, and `pretrain --set`."""
+    return (system.vocabulary or plan.vocabulary).size, {**plan.pretraining.flags, **system.flags}.get("set")
+
+
 def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str | None = None) -> Estimate:
     """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at every sixth token.
 
     Args:
         own: `pretrain --set`; what it names of the network counts.
     """
-    config = systems.configuration(systems.load(name), _vocabulary(vocabulary_size), size)
-    known = {field.name for field in dataclasses.fields(config)}
-    config = settings.apply(config, {name: value for name, value in settings.parse(own).items() if name in known})
+    config = _configuration(name, size, vocabulary_size, own)
     width, layers = config.hidden_dim, getattr(config, "num_layers", 0)
     block = 4 * width**2 + 2 * width * getattr(config, "intermediate_dim", 0)
     head = vocabulary_size * getattr(config, "embedding_dim", width)
@@ -75,5 +90,5 @@ def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str |
 
 def estimate_of(plan: Plan, name: str, system: System) -> Estimate:
     """That of a system of a plan, which is called `name`."""
-    size, own = (system.vocabulary or plan.vocabulary).size, {**plan.pretraining.flags, **system.flags}.get("set")
+    size, own = _sizes(plan, system)
     return estimate(name, system.size, size, plan.pretraining.max_seq_length, own)

@@ -20,7 +20,7 @@ Seeds = Annotated[
     ),
 ]
 BEST = "best"  # the reference that is the arm with the best development scores
-NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"  # of arms and tasks, which are parts of file names
+NAME = r"[^\W_][\w.-]*"  # of arms and tasks, which are parts of file names
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xmodels.comparison import networks, stages
 from xmodels.comparison.arms import VECTORS, WORDS, Arm, arms_of
 from xmodels.comparison.budget import StepCost, steps
+from xmodels.comparison.labelled import flag_of
 from xmodels.comparison.plan import Plan, Task, Vocabulary
 from xmodels.comparison.stages import Input, Stage, as_text, stage
 from xmodels.comparison.workspace import DONE, Workspace
@@ -262,13 +263,18 @@ class _Planning:
 
     def _answers(self, arm: Arm, name: str, task: Task, run: Stage, seed: int) -> Stage:
         columns = {n: v for n, v in task.columns().items() if n != "label_column"}
-        flags = {"model_dir": run, "input_file": Input(task.test), **columns}
+        flags = {
+            "model_dir": run,
+            "input_file": Input(task.test),
+            **columns,
+            "encoding": flag_of(self.plan, task, "encoding"),
+        }
         return stage(stages.PREDICT, f"predict {arm.name} {name} seed={seed}", "predict", flags, arm.name)
 
     def _baseline(self, arm: Arm, name: str, task: Task, source: Stage | None) -> Stage:
         files = {"train_file": Input(task.train), "eval_file": Input(task.dev), "test_file": Input(task.test)}
-        skip = task.flags.get("on_bad_row", self.plan.finetuning.flags.get("on_bad_row"))
-        flags = {"baseline": arm.name, **files, **task.columns(), "on_bad_row": skip, "vectors": source}
+        own = {flag: flag_of(self.plan, task, flag) for flag in ("on_bad_row", "encoding")}
+        flags = {"baseline": arm.name, **files, **task.columns(), **own, "vectors": source}
         which = source.name.removeprefix(f"pretrain {arm.name}").split() if source else []
         return stage(stages.BASELINE, " ".join([arm.name, name, *which]), "", flags, arm.name)
 

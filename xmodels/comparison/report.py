@@ -13,7 +13,7 @@ from xmodels.comparison.budget import UNITS
 from xmodels.comparison.findings import Findings, Score
 from xmodels.comparison.plan import BEST, Plan
 from xmodels.comparison.planning import Agenda, named
-from xmodels.comparison.runner import THREADS, environment, last_line
+from xmodels.comparison.runner import THREADS, environment, last_line, warnings_in
 from xmodels.comparison.statistics import LEVEL, mean_and_spread
 from xmodels.comparison.workspace import Workspace
 from xmodels.runs import page
@@ -37,6 +37,7 @@ def write(plan: Plan, known: Workspace, agenda: Agenda, findings: Findings, text
         "What each system's own objective reached": lambda: _objectives(plan, findings),
         "Cost": lambda: _costs(plan, findings),
         "What failed": lambda: _failures(known, findings),
+        "Warnings": lambda: _warnings(known, agenda),
         "Commands": lambda: _commands(known, agenda),
         "Plan": lambda: f"<details><summary>the plan as it was read</summary><pre>{html.escape(text)}</pre></details>",
         "Machine and versions": lambda: _environment(known, agenda, jobs),
@@ -56,14 +57,25 @@ def _paragraph(text: str) -> str:
 def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
     unit = UNITS[plan.budget.kind][0]
     text = (
-        f"Each pretraining had a budget of {plan.budget.amount:,.6g} {unit}, and then the same fine-tunings: "
-        f"{len(plan.finetuning.seeds)} seed(s) a task, numbers chosen on development data for each arm and task by itself. Test "
-        f"data were scored once, with what was chosen. {_pretrainings(plan)}"
+        f"Each pretraining had a budget of {plan.budget.amount:,.6g} {unit}, and then {_finetunings(plan)}. Test data "
+        f"were scored once. {_pretrainings(plan)}"
     )
     if agenda.waiting or findings.failed or len(findings.scores) < len(findings.arms) * len(plan.tasks):
         open_ = f" {len(findings.failed)} command(s) failed (below)." if findings.failed else ""
         text += f" This page is not complete: rows are missing where nothing has been scored yet.{open_}"
     return _paragraph(text)
+
+
+def _finetunings(plan: Plan) -> str:
+    """How the tasks were learnt."""
+    own = [name for name, system in plan.systems.items() if system.finetune]
+    same = f"fine-tunings, which have numbers of their own for {', '.join(own)}" if own else "the same fine-tunings"
+    chosen = (
+        "the epoch"
+        if not plan.finetuning.tune
+        else f"{' and '.join(plan.finetuning.tune).replace('_', ' ')} and the epoch"
+    )
+    return f"{same}: {len(plan.finetuning.seeds)} seed(s) a task, {chosen} chosen on development data for each arm and task by itself"
 
 
 def _pretrainings(plan: Plan) -> str:
@@ -236,6 +248,18 @@ def _failures(known: Workspace, findings: Findings) -> str:
     head = ["command", "exit code", "last line of its log", "log"]
     note = "The same command of the comparison tries them again. What depends on them is left out."
     return page.table(head, rows) + _paragraph(note) if rows else ""
+
+
+def _warnings(known: Workspace, agenda: Agenda) -> str:
+    """What the commands warned of, and which of them."""
+    found: dict[str, list[str]] = {}
+    for one in agenda.stages:
+        for warning in [] if one.uncertain else warnings_in(known.log(one)):
+            found.setdefault(warning.removeprefix("Warning: "), []).append(one.name)
+    rows = [
+        [warning, names[0] + (f" and {len(names) - 1} more" if names[1:] else "")] for warning, names in found.items()
+    ]
+    return page.table(["warning", "command"], rows) if rows else ""
 
 
 def _commands(known: Workspace, agenda: Agenda) -> str:

@@ -54,6 +54,7 @@ class Runner:
     fail_fast: bool = False
     running: list[Process] = dataclasses.field(default_factory=list)
     failures: list[Stage] = dataclasses.field(default_factory=list)
+    warned: set[str] = dataclasses.field(default_factory=set)
     finished: int = 0
     progress: tuple[int, int] = (0, 0)  # stages that are done, and all that can be named by now
     commands: Commands = dataclasses.field(init=False)
@@ -143,6 +144,10 @@ class Runner:
         if one.kind == FINETUNE:  # several dozen of them would fill the disk; the network that is handed over stays
             shutil.rmtree(os.path.join(self.workspace.output(one), "checkpoints"), ignore_errors=True)
         print_status(f"    {one.name}: done in {duration(seconds)}{_told(self.workspace, one)}")
+        for warning in warnings_in(self.workspace.log(one)):
+            if warning not in self.warned:
+                print_status(f"    {warning}")
+            self.warned.add(warning)
 
 
 def _stop(number, frame):
@@ -168,6 +173,15 @@ def last_line(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
     return lines[-1][:300] if lines else ""
+
+
+def warnings_in(path: str) -> list[str]:
+    """The warnings of a log, each once; none where it was deleted."""
+    if not os.path.isfile(path):
+        return []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = (line.strip() for line in file)
+        return list(dict.fromkeys(line for line in lines if line.startswith("Warning: ")))
 
 
 def in_kinds(kinds: Sequence[str]) -> Callable[[Stage], bool]:

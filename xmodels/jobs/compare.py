@@ -35,11 +35,11 @@ def compare(options: Options) -> str | None:
     kinds = _listed("--steps", options.steps, KINDS)
     own = ["compare", f"--plan={options.plan}", *([f"--set={options.set}"] if options.set else [])]
     own.append(f"--output_dir={options.output_dir}")
+    _check_folder(options.output_dir)
     if options.dry_run:
         known = Assumed(options.output_dir, own)
         dry_run.show(plan, known, agenda(plan, known, only), in_kinds(kinds), jobs)
         return None
-    _check_folder(options.output_dir)
     with locked(options.output_dir, "output_dir"):
         return _run(options, plan, Workspace(options.output_dir, own), only, kinds, jobs)
 
@@ -61,7 +61,8 @@ def _run(options: Options, plan: Plan, known: Workspace, only: Sequence[str], ki
     print_status(f"\n{summary(plan, found)}\nReport: {path}")
     if failures:
         logs = "".join(f"\n  {one.name}: {known.log(one)}" for one in failures)
-        again = shlex.join(known.own)
+        flags = {"only": options.only, "steps": options.steps, "jobs": options.jobs}
+        again = shlex.join([*known.own, *(f"--{name}={value}" for name, value in flags.items() if value)])
         raise ReportedError(
             f"{len(failures)} command(s) failed; the others are done. Logs:{logs}\nTry them again: xmodels {again}"
         )

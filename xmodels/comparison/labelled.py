@@ -1,0 +1,74 @@
+"""The labelled tables of a plan, and what must hold of them before anything runs."""
+
+from data_pipelines.corpora.compression import stem
+from data_pipelines.corpora.encodings import UTF_8, assume
+from data_pipelines.corpora.tables import BadRow, Columns, Row, read_table
+from data_pipelines.errors import ReportedError
+from data_pipelines.finetuning.row_checks import check_labels, label_ids, label_names, shared_warning
+from data_pipelines.schema import Place
+from xmodels.comparison.plan import Plan, Task
+from xmodels.training.watching.progress import print_status
+
+PARTS = "train", "dev", "test"
+
+
+def flag_of(plan: Plan, task: Task, name: str, usual=None):
+    """A flag of `finetune`, as a task has it."""
+    return task.flags.get(name, plan.finetuning.flags.get(name, usual))
+
+
+def rows_of(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRow] | None = None) -> list[Row]:
+    """The rows of a table.
+
+    Args:
+        columns: `text_column`, `text_pair_column` and `label_column`, those that are named.
+    """
+    names = (columns.get(name) for name in ("text_column", "text_pair_column", "label_column"))
+    with assume(encoding or UTF_8):
+        return read_table(path, Columns(*names), bad_rows=bad_rows)
+
+
+def check_tasks(plan: Plan, place: Place) -> None:
+    """Reads every table. Each row of a test is answered, so none may be left out.
+
+    Raises:
+        ReportedError: a table cannot be read, one does not fit the others, or a label does not occur in training.
+    """
+    for name, task in plan.tasks.items():
+        here, skips = place.at(name), flag_of(plan, task, "on_bad_row") == "skip"
+        tables = {part: _read(plan, task, part, skips and part != "test", here.at(part)) for part in PARTS}
+        widths = {part: len(rows[0].texts) for part, rows in tables.items()}
+        if len(set(widths.values())) > 1:
+            raise here.fault(
+                f"`{here.key}`: the files have another number of texts in a row: {widths}. Name the columns, such as text_pair_column."
+            )
+        _check_labels(task, tables, here)
+        for held_out, trained in (("dev", "train"), ("test", "train"), ("test", "dev")):
+            texts = ([row.texts for row in tables[part]] for part in (held_out, trained))
+            held, known = texts
+            if warning := shared_warning(getattr(task, held_out), held, getattr(task, trained), known):
+                print_status(warning)
+
+
+def _read(plan: Plan, task: Task, part: str, skips: bool, place: Place) -> list[Row]:
+    path = getattr(task, part)
+    if stem(path).endswith(".txt"):
+        raise place.fault(f"`{place.key}`: {path}: `predict` reads .txt as a text a line. Name the table .tsv.")
+    try:
+        return rows_of(path, task.columns(), flag_of(plan, task, "encoding"), [] if skips else None)
+    except ReportedError as error:
+        said = str(error).replace(
+            "add --encoding=",
+            f"give `{place.key.rpartition('.')[0]}.flags` the encoding of all three files: encoding: ",
+        )
+        raise place.fault(f"`{place.key}`: {said}") from None
+
+
+def _check_labels(task: Task, tables: dict[str, list[Row]], place: Place) -> None:
+    labels = label_names(tables["train"])
+    try:
+        check_labels(task.train, labels, len(tables["train"]), task.columns().get("label_column"))
+        for part in ("dev", "test"):
+            label_ids(getattr(task, part), tables[part], labels)
+    except ReportedError as error:
+        raise place.fault(f"`{place.key}`: {error}") from None
