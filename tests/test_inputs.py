@@ -367,6 +367,11 @@ def test_a_byte_order_mark_goes_before_the_flag_and_bad_bytes_of_any_encoding_ar
     bad = write(tmp_path / "c.txt", "好。\n".encode("gbk") + b"a\xff\xffb\n")
     with pytest.raises(DataError, match=r"c\.txt, line 2: not valid gbk at byte 2 of the line"):
         documents_of(open_corpus(bad, "zh", "sentences", Reading(encoding="gbk")))
+    other = write(tmp_path / "e.txt", "今天很好。\n我们知道。\n".encode())
+    with pytest.raises(
+        DataError, match=r"e\.txt, line \d: not valid gb2312, but UTF-8, from its beginning. One --encoding holds for"
+    ):
+        documents_of(open_corpus(other, "zh", "sentences", Reading(encoding="gb2312")))
     mended = open_corpus(bad, "zh", "sentences", Reading(encoding="gbk", on_bad_text="replace"))
     assert documents_of(mended) == [["好。", "a\ufffd\ufffdb"]]
     mixed = write(tmp_path / "d.txt", "好。\n".encode() + "今天是我们的。\n".encode("gbk"))

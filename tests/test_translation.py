@@ -259,5 +259,29 @@ def test_runs_that_do_not_translate_say_so(run, tmp_path, capsys):
     assert "xmodels average_checkpoints" in capsys.readouterr().err
     assert invoke("translate", model_dir=run) == 2
     assert invoke("translate", model_dir=run, input_file=tmp_path / "none.txt") == 3
+    capsys.readouterr()
+    assert invoke("translate", model_dir=run, text="a", min_new_tokens=9, max_new_tokens=5) == 2
+    assert "--min_new_tokens=9: more than --max_new_tokens=5" in capsys.readouterr().err
     assert invoke("export_model", model_dir=bert, export_dir=tmp_path / "served", num_beams=4) == 4
     assert "has no task.json" in capsys.readouterr().err
+
+
+def test_the_texts_of_a_table_are_translated_and_not_its_header(run, translator, tmp_path, capsys):
+    table, lines = tmp_path / "rows.tsv", tmp_path / "rows.txt"
+    table.write_text("id\tquelle\n" + "".join(f"{i}\t{text}\n" for i, text in enumerate(TEXTS)))
+    lines.write_text("".join(f"{text}\n" for text in TEXTS))
+    for flags in ({"input_file": table, "text_column": "quelle"}, {"input_file": lines}):
+        assert (
+            invoke(
+                "translate", model_dir=run, **flags, max_new_tokens=3, output_file=tmp_path / "out", overwrite="true"
+            )
+            == 0
+        )
+        assert (tmp_path / "out").read_text().splitlines() == translator.generate(TEXTS, max_new_tokens=3)
+    capsys.readouterr()
+    for flags, words in (
+        ({"input_file": table}, "such as --text_column=0."),
+        ({"input_file": lines, "text_column": "1"}, "is a text a line"),
+    ):
+        assert invoke("translate", model_dir=run, **flags) == 2
+        assert words in capsys.readouterr().err

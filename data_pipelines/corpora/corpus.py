@@ -299,6 +299,7 @@ def _by_pattern(patterns: str, asked: Layout) -> Layout:
 def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
     """What is asked for with what is found in the files; None where none of them holds any text."""
     if not asked.rules:
+        _check_plain(paths, asked.otherwise, reading)
         kind = _guess(paths, asked.otherwise, reading)
         return kind and Layout(kind)
     rules = [asked.rule_of(path) for path in paths]
@@ -316,6 +317,17 @@ def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
     return Layout(kinds[-1] or "auto:sentences", tuple(zip(patterns, found, strict=True)))
 
 
+def _check_plain(paths: list[str], layout: str, reading: Reading) -> None:
+    """Raises a UsageError where one format of plain text is given for all files, and one of them holds JSON."""
+    named = [path for path in paths if format_of(path, "auto:?") == "jsonl"] if layout in PLAIN else []
+    for path in named[:_LOOKED_AT]:
+        if re.match(rb'\s*\{\s*"', beginning(path, encodings.LOOKED_AT, reading.codec)):
+            raise UsageError(
+                f"--input_format={layout}: {path} holds JSON, by its name and its beginning. Leave the flag out, or name the "
+                f"format of the others by a pattern, such as --input_format='*.txt={layout},auto'."
+            )
+
+
 def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
     """How to read the files, as `format_of` understands it; None without any text."""
     plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
@@ -328,11 +340,6 @@ def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
         if message := encodings.binary_message(path, head):
             raise DataError(
                 f"{message}. Parquet files and prepared data sets are known by the ending .parquet and by tfds:FOLDER."
-            )
-        if layout in PLAIN and format_of(path, "auto:?") == "jsonl" and re.match(rb'\s*\{\s*"', head):
-            raise UsageError(
-                f"--input_format={layout}: {path} holds JSON, by its name and its beginning. Leave the flag out, or name the "
-                f"format of the others by a pattern, such as --input_format='*.txt={layout},auto'."
             )
     if layout not in ("auto", "wikiextractor"):
         return layout if paths else None

@@ -112,7 +112,9 @@ def wide_message(path: str, head: bytes, name: str) -> str:
     return f"{path}, line 1: not UTF-8: {sign}. Add --encoding={name}, or convert it: iconv -f {name.upper()} -t UTF-8."
 
 
-def bad_bytes(line: bytes, place: int, encoding: str, is_later: bool, head: bytes, more: bytes = b"") -> str:
+def bad_bytes(
+    line: bytes, place: int, encoding: str, is_later: bool, head: bytes, more: bytes = b"", own: bytes = b""
+) -> str:
     """What is wrong with a line that cannot be decoded, and what to do.
 
     Args:
@@ -121,7 +123,10 @@ def bad_bytes(line: bytes, place: int, encoding: str, is_later: bool, head: byte
         is_later: whether lines stand before it.
         head: the beginning of the file.
         more: what stands behind the line, which may tell its encoding.
+        own: the beginning of the file as it is.
     """
+    if encoding != UTF_8 and _is_utf8_beyond_ascii(own):
+        return f"not valid {encoding}, but UTF-8, from its beginning. One --encoding holds for all files: convert those that differ"
     if encoding != UTF_8:
         return f"not valid {encoding} at byte {place + 1} of the line, counted in UTF-8. Give the --encoding that the file has"
     name = likely(line) or likely(line + more)

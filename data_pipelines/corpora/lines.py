@@ -267,7 +267,8 @@ class Lines:
         if name := encodings.wide(head):
             raise DataError(encodings.wide_message(self.path, head, name))
         if raw[problem]:
-            found = encodings.bad_bytes(raw, problem, self.encoding, not first, head, head if first else b"")
+            own = beginning(self.path, encodings.LOOKED_AT)
+            found = encodings.bad_bytes(raw, problem, self.encoding, not first, head, head if first else b"", own)
         else:
             found = f"not plain text: a NUL at byte {problem + 1} of the line. Is it a binary file? If not, take it out"
         offset = "" if self.encoding != encodings.UTF_8 else f" (byte offset {self.cursor.start + problem} of the file)"

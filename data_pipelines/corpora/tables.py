@@ -313,7 +313,7 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
             raise UsageError(
                 f"{path}: no column {given or ' or '.join(usual)!r}.{hint} The first line has: {', '.join(header)[:200]}. "
                 f"Name the column with {flag}, or give positions counted from 0 for a file without a header line, "
-                "such as --text_column=0 --label_column=1."
+                f"such as --text_column=0{' --label_column=1' if with_labels else ''}."
             )
         return None
 

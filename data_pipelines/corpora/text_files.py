@@ -48,6 +48,6 @@ def _bad_text(path: str, encoding: str) -> str:
             except UnicodeDecodeError as error:
                 head = beginning(path, encodings.LOOKED_AT)
                 more = stream.read(encodings.LOOKED_AT)
-                found = encodings.bad_bytes(line, error.start, encoding, number > 1, head, more)
+                found = encodings.bad_bytes(line, error.start, encoding, number > 1, head, more, head)
                 return f"{path}, line {number}: {found}."
     return f"{path}: not valid {encoding} at its end. Is the file whole?"

@@ -178,6 +178,8 @@ def finish(
     if missing:
         raise DataError(f"{output_dir}: {len(missing)} shard(s) missing or cut, such as {', '.join(missing[:3])}.")
     if not statistics["examples"]:
+        _remove(output_dir, map(os.path.basename, paths))
+        abandon(output_dir)
         raise DataError(f"--input_file={described['input_file']}: no example came out; is there text in the files?")
     manifest = Manifest(features, shards, RecordSettings.of({**described, **(learnt or {})}), dict(statistics))
     for name, contents in files.items():

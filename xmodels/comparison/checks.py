@@ -89,21 +89,27 @@ def read_plan(path: str, variables: Mapping[str, str]) -> tuple[Plan, Lined]:
     return plan, place
 
 
-def check_surroundings(plan: Plan, place: Lined) -> None:
-    """What needs files and the systems: corpora, labelled tables, records that each system can read.
+def check_surroundings(plan: Plan, place: Lined) -> list[str]:
+    """What needs files and the systems: corpora, labelled tables, records that each system can read. Returns warnings.
 
     Raises:
         ReportedError: of the kind that fits.
     """
-    for name in ("train", "heldout"):
-        _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
-    _check_apart(plan, place.at("corpus").at("heldout"))
-    check_tasks(plan, place.at("tasks"))
+    warnings = check_files(plan, place)
     for name, system in plan.systems.items():
         _check_system(name, system, place.at("systems").at(name))
         _check_lengths(plan, name, system, place)
     if plan.baselines.word_vectors:
         _check_size("skip_gram", plan.baselines.word_vectors.size, place.at("baselines").at("word_vectors"))
+    return warnings
+
+
+def check_files(plan: Plan, place: Lined) -> list[str]:
+    """What is wrong with the corpora and tables, without a look at any system. Returns warnings."""
+    for name in ("train", "heldout"):
+        _check_corpus(getattr(plan.corpus, name), place.at("corpus").at(name))
+    _check_apart(plan, place.at("corpus").at("heldout"))
+    return check_tasks(plan, place.at("tasks"))
 
 
 def _check_keys(value: Any, wanted: Any, place: Lined) -> None:

@@ -7,7 +7,6 @@ from data_pipelines.errors import ReportedError
 from data_pipelines.finetuning.row_checks import check_labels, label_ids, label_names, shared_warning
 from data_pipelines.schema import Place
 from xmodels.comparison.plan import Plan, Task
-from xmodels.training.watching.progress import print_status
 
 PARTS = "train", "dev", "test"
 
@@ -28,12 +27,13 @@ def rows_of(path: str, columns: dict, encoding: str | None, bad_rows: list[BadRo
         return read_table(path, Columns(*names), bad_rows=bad_rows)
 
 
-def check_tasks(plan: Plan, place: Place) -> None:
-    """Reads every table. Each row of a test is answered, so none may be left out.
+def check_tasks(plan: Plan, place: Place) -> list[str]:
+    """Reads every table. Each row of a test is answered, so none may be left out. Returns warnings of texts that are in two of them.
 
     Raises:
         ReportedError: a table cannot be read, one does not fit the others, or a label does not occur in training.
     """
+    warnings = []
     for name, task in plan.tasks.items():
         here, skips = place.at(name), flag_of(plan, task, "on_bad_row") == "skip"
         tables = {part: _read(plan, task, part, skips and part != "test", here.at(part)) for part in PARTS}
@@ -44,10 +44,9 @@ def check_tasks(plan: Plan, place: Place) -> None:
             )
         _check_labels(task, tables, here)
         for held_out, trained in (("dev", "train"), ("test", "train"), ("test", "dev")):
-            texts = ([row.texts for row in tables[part]] for part in (held_out, trained))
-            held, known = texts
-            if warning := shared_warning(getattr(task, held_out), held, getattr(task, trained), known):
-                print_status(warning)
+            held, known = ([row.texts for row in tables[part]] for part in (held_out, trained))
+            warnings.append(shared_warning(getattr(task, held_out), held, getattr(task, trained), known))
+    return list(filter(None, warnings))
 
 
 def _read(plan: Plan, task: Task, part: str, skips: bool, place: Place) -> list[Row]:

@@ -30,7 +30,8 @@ def compare(options: Options) -> str | None:
     """
     variables, jobs = variables_of(options.set), options.jobs or networks.usual_jobs()
     plan, place = read_plan(options.plan, variables)
-    check_surroundings(plan, place)
+    for warning in check_surroundings(plan, place):
+        print_status(warning)
     only = _listed("--only", options.only, [arm.name for arm in arms_of(plan)])
     kinds = _listed("--steps", options.steps, KINDS)
     own = ["compare", f"--plan={options.plan}", *([f"--set={options.set}"] if options.set else [])]

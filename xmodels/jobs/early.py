@@ -13,7 +13,7 @@ from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.strict_yaml import variables_of
 from xmodels import systems
-from xmodels.comparison.checks import read_plan
+from xmodels.comparison.checks import check_files, read_plan
 from xmodels.conversion import names
 from xmodels.jobs.multitask_plan import read_plan as read_tasks
 from xmodels.runs import preflight
@@ -41,6 +41,9 @@ def finetuning(options) -> None:
         check_checkpoint(options.init_checkpoint)
     if options.data_dir:
         Manifest.read(options.data_dir)
+    for name in ("train_file", "eval_file", "test_file"):
+        if (path := getattr(options, name)) and not os.path.exists(path):
+            raise DataError(f"--{name}={path}: no such file. Check the path.")
     if options.task != "classify":
         return
     columns = Columns(options.text_column, options.text_pair_column, options.label_column)
@@ -57,8 +60,8 @@ def multitask(options) -> None:
 
 
 def comparing(options) -> None:
-    """Raises what is wrong with the plan, as far as no file and no system is looked at."""
-    read_plan(options.plan, variables_of(options.set))
+    """Raises what is wrong with the plan and the files that it names, as far as no system is looked at."""
+    check_files(*read_plan(options.plan, variables_of(options.set)))
 
 
 def using(options) -> None:

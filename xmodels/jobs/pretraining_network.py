@@ -214,7 +214,8 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
         )
     _check_vocabulary(loaded, source, config.vocabulary_size, tokens)
     there, here = dataclasses.asdict(loaded.config), dataclasses.asdict(config)
-    differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith("dropout")}
+    unused = ("dropout", "initializer_stddev")  # by loaded weights
+    differ = {n: (there.get(n), here[n]) for n in here if there.get(n) != here[n] and not n.endswith(unused)}
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
     longer = here["max_sequence_length"] > there["max_sequence_length"]
     hint = " --extend_positions makes the positions that it lacks." if longer else ""

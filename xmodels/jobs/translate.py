@@ -16,7 +16,14 @@ def translate(options: Options) -> list[str]:
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
     answer, read = part(TASK, "answer"), part(TASK, "read")
-    texts = [text] if input_file is None else read.lines_of(input_file)
+    if options.max_new_tokens is not None and options.min_new_tokens > options.max_new_tokens:
+        raise UsageError(
+            f"--min_new_tokens={options.min_new_tokens}: more than --max_new_tokens={options.max_new_tokens}. Lower the one or "
+            "raise the other."
+        )
+    if input_file is None and options.text_column is not None:
+        raise UsageError("--text_column: names a column of --input_file. Leave it out, or give a table.")
+    texts = [text] if input_file is None else read.texts_of(input_file, options.text_column)
     generator = answer.load(options.model_dir)
     generator.jit_compile = options.jit_compile
     names = "num_beams", "no_repeat_ngram_size", "min_new_tokens"

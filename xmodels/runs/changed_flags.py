@@ -46,8 +46,8 @@ def check_origin(folder: str, init_checkpoint: str | None) -> None:
         )
 
 
-def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -> None:
-    """Refuses what must not change on the way, and says what else did and what follows.
+def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -> dict[str, tuple]:
+    """Refuses what must not change on the way, and says what else did and what follows. Returns that: {name: (then, now)}.
 
     Args:
         stored, now: config.json of the run, and what it would hold of this command.
@@ -74,6 +74,7 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
         print_status(
             "What follows: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + "."
         )
+    return changed
 
 
 def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:

@@ -38,11 +38,13 @@ class Claim:
         state: the state to resume from, or None.
         results: what the run scored, where it is finished already and nothing is left to do.
         run_id: tells its states from those of other runs.
+        resumed: each time that it was resumed with other numbers: the `step`, and `changed`, {name: [then, now]}.
     """
 
     state: str | None
     results: dict[str, float] | None
     run_id: str | None = None
+    resumed: tuple[dict, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Stored:
         config: the numbers of the network.
         flags, settings: as `claim` takes them.
         run_id: absent in runs of older versions.
+        resumed: as of `Claim`; absent where no number changed.
     """
 
     job: str
@@ -63,6 +66,7 @@ class Stored:
     model: str | None = None
     config: dict | None = None
     run_id: str | None = None
+    resumed: list[dict] | None = None
 
 
 def read_config(folder: str) -> dict:
@@ -102,12 +106,15 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         raise CheckpointError(f"--model_dir={folder}: --resume=must found no whole state below {folder}/checkpoints.")
     if states and resume == "never":
         raise UsageError(f"--model_dir={folder}: holds a run already. Use --resume=auto to go on, or another folder.")
-    run_id = None
+    run_id, resumed = None, ()
     if os.path.lexists(config):
         stored = read_config(folder)
-        run_id = stored.get("run_id")
-        if states:
-            changed_flags.compare(folder, stored, now, structural)
+        run_id, resumed = stored.get("run_id"), tuple(stored.get("resumed") or ())
+        if states and (changed := changed_flags.compare(folder, stored, now, structural)):
+            changed = {
+                name: list(pair) for name, pair in changed.items() if name != "model_dir"
+            }  # as of a folder that was moved
+            resumed += ({"step": checkpoints.step_of(states[-1]), "changed": changed},) if changed else ()
     elif os.path.isdir(folder) and [
         name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
     ]:
@@ -119,7 +126,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         )
     if (results := _finished(folder, settings["num_train_steps"])) is not None:
         return Claim(states[-1] if states else None, results, run_id)
-    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id)
+    return Claim(checkpoints.newest(os.path.join(folder, "checkpoints"), run_id), None, run_id, resumed)
 
 
 def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple[str, ...], resume: str) -> Claim:
@@ -144,7 +151,10 @@ def claim(folder: str, job: dict, flags: dict, settings: dict, structural: tuple
     for entry in os.scandir(folder):
         if entry.is_file() and is_temporary(entry.name):  # of a run that was killed
             os.remove(entry.path)
-    write_json(os.path.join(folder, CONFIG), {**job, "run_id": found.run_id, "flags": flags, "settings": settings})
+    more = {"resumed": list(found.resumed)} if found.resumed else {}
+    write_json(
+        os.path.join(folder, CONFIG), {**job, "run_id": found.run_id, "flags": flags, "settings": settings, **more}
+    )
     with open(os.path.join(folder, "flags.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"--{name}={value}\n" for name, value in flags.items() if value is not None)
     write_json(os.path.join(folder, "environment.json"), environment())
@@ -232,6 +242,7 @@ def write_backbone(folder: str, backbone, objective, tokenizer: Tokenizer, syste
 
 def write_model_card(folder: str, title: str, facts: dict[str, str], results: dict[str, float]) -> None:
     """Writes model_card.md: what this model is, how it was made, what it scored."""
+    facts = facts | _changes(folder)
     lines = [f"# {for_markdown(title)}", "", "| | |", "| --- | --- |"]
     lines += [f"| {for_markdown(name)} | {for_markdown(str(value))} |" for name, value in facts.items()]
     if results:
@@ -245,6 +256,18 @@ def write_model_card(folder: str, title: str, facts: dict[str, str], results: di
     ]
     with open(os.path.join(folder, "model_card.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+
+
+def _changes(folder: str) -> dict[str, str]:
+    """What changed each time that the run went on with other numbers."""
+    path = os.path.join(folder, CONFIG)
+    resumed = read_config(folder).get("resumed") or () if os.path.isfile(path) else ()
+    told = (
+        f"at step {each['step']:,} "
+        + ", ".join(f"{name} {now} ({then} before)" for name, (then, now) in each["changed"].items())
+        for each in resumed
+    )
+    return {"resumed with other numbers": "; ".join(told)} if resumed else {}
 
 
 def to_json(value) -> str:

@@ -16,7 +16,10 @@ class Options:
 
     model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as of average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text.", section="Texts: one of these", alias="prompt")
-    input_file: str | None = option(None, "Plain text, also .gz .bz2 .xz .zst, with a text a line.")
+    input_file: str | None = option(
+        None, "Plain text, also .gz .bz2 .xz .zst, with a text a line; or a table: *.tsv, *.csv, *.jsonl."
+    )
+    text_column: str | None = option(None, "Column of the texts of a table: its name, or its position counted from 0 where there is no header line. Default: text, sentence, …")  # fmt: skip
     encoding: str = encoding_option()
     num_beams: int = option(1, "Above 1: the best translation that a beam search finds; 4 in the paper.", section="How to translate (default: the likeliest token each time)", minimum=1)  # fmt: skip
     length_penalty: float | None = option(

@@ -10,7 +10,7 @@ from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import BadRow, Columns
+from data_pipelines.corpora.tables import BadRow, Columns, read_table
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
@@ -67,11 +67,37 @@ def _table(test_file: str, target_file: None, text_column: str | None, target_co
     return whole, len(bad_rows) + len(pairs) - len(whole)
 
 
+def texts_of(path: str, text_column: str | None = None) -> list[str]:
+    """The lines of a text file, also compressed, or the texts of a table: a file *.tsv, *.csv or *.jsonl.
+
+    Raises:
+        DataError: there is no such file, it has no text, or text of another encoding.
+        UsageError: a column is named of a file that is no table.
+    """
+    if os.path.isfile(path) and kind_of(path) in (".tsv", ".csv", ".json", ".jsonl"):
+        rows = read_table(path, Columns(text_column), with_labels=False, may_be_empty=True)
+        return [one_line_of(row.texts[0]) for row in rows]
+    if text_column is not None:
+        raise UsageError(
+            f"--text_column={text_column}: {path} is a text a line, by its name. A table ends in .tsv, .csv or .jsonl."
+        )
+    return lines_of(path)
+
+
+def one_line_of(text: str) -> str:
+    return " ".join(text.split("\n")).strip()
+
+
 def lines_of(path: str) -> list[str]:
-    """The lines of a text file, also compressed. Raises a DataError where there is none, or one is not UTF-8."""
+    """The lines of a text file, also compressed. Raises a DataError where there is none, or one is not of its encoding."""
     if not os.path.isfile(path):
         raise DataError(f"--input_file={path}: no such file.")
-    lines = list(Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(encoding=assumed()), Monitor()))
+    try:
+        lines = list(
+            Lines(Piece(path, "documents", 0, ENDLESS, ENDLESS), "file", Reading(encoding=assumed()), Monitor())
+        )
+    except DataError as error:  # here is no flag for it
+        raise DataError(str(error).replace(", or go on with --on_bad_text=replace or drop", "")) from None
     if not any(lines):
         raise DataError(f"--input_file={path}: holds no text.")
     return lines
