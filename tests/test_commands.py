@@ -221,13 +221,13 @@ def test_finetune_resumes_to_the_same_answers(street, tmp_path):
     assert invoke("finetune", **flags, model_dir=cut) == 0
     assert (whole / "backbone/weights.safetensors").read_bytes() == (cut / "backbone/weights.safetensors").read_bytes()
     assert "resumed with" not in (cut / "model_card.md").read_text()
-    for rate, path in ((1e-4, cut / "backbone"), (2e-4, sorted((cut / "checkpoints").iterdir())[-1])):
-        shutil.rmtree(cut / "backbone")
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(sorted((cut / "checkpoints").iterdir())[-1])
-        assert invoke("finetune", **flags, model_dir=cut, learning_rate=rate) == 0
-    card = (cut / "model_card.md").read_text()
-    assert card.count("; at step ") == 1 and "learning_rate 0.0002 (0.0001 before) |" in card
+    for path in (cut / "backbone", sorted((cut / "checkpoints").iterdir())[-1]):
+        shutil.rmtree(path)
+    assert invoke("finetune", **flags, model_dir=cut, learning_rate=1e-4) == 0
+    assert re.search(
+        r"resumed with other numbers \| at step 5 learning_rate 0.0001 \(.* before\)",
+        (cut / "model_card.md").read_text(),
+    )
 
 
 @pytest.mark.long

@@ -109,7 +109,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
     run_id, resumed = None, ()
     if os.path.lexists(config):
         stored = read_config(folder)
-        run_id, resumed = stored.get("run_id"), tuple(stored.get("resumed") or ())
+        run_id, resumed = stored.get("run_id"), tuple(stored.get("resumed") or ()) if states else ()
         if states and (changed := changed_flags.compare(folder, stored, now, structural)):
             changed = {
                 name: list(pair) for name, pair in changed.items() if name != "model_dir"
