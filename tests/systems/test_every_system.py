@@ -27,7 +27,14 @@ ROWS = 4  # of the batch that is learnt
 SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
 
 
-@pytest.fixture(scope="module", params=systems.names())
+# Their networks and objectives are those of `bert`, `roberta` and `bart`, but for what has tests of its own.
+ALIKE = "bert_wwm", "roberta_wwm", "marian"
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.long) if name in ALIKE else name for name in systems.names()],
+)
 def system_run(request, zh_vocabulary, records_of):
     """A small network of the system and its learner, which all tests of a system share; each begins with `reset` if it trains."""
     system = systems.load(request.param)
