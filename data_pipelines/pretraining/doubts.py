@@ -9,18 +9,15 @@ _MUCH_PADDING = 0.3  # where examples are filled with as many sentences as they 
 _MUCH_LOST = 0.2  # of the tokens of the text, where sentences are longer than rows
 _MUCH_UNKNOWN, _MUCH_UNKNOWN_WORDS = 0.05, 0.2  # of the tokens; whole words are often rare
 _FILLED = ("segment_pair", "full_sentences")
-_WHOLE = (
-    *_FILLED,
-    "sentence_order",
-    "doc_sentences",
-)  # packings that take all of the text, but for the ends of long sentences
+# Packings that take all of the text, but for the ends of long sentences.
+_WHOLE = *_FILLED, "sentence_order", "doc_sentences"
 
 
 def doubts(manifest: Manifest) -> list[str]:
     """Lines about unknown tokens, lost ones, labels that are far from even, and padding, each with its likely cause and what to do."""
     counts, settings = manifest.statistics, manifest.settings
     found, tokens = [], counts.get("tokens", 0)
-    words = settings.tokenizer.get("tokenizer") == "words"
+    words = (settings.tokenizer or {}).get("tokenizer") == "words"
     if counts.get("unknown_tokens", 0) > (_MUCH_UNKNOWN_WORDS if words else _MUCH_UNKNOWN) * tokens:
         found.append(
             f"{counts['unknown_tokens'] / tokens:.0%} of the tokens are [UNK], which tell a network nothing. Is the vocabulary "
