@@ -350,7 +350,7 @@ def made_up(tmp_path):
     }
     compared = findings._compared(scores, findings._reference(plan, scores))
     objective = findings.Objective(
-        [5.0], "masked_lm_accuracy", [0.2], Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
+        [5.0], [4.25], "masked_lm_accuracy", [0.2], Baselines(0.05, 0.15), [(5, 6.0, 0.1), (10, 5.0, 0.2)]
     )
     cost = findings.Cost(689_630, 32, 4096, StepCost(0.5, 0.25, 3e9, 128), 1.5, 1.0)
     failed = [stage("pretrain", "pretrain gpt", "pretrain", {"system": "gpt"}, "gpt")]
@@ -373,6 +373,7 @@ def test_the_page_holds_all_of_it(made_up, tmp_path, monkeypatch):
     known.finish(found.failed[0], 6, 1.0, 1.0)
     path = report.write(plan, known, Agenda([*found.failed], {}, {}, ["gpt"]), found, PLAN, 2)
     text = pathlib.Path(path).read_text(encoding="utf-8")
+    assert "5.000" in text and "4.250" in text  # all of the loss, and the part of the measure
     assert "<td>95.0 ± 7.1</td><td>50.0</td><td>70.0</td>" in text  # bert, and beside it majority and bag of words
     assert "4,096 tokens" in text and "majority, bag_of_words, random-bert are worse than bert." in text
     assert "masked lm accuracy</td><td>20.0</td><td>5.0</td><td>15.0</td>" in text and "689,630" in text

@@ -133,13 +133,13 @@ def objectives(found: dict) -> str:
         base, cost = each["baselines"], found["costs"][arm]
         seen = base["visible_baseline"]
         rows.append([
-            arm, f"{each['losses'][0]:.2f}", f"{100 * each['accuracies'][0]:.1f}", f"{100 * base['neighbour_baseline']:.1f}",
+            arm, f"{each['token_losses'][0]:.2f}", f"{100 * each['accuracies'][0]:.1f}", f"{100 * base['neighbour_baseline']:.1f}",
             "" if seen is None else f"{100 * seen:.1f}", f"{100 * base['unigram_baseline']:.1f}", f"{cost['num_steps']:,}",
             f"{cost['num_steps'] * cost['step']['processor_seconds'] / 60:.1f}",
         ])  # fmt: skip
     head = [
         "",
-        "loss, nats",
+        "tokens, nats",
         "tokens right, %",
         "counting neighbours, %",
         "… where they are not hidden too, %",

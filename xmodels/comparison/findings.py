@@ -56,11 +56,14 @@ class Objective:
 
     Attributes:
         losses, accuracies: of each pretraining; there may be no accuracies.
+        token_losses: the parts of the losses that `measure` belongs to, without those of further objectives, such as the order of
+            segments.
         measure: the accuracy that counting stands beside; None where there is none, as of word vectors.
         curve: (step, loss, accuracy or NaN) of the evaluations of the first pretraining.
     """
 
     losses: list[float]
+    token_losses: list[float]
     measure: str | None
     accuracies: list[float]
     baselines: Baselines | None
@@ -175,7 +178,10 @@ def _objective(known: Workspace, runs: Sequence[Stage]) -> Objective:
         evaluations = [entry for entry in known.entries(one) if entry["kind"] == "evaluation"]
         curves.append([(entry["step"], entry["loss"], _measured(entry, measure)) for entry in evaluations])
     last = [curve[-1][2] for curve in curves if curve and not math.isnan(curve[-1][2])]
-    return Objective([known.results(one)["loss"] for one in runs], measure, last, baselines, curves[0])
+    results = [known.results(one) for one in runs]
+    part = (measure or "").removesuffix("_accuracy")
+    losses, token_losses = [each["loss"] for each in results], [each.get(part, each["loss"]) for each in results]
+    return Objective(losses, token_losses, measure, last, baselines, curves[0])
 
 
 def _measured(entry: dict, measure: str | None) -> float:

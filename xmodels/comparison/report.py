@@ -168,7 +168,7 @@ def _objectives(plan: Plan, findings: Findings) -> str:
     for name, found in findings.objectives.items():
         levels = found.baselines
         rows.append([
-            name, _several(found.losses, "{:.3f}"), (found.measure or "").replace("_", " "),
+            name, _several(found.losses, "{:.3f}"), _several(found.token_losses, "{:.3f}"), (found.measure or "").replace("_", " "),
             _several([100 * accuracy for accuracy in found.accuracies], "{:.1f}"),
             percent(levels and levels.unigram_baseline), percent(levels and levels.neighbour_baseline),
             percent(levels and levels.visible_baseline),
@@ -176,6 +176,7 @@ def _objectives(plan: Plan, findings: Findings) -> str:
     head = [
         "system",
         "held-out loss",
+        "of it that of the measure",
         "measure",
         "reached, %",
         "commonest token, %",
@@ -292,7 +293,7 @@ def as_json(findings: Findings) -> dict:
         }  # fmt: skip
     objectives = {
         name: {
-            "losses": found.losses, "measure": found.measure, "accuracies": found.accuracies,
+            "losses": found.losses, "token_losses": found.token_losses, "measure": found.measure, "accuracies": found.accuracies,
             "baselines": found.baselines and dataclasses.asdict(found.baselines),
         }
         for name, found in findings.objectives.items()
