@@ -112,5 +112,6 @@ def test_light_lists_name_what_the_heavy_modules_hold():
     assert all(callable(getattr(packing, name)) for name in PACKINGS)
     assert all(callable(getattr(showcase, name)) for name in objectives.OBJECTIVES)
     assert set(objectives.OBJECTIVES.values()) == set(showcase.SHOW)
-    assert tuple(kinds.KINDS) == tokenizer_settings.TOKENIZERS
+    assert tuple(kinds.KINDS) == tuple(tokenizer_settings.OPTIONS_OF)
+    assert set(kinds.KINDS) == {*tokenizer_settings.TOKENIZERS, *tokenizer_settings.UNTRAINED}
     assert [task_class(name).name for name in TASKS] == list(TASKS)

@@ -19,6 +19,7 @@ from data_pipelines.text.kinds import KINDS, open_tokenizer
 from data_pipelines.text.plain_units import CharacterTokenizer
 from data_pipelines.text.report import vocabulary_report
 from data_pipelines.text.sentence_pieces import SentencePieceTokenizer, opens_word
+from data_pipelines.text.tokenizer_settings import TOKENIZERS, UNTRAINED
 from data_pipelines.text.train_kinds import TRAINERS, train_tokenizer
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, Vocabulary
 
@@ -45,7 +46,7 @@ def trained(english):
 
 
 def test_every_kind_can_be_trained():
-    assert set(TRAINERS) == set(KINDS)
+    assert set(TRAINERS) == set(TOKENIZERS) == set(KINDS) - set(UNTRAINED)
 
 
 @pytest.mark.parametrize("kind", TRAINERS)

@@ -249,7 +249,17 @@ def siamese(place: Place) -> list[str]:
     ]  # fmt: skip
 
 
-def effect(name: str) -> Callable[[Place], list[str]]:
+def relations(place: Place) -> str:
+    """How two parts of a scientific abstract hang together (SciDTB), as a task of the reproductions."""
+    files = []
+    for part in ("train", "dev", "test"):
+        source, made = f"discourse/eng.dep.scidtb/eng.dep.scidtb_{part}.rels.gz", place.made(f"relations/{part}.tsv")
+        write_once(made, text_of(place.given(source)).splitlines())
+        files.append(made)
+    return f"--task=relations:label:unit1_txt+unit2_txt={','.join(files)}"
+
+
+def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         work = os.path.join(place.work, "effects")
         chosen = [each for each in english_pretraining(place) if not each.startswith(("--million", "--peer"))]
@@ -261,6 +271,7 @@ def effect(name: str) -> Callable[[Place], list[str]]:
             f"--jobs={place.jobs}",
             "--rows=1000",
             *chosen,
+            *([more(place)] if more else ()),
         ]
 
     return command
@@ -294,7 +305,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "siamese_zh": (60, siamese),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (60, effect("sharing")),
-    "effect_order_en": (60, effect("order")),
+    "effect_order_en": (60, effect("order", relations)),
     "ernie2": (70, ernie2),
     "mass_fragments": (90, mass),
     "transformer_multi30k": (120, transformer),

@@ -301,6 +301,9 @@ def _labels(cell: list) -> tuple[str, ...] | None:
 def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:
     """The positions of text, second text and label among the names of a header."""
 
+    second = " --text_pair_column=1" if columns.text_pair is not None else ""
+    second = " --label_column=1" if with_labels else second
+
     def position(given: str | None, usual: tuple[str, ...], flag: str, needed: bool) -> int | None:
         names = [given] if given is not None else [name for name in usual if name in header]
         if names and names[0] in header:
@@ -313,7 +316,7 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
             raise UsageError(
                 f"{path}: no column {given or ' or '.join(usual)!r}.{hint} The first line has: {', '.join(header)[:200]}. "
                 f"Name the column with {flag}, or give positions counted from 0 for a file without a header line, "
-                f"such as --text_column=0{' --label_column=1' if with_labels else ''}."
+                f"such as --text_column=0{second}."
             )
         return None
 

@@ -8,6 +8,7 @@ _BALANCED = 0.25, 0.75  # share of a label of two that should be about even
 _MUCH_PADDING = 0.3  # where examples are filled with as many sentences as they hold
 _MUCH_LOST = 0.2  # of the tokens of the text, where sentences are longer than rows
 _MUCH_UNKNOWN, _MUCH_UNKNOWN_WORDS = 0.05, 0.2  # of the tokens; whole words are often rare
+_FEW = 3  # sentences; a document of fewer is hardly one
 _FILLED = ("segment_pair", "full_sentences")
 # Packings that take all of the text, but for the ends of long sentences.
 _WHOLE = *_FILLED, "sentence_order", "doc_sentences"
@@ -50,7 +51,7 @@ def _cause_and_cure(manifest: Manifest) -> str:
     documents, sentences = counts.get("documents", 0), counts.get("sentences", 0)
     each, long = sentences / max(1, documents), counts.get("tokens", 0) / max(1, sentences)
     length, kinds = settings.max_sequence_length or 0, (settings.read_as or "").split("+")
-    if long > length / 4:  # so that a row hardly holds a sentence for each of two segments
+    if each >= _FEW and long > length / 4:  # so that a row hardly holds a sentence for each of two segments
         return (
             f"a sentence has {long:.0f} tokens on the average, and a row {length} (read as {settings.read_as}). Raise "
             "--max_seq_length; if a line is more than a sentence, say so: --input_format=documents or text."
