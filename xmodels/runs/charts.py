@@ -4,6 +4,7 @@ import dataclasses
 import html
 import io
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -143,7 +144,8 @@ def as_svg(figure) -> str:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}):
+    with rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # which the font of the reader has, such as Chinese
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
