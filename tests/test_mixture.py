@@ -110,7 +110,7 @@ def learn(start, path, **flags):
     base = start.parent
     given = {
         "tasks_file": base / "tasks.yaml", "set": f"DATA={base}", "init_checkpoint": start, "model_dir": path,
-        "learning_rate": 5e-3, "optimizer": "adamw", "lr_schedule": "constant", "num_train_epochs": 10,
+        "learning_rate": 3e-3, "optimizer": "adamw", "lr_schedule": "constant", "num_train_epochs": 14,
         "distribution_strategy": "one_device", "jit_compile": "false", "log_steps": 20, "save_checkpoints_steps": 50,
         "keep_checkpoint_max": 99,
     }  # fmt: skip
