@@ -10,10 +10,8 @@ from data_pipelines.text.tokenizer import Pieces, Tokenizer, is_ideograph, trim
 from data_pipelines.text.tokenizer_settings import PAIR
 from data_pipelines.text.vocabulary import EOS, PAD, UNKNOWN, Vocabulary
 
-OPENS, CLOSES = (
-    ">>",
-    "<<",
-)  # around the code of the language to write, with which a text may begin: `>>deu<< Good morning.`
+# Around the code of the language to write, with which a text may begin: `>>deu<< Good morning.`
+OPENS, CLOSES = ">>", "<<"
 FEWEST = 0.1  # of the pieces of a model that its list must have
 
 

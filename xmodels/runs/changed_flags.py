@@ -77,6 +77,11 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
     return changed
 
 
+def told(step: int, changed: dict[str, tuple]) -> str:
+    """What `compare` found when a run was resumed at a step, for its card."""
+    return f"at step {step:,} " + ", ".join(f"{name} {now} ({then} before)" for name, (then, now) in changed.items())
+
+
 def _differences(before: dict, after: dict, prefix: str = "") -> dict[str, tuple]:
     """{dotted name: (value before, value after)} of what differs in nested dictionaries."""
     found = {}

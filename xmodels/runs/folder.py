@@ -38,13 +38,13 @@ class Claim:
         state: the state to resume from, or None.
         results: what the run scored, where it is finished already and nothing is left to do.
         run_id: tells its states from those of other runs.
-        resumed: each time that it was resumed with other numbers: the `step`, and `changed`, {name: [then, now]}.
+        resumed: what changed each time that it was resumed with other numbers, in words.
     """
 
     state: str | None
     results: dict[str, float] | None
     run_id: str | None = None
-    resumed: tuple[dict, ...] = ()
+    resumed: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Stored:
     model: str | None = None
     config: dict | None = None
     run_id: str | None = None
-    resumed: list[dict] | None = None
+    resumed: list[str] | None = None
 
 
 def read_config(folder: str) -> dict:
@@ -110,11 +110,10 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
     if os.path.lexists(config):
         stored = read_config(folder)
         run_id, resumed = stored.get("run_id"), tuple(stored.get("resumed") or ()) if states else ()
-        if states and (changed := changed_flags.compare(folder, stored, now, structural)):
-            changed = {
-                name: list(pair) for name, pair in changed.items() if name != "model_dir"
-            }  # as of a folder that was moved
-            resumed += ({"step": checkpoints.step_of(states[-1]), "changed": changed},) if changed else ()
+        if states:
+            changed = changed_flags.compare(folder, stored, now, structural)
+            changed.pop("model_dir", None)  # as of a folder that was moved
+            resumed += (changed_flags.told(checkpoints.step_of(states[-1]), changed),) if changed else ()
     elif os.path.isdir(folder) and [
         name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
     ]:
@@ -262,12 +261,7 @@ def _changes(folder: str) -> dict[str, str]:
     """What changed each time that the run went on with other numbers."""
     path = os.path.join(folder, CONFIG)
     resumed = read_config(folder).get("resumed") or () if os.path.isfile(path) else ()
-    told = (
-        f"at step {each['step']:,} "
-        + ", ".join(f"{name} {now} ({then} before)" for name, (then, now) in each["changed"].items())
-        for each in resumed
-    )
-    return {"resumed with other numbers": "; ".join(told)} if resumed else {}
+    return {"resumed with other numbers": "; ".join(resumed)} if resumed else {}
 
 
 def to_json(value) -> str:

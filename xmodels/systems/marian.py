@@ -15,7 +15,6 @@ READING, Options = None, transformer.Options
 WRITING = Writing(
     objective=lambda config: Seq2Seq(),
     task="translate",
-    end=transformer.WRITING.end,
     ranked=True,
     forces_end=True,
     length_penalty=1.0,

@@ -76,16 +76,12 @@ def texts_of(path: str, text_column: str | None = None) -> list[str]:
     """
     if os.path.isfile(path) and kind_of(path) in (".tsv", ".csv", ".json", ".jsonl"):
         rows = read_table(path, Columns(text_column), with_labels=False, may_be_empty=True)
-        return [one_line_of(row.texts[0]) for row in rows]
+        return [row.texts[0].strip() for row in rows]
     if text_column is not None:
         raise UsageError(
             f"--text_column={text_column}: {path} is a text a line, by its name. A table ends in .tsv, .csv or .jsonl."
         )
     return lines_of(path)
-
-
-def one_line_of(text: str) -> str:
-    return " ".join(text.split("\n")).strip()
 
 
 def lines_of(path: str) -> list[str]:
