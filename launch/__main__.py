@@ -6,12 +6,23 @@ import pkgutil
 import sys
 
 import launch
-from launch.command import guarded
+from launch.command import SECTIONS, guarded, listed
 
 
 def verbs() -> list[str]:
     """All verbs: the modules of this folder that are commands."""
     return [m.name for m in pkgutil.iter_modules(launch.__path__) if m.name not in ("command", "__main__")]
+
+
+def overview() -> str:
+    """The text of `xmodels --help`: the verbs by what they are for."""
+    commands = [importlib.import_module(f"launch.{verb}").COMMAND for verb in verbs()]
+    lines = ["xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text."]
+    column = max(map(len, verbs()))
+    for section in SECTIONS:
+        summaries = {f"{c.name:{column}}": c.summary.split(". ")[0].rstrip(".") for c in commands if c.section == section}
+        lines += ["", f"{section}:", *(f"  {line}" for line in listed(summaries, 98))]
+    return "\n".join([*lines, "", "`xmodels VERB --help` shows the flags of a verb and an example."])
 
 
 def main() -> int:
@@ -22,10 +33,7 @@ def main() -> int:
 def _main() -> int:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("--help", "-h", "help"):
-        print("xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text.\n")
-        for verb in verbs():
-            print(f"  {verb:26} {importlib.import_module(f'launch.{verb}').COMMAND.summary.split('. ')[0].rstrip('.')}")
-        print("\n`xmodels VERB --help` shows the flags of a verb and an example.")
+        print(overview())
         return 0 if arguments else 2
     verb = arguments[0]
     if verb not in verbs():

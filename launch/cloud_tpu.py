@@ -13,6 +13,7 @@ COMMAND = Command(
     "xmodels cloud_tpu submit --accelerator_type=v5litepod-8 --zone=us-west4-a --project=my-project --bucket=my-bucket \\\n"
     "    --spot --command='pretrain --system=bert --data_dir=/mnt/xmodels/records --model_dir=/mnt/xmodels/run \\\n"
     "    --distribution_strategy=tpu'",
+    "TPUs",
 )
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from absl import flags
 
@@ -17,6 +17,7 @@ from xmodels.jobs.verbs import run
 
 EXIT_USAGE, EXIT_DATA = 2, 3
 EXIT_PIPE = 128 + 13  # what the shell says of a program that SIGPIPE ended
+SECTIONS = ("Begin here", "Text and labelled data", "Training", "Using a network", "Vectors of texts", "Checkpoints and serving", "TPUs")  # fmt: skip
 DEFINE = {
     str: flags.DEFINE_string, bool: flags.DEFINE_boolean, int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -30,11 +31,12 @@ class Command:
         options: its dataclass, in a module of the verb's name; each field is a flag.
         summary: what it does, in a sentence or two.
         example: a command that works.
+        section: of SECTIONS, under which `xmodels --help` lists it.
     """
 
-    def __init__(self, options: type, summary: str, example: str):
+    def __init__(self, options: type, summary: str, example: str, section: str):
         self.name = options.__module__.rpartition(".")[2]
-        self.options, self.summary, self.example = options, summary, example
+        self.options, self.summary, self.example, self.section = options, summary, example, section
         self.values = flags.FlagValues()
         self.declared = options_of(options)
         for option in self.declared:
@@ -161,11 +163,22 @@ class Command:
 def _described(option: Option) -> list[str]:
     """The lines of `--help` about an option."""
     kind = {bool: "true|false", int: "INT", float: "FLOAT", str: "STRING"}[option.type]
-    shape = "|".join(option.choices) or kind
+    shape = kind if option.values else "|".join(option.choices) or kind
     name = option.name.upper() if option.positional else f"--{option.shown}"
     head = textwrap.wrap(f"{name}={shape}".replace("|", "| "), 98)  # many values take several lines
     head = [line.replace("| ", "|") for line in head]
-    return [f"  {head[0]}", *(f"      {line}" for line in [*head[1:], *textwrap.wrap(option.help + option.note, 92)])]
+    rest = [*head[1:], *textwrap.wrap(option.text, 92), *listed(option.values, 92)]
+    return [f"  {head[0]}", *(f"      {line}" for line in rest)]
+
+
+def listed(meanings: Mapping[str, str], width: int) -> list[str]:
+    """Names with their meanings beside them, as lines."""
+    column = max(map(len, meanings), default=0) + 2
+    return [
+        line
+        for name, meaning in meanings.items()
+        for line in textwrap.wrap(f"{name:{column}}{meaning}", width, subsequent_indent=" " * column)
+    ]
 
 
 def _check_names(arguments: list[str], longest: int = 100) -> None:

@@ -9,6 +9,7 @@ COMMAND = Command(
     Options,
     "Compares models on a corpus of your own: pretrains each with an equal budget, fine-tunes all on the same tasks, and writes one page.",
     "xmodels compare --plan=plan.yaml --set=corpus=text --output_dir=comparison --dry_run",
+    "Training",
 )
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ COMMAND = Command(
     Options,
     "Converts checkpoints between Hugging Face folders, Google's TensorFlow 1 files, and ours. Nothing is overwritten.",
     "xmodels convert_checkpoint --from=hf:bert-base-chinese --to=model --verify",
+    "Checkpoints and serving",
 )
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ COMMAND = Command(
     "Turns raw text into sharded records for pretraining. Streams, uses many processes, and resumes.",
     "xmodels create_pretraining_data --input_file='corpus/*.txt' --vocab_file=vocab.txt --output_dir=records \\\n"
     "    --language=zh --do_whole_word_mask --segmenter=jieba --num_workers=8",
+    "Text and labelled data",
 )
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from xmodels.jobs.options.doctor import Options
 
 COMMAND = Command(
     Options,
-    "Looks at machine, versions, data, checkpoint and folders before a training begins, and says of each fault its cause and "
-    "what to change. Takes the flags of pretrain, finetune and multitask: put `doctor` in the place of the verb. Trains and writes nothing.",
+    "Checks machine, versions, data, checkpoint and folders before a training begins, and says what to change. Takes the flags of pretrain, finetune and multitask: put `doctor` in the place of the verb. Trains and writes nothing.",
     "xmodels doctor\n"
     "xmodels doctor --system=bert_wwm --size=small --data_dir=records --model_dir=run --train_batch_size=64\n"
     "xmodels doctor --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv --model_dir=classifier",
+    "Begin here",
 )
 
 if __name__ == "__main__":

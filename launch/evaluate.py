@@ -7,13 +7,13 @@ from xmodels.jobs.options.evaluate import Options
 
 COMMAND = Command(
     Options,
-    "Scores a fine-tuned network on labelled rows (accuracy, F1 of each label, confusions), or a causal one on text "
-    "(perplexity, bits per byte, last words, words for gaps), or translations (BLEU, chrF); or looks with --task=probe at "
-    "what a network knows that was not fine-tuned.",
+    "Scores a network: labels, tags and answers, perplexity of texts, or BLEU of translations. Labels have accuracy, F1 and confusions; "
+    "texts also bits per byte, last words and words for gaps. --task=probe shows what a network knows that was not fine-tuned.",
     "xmodels evaluate --model_dir=classifier --test_file=test.tsv\n"
     "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512\n"
     "xmodels evaluate --model_dir=run --test_file=test.de --target_file=test.en --num_beams=4\n"
     "xmodels evaluate --task=probe --model_dir=run --train_file=train.tsv --test_file=test.tsv",
+    "Using a network",
 )
 
 if __name__ == "__main__":

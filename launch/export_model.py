@@ -9,6 +9,7 @@ COMMAND = Command(
     Options,
     "Exports a fine-tuned network as a SavedModel that takes raw strings.",
     "xmodels export_model --model_dir=classifier --export_dir=serving --serving_ops=core",
+    "Checkpoints and serving",
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the states of a network that does not learn."""
+"""Writes the hidden states of a network."""
 
 import sys
 
@@ -7,9 +7,10 @@ from xmodels.jobs.options.extract_features import Options
 
 COMMAND = Command(
     Options,
-    "Writes the states of a network that does not learn, of each token or pooled to one vector for each text (docs/features.md).",
+    "Writes the hidden states of any network: a vector for each token, or pooled to one for each text (docs/features.md).",
     "xmodels extract_features --model_dir=run --input_file=texts.txt --output_file=tokens.jsonl\n"
     "xmodels extract_features --model_dir=run --layers=-1 --pooling=mean --input_file=texts.txt --output_file=vectors.npy",
+    "Vectors of texts",
 )
 
 if __name__ == "__main__":

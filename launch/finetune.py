@@ -10,6 +10,7 @@ COMMAND = Command(
     "Fine-tunes a pretrained network on a labelled table. The same command resumes after an interruption.",
     "xmodels finetune --task=classify --init_checkpoint=run --train_file=train.tsv --eval_file=dev.tsv \\\n"
     "    --test_file=test.tsv --model_dir=classifier",
+    "Training",
 )
 
 if __name__ == "__main__":

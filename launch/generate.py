@@ -11,6 +11,7 @@ COMMAND = Command(
     "`xmodels translate`).",
     "xmodels generate --model_dir=run --prompt='Once upon a time' --num_samples=3\n"
     "xmodels generate --model_dir=run --input_file=prompts.txt --num_beams=4 --output_file=texts.jsonl",
+    "Using a network",
 )
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ COMMAND = Command(
     "Makes an index of the vectors that encode wrote.",
     "xmodels index --vectors_file=vectors.npy --input_file=texts.txt --output_dir=index\n"
     "xmodels index --vectors_file=vectors.parquet --kind=hnsw --output_dir=index",
+    "Vectors of texts",
 )
 
 if __name__ == "__main__":

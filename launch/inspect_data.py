@@ -12,6 +12,7 @@ COMMAND = Command(
     "xmodels inspect_data --data_dir=records --objective=spans --verify\n"
     "xmodels inspect_data --vocab_file=vocab.txt --input_file='corpus/*.txt'\n"
     "xmodels inspect_data --contamination='test*.tsv' --input_file='corpus/*.txt'",
+    "Text and labelled data",
 )
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ COMMAND = Command(
     "xmodels predict --model_dir=classifier --text='It rained all week.'\n"
     "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv\n"
     "xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'",
+    "Using a network",
 )
 
 if __name__ == "__main__":

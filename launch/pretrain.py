@@ -9,8 +9,8 @@ COMMAND = Command(
     Options,
     "Pretrains a published system on records. The same command resumes after an interruption.",
     "xmodels pretrain --system=bert_wwm --size=small --data_dir=records --model_dir=run \\\n"
-    "    --num_train_steps=100000 --train_batch_size=64 --optimizer=bert_adamw \\\n"
-    "    --learning_rate=1e-4 --num_warmup_steps=10000",
+    "    --num_train_steps=20000 --eval_data_dir=heldout_records",
+    "Training",
 )
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the whole street on real text in about ten minutes."""
+"""Goes the whole way on real text in about ten minutes."""
 
 import sys
 
@@ -7,8 +7,9 @@ from xmodels.jobs.options.quickstart import Options
 
 COMMAND = Command(
     Options,
-    "Runs the whole street on real text in about ten minutes, from raw text to a SavedModel, and shows each command.",
+    "Goes the whole way on real text in about ten minutes, from raw text to a SavedModel, and shows each command.",
     "xmodels quickstart --language=en",
+    "Begin here",
 )
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ COMMAND = Command(
     "Writes report.html: curves, speed, configuration and predictions of a run, be it finished, under way or killed. "
     "Several runs are laid over each other.",
     "xmodels report --model_dir=run\nxmodels report --model_dir=run_a,run_b,run_c --output_file=comparison.html",
+    "Training",
 )
 
 if __name__ == "__main__":

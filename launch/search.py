@@ -11,6 +11,7 @@ COMMAND = Command(
     "xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5\n"
     "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl\n"
     "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker",
+    "Vectors of texts",
 )
 
 if __name__ == "__main__":

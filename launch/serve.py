@@ -12,6 +12,7 @@ COMMAND = Command(
     "xmodels serve --export_dir=serving --port=8501\n"
     "# then open http://127.0.0.1:8501/, or\n"
     'curl http://127.0.0.1:8501/v1/models/classifier:predict -d \'{"instances": ["It rained all week."]}\'',
+    "Checkpoints and serving",
 )
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ COMMAND = Command(
     Options,
     "Trains a vocabulary on your text, and reports how it fits. Equal text gives an equal vocabulary.",
     "xmodels train_vocabulary --input_file='corpus/*.txt' --language=en --vocab_size=30000 --output_file=vocab.txt",
+    "Text and labelled data",
 )
 
 if __name__ == "__main__":

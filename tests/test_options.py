@@ -2,17 +2,21 @@
 
 import ast
 import dataclasses
+import importlib
 import inspect
 import json
 import pathlib
+import re
 
 import pytest
 
 import xmodels
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import REQUIRED, SWITCH, create, given, option, options_of, structural
-from launch.command import Command
+from launch.__main__ import overview, verbs
+from launch.command import SECTIONS, Command
 from tests.invocation import invoke
+from xmodels import systems
 from xmodels.jobs.options import finetune, pretrain
 from xmodels.runs import changed_flags
 
@@ -46,7 +50,7 @@ def test_a_subclass_shows_its_own_first_and_changes_only_the_default():
 
 
 def test_the_command_line_and_python_make_equal_options():
-    command = Command(Options, "Does.", "xmodels does")
+    command = Command(Options, "Does.", "xmodels does", "Training")
     words = ["--origin=x", "--set=a=1", "--set=b=2", "--nojit", "--rate=1"]
     values = {"source": pathlib.Path("x"), "set": {"a": 1, "b": 2}, "jit": False, "rate": 1}
     assert command.parse(words) == create(Options, values)
@@ -143,7 +147,7 @@ def test_what_a_resumed_run_must_keep():
 
 def test_python_has_the_verbs_and_names_the_nearest():
     assert {"load", "pretrain", "finetune", "evaluate", "predict", "train_vocabulary"} <= set(dir(xmodels))
-    assert "system: Published system" in xmodels.pretrain.__doc__
+    assert "system: A published system (required): adaptive_universal_transformer, albert, " in xmodels.pretrain.__doc__
     with pytest.raises(AttributeError, match="Did you mean pretrain"):
         xmodels.pretrian  # noqa: B018
     with pytest.raises(
@@ -195,3 +199,21 @@ def test_of_changed_values_that_are_long_the_part_that_differs_is_shown():
     said = changed_flags._listed({"task_schedule": (before, after), "seed": (1, 2)})
     assert said.startswith("seed: 1 then, 2 now; task_schedule: …")
     assert "reordering:4' then" in said and "reordering:4/distance:1' now" in said and len(said) < 180
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "finetune", "create_finetuning_data"])
+def test_help_lists_what_values_mean_one_a_line(verb):
+    command = importlib.import_module(f"launch.{verb}").COMMAND
+    listed = [option for option in command.declared if option.values]
+    shown = command.usage().splitlines()
+    for each in listed:
+        assert set(each.choices or systems.names()) == set(each.values)
+        assert all(any(line.startswith(f"      {name} ") for line in shown) for name in each.values)
+        assert all(meaning.strip(".") for meaning in each.values.values())
+    assert len(listed) == 1
+
+
+def test_the_overview_names_every_verb_once_under_a_section():
+    shown = overview().splitlines()
+    assert [line[:-1] for line in shown if line.endswith(":") and not line.startswith(" ")] == list(SECTIONS)
+    assert sorted(line.split()[0] for line in shown if re.match("  [a-z]", line)) == verbs()

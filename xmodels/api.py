@@ -45,7 +45,7 @@ def function_of(verb: str) -> Callable[..., Any]:
     call.__name__ = call.__qualname__ = verb
     call.__signature__ = inspect.Signature([_parameter(option) for option in declared])
     call.__doc__ = f"{module.Options.__doc__}\n\nArgs:\n" + "\n".join(
-        f"    {o.name}: {o.help}{o.note}" for o in declared
+        f"    {o.name}: {o.text} {', '.join(o.values)}".rstrip() for o in declared
     )
     return call
 

@@ -281,10 +281,10 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "family_en": (
         75,
         family(
-            "en", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 1000),
+            "en", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
             (["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"], Columns("0", "1", "2"), 3000),
             "Text: news, books, encyclopedia, captions and dialogues in English, with the texts of the training rows. classification: "
-            "topics of news (AG News), 1,000 rows to learn from; pairs: inference (SNLI's development file), 3,000 rows.",
+            "topics of news (AG News), 200 rows to learn from; pairs: inference (SNLI's development file), 3,000 rows.",
         ),
     ),
     "family_zh": (
@@ -293,11 +293,11 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
             "zh", chinese,
             (
                 ["classification/chnsenticorp-zh/train.tsv.gz", "classification/chnsenticorp-zh/test.tsv"],
-                Columns("text_a", None, "label"), 1000,
+                Columns("text_a", None, "label"), 200,
             ),
-            (["sentence_pair/lcqmc-zh/dev.txt", "sentence_pair/lcqmc-zh/test.txt"], Columns("0", "1", "2"), 4000),
+            (["sentence_pair/lcqmc-zh/dev.txt", "sentence_pair/lcqmc-zh/test.txt"], Columns("0", "1", "2"), 3000),
             "Text: the web, novels and dialogues in Chinese, with the texts of the training rows. classification: reviews "
-            "(ChnSentiCorp), 1,000 rows to learn from; pairs: equal questions (LCQMC's development file), 4,000 rows.",
+            "(ChnSentiCorp), 200 rows to learn from; pairs: equal questions (LCQMC's development file), 3,000 rows.",
         ),
     ),
     "pretraining_en": (120, pretraining("en")),

@@ -1,4 +1,4 @@
-"""The values of `create_finetuning_data --task`, and the files of this folder that hold them. Imports nothing heavy."""
+"""The values of `create_finetuning_data --task`: the files of this folder that hold them, and what they mean. Imports nothing heavy."""
 
 import importlib
 
@@ -13,6 +13,19 @@ TASKS = {
     "answer_story": "story",
     "siamese": "siamese",
     "translate": "translate",
+}
+
+MEANINGS = {
+    "classify": "A label for a text or a pair.",
+    "multi_label": "Any number of labels for a text or a pair.",
+    "regress": "A number for a text or a pair.",
+    "tag": "A tag for every word.",
+    "answer_span": "Questions answered by a span of a text.",
+    "choose": "One of several choices.",
+    "rank": "Candidates of a query by their relevance.",
+    "answer_story": "Questions about stories.",
+    "siamese": "Pairs of texts that match, or triplets.",
+    "translate": "A text and its translation, summary or answer.",
 }
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.finetuning.listing import TASKS
+from data_pipelines.finetuning.listing import MEANINGS, TASKS
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
@@ -15,7 +15,7 @@ class RecordOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    task: str = option(REQUIRED, "classify: a label for a text or a pair. multi_label: any number of labels. regress: a number for it. tag: a tag for every word. answer_span: questions answered by a span of a text. choose: one of several choices. rank: candidates by relevance. siamese: pairs of texts that match, or triplets. answer_story: questions about stories. translate: text and translation.", section="Input", choices=tuple(TASKS))  # fmt: skip
+    task: str = option(REQUIRED, "What the labels are:", section="Input", choices=tuple(TASKS), values=MEANINGS)  # fmt: skip
     input_file: str = option(REQUIRED, "Comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose; bAbI's files or its folder for answer_story.")  # fmt: skip
     target_file: str | None = option(None, "For translate: the translations, line by line; then input_file is plain text too.")  # fmt: skip
     encoding: str = encoding_option()

@@ -43,6 +43,7 @@ class Declared:
     positional: bool
     repeatable: bool
     joint: str | None
+    values: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,11 @@ class Option(Declared):
             return " (required)"
         shown = str(self.default).lower() if isinstance(self.default, bool) else self.default
         return "" if self.default is None else f" (default {shown})"
+
+    @property
+    def text(self) -> str:
+        """The help with the default; where each value has a meaning, it ends with a colon."""
+        return f"{self.help.removesuffix(':')}{self.note}:" if self.values else self.help + self.note
 
     def is_choice(self, value: Any) -> bool:
         """Whether a value is one of the choices, or several of them where these can be joined."""
@@ -105,7 +111,7 @@ class Option(Declared):
 def option(
     default: Any, help: str, *, section: str | None = None, minimum: float | None = None, maximum: float | None = None,
     choices: Iterable[str] = (), structural: bool = False, flag: str | None = None, alias: str | None = None,
-    positional: bool = False, repeatable: bool = False, joint: str | None = None,
+    positional: bool = False, repeatable: bool = False, joint: str | None = None, values: Mapping[str, str] | None = None,
 ) -> Any:  # fmt: skip
     """A field of a dataclass of options.
 
@@ -120,10 +126,12 @@ def option(
         positional: whether the command line has the value as its first word.
         repeatable: whether the flag may be given several times; commas join its values.
         joint: what joins several of the choices to one value, such as +; None where one is taken alone.
+        values: what each value means; `--help` lists them, one a line.
     """
     said = Declared(
-        help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable, joint
-    )
+        help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable, joint,
+        values or {},
+    )  # fmt: skip
     return dataclasses.field(default=default, metadata={OPTION: said})
 
 

@@ -1,12 +1,14 @@
 """Published systems. The folder listing is the only registry: adding a file adds the system."""
 
-import difflib
+import ast
 import functools
 import importlib
+import os
 import pkgutil
 from types import ModuleType
 
 from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.options.declaration import nearest
 
 
 def names() -> list[str]:
@@ -23,8 +25,18 @@ def load(name: str) -> ModuleType:
 def check_known(name: str) -> None:
     """Raises a UsageError with the nearest names where there is no such system. Imports nothing heavy."""
     if name not in names():
-        near = difflib.get_close_matches(name, names(), 3) or names()
-        raise UsageError(f"--system={name}: unknown. Did you mean {' or '.join(near)}? Known: {', '.join(names())}.")
+        raise UsageError(f"--system={name}: unknown.{nearest(name, names())}")
+
+
+def summaries() -> dict[str, str]:
+    """What each system is: the first paragraph of its file. Reads the files and imports none of them."""
+    return {name: _summary(os.path.join(__path__[0], f"{name}.py")) for name in names()}
+
+
+def _summary(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        paragraph = ast.get_docstring(ast.parse(file.read())).partition("\n\n")[0]
+    return " ".join(paragraph.split())
 
 
 def of_model(name: str | None, model: str, source: str) -> ModuleType | None:

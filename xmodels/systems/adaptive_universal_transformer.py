@@ -1,4 +1,4 @@
-"""Universal Transformer with adaptive computation time (Dehghani et al., 2018, section 2.2)."""
+"""Universal Transformer with adaptive computation time (Dehghani et al., 2018)."""
 
 import dataclasses
 

@@ -1,6 +1,6 @@
-"""BERT with whole-word masking (Google, 2019; BERT-wwm of Cui et al., 2019, arXiv 1906.08101).
+"""BERT-wwm (Google, 2019; Cui et al., 2019): BERT that hides all pieces of a word together.
 
-The network, its losses and its fine-tuning are those of BERT: only the masking differs.
+For Chinese words arXiv 1906.08101. The network, its losses and its fine-tuning are those of BERT: only the masking differs.
 """
 
 from data_pipelines.ops.classic import rename_classic

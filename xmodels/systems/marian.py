@@ -1,5 +1,7 @@
-"""Marian (Junczys-Dowmunt et al., 2018): the Transformer of the published translators of OPUS-MT, which can be fine-tuned here, and
-whose format this system's own networks share."""
+"""Marian (Junczys-Dowmunt et al., 2018): the Transformer of the published translators of OPUS-MT.
+
+Those can be fine-tuned here, and this system's own networks share their format.
+"""
 
 import dataclasses
 

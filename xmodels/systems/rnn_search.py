@@ -1,4 +1,4 @@
-"""RNNsearch (Bahdanau et al., 2015): translation by GRUs and additive attention, the first of its kind."""
+"""RNNsearch (Bahdanau et al., 2015): translation by GRUs with additive attention."""
 
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.text.vocabulary import Vocabulary

@@ -1,8 +1,8 @@
-"""RoBERTa-wwm-ext (Cui et al., 2019, arXiv 1906.08101, journal version in IEEE/ACM TASLP 2021).
+"""RoBERTa-wwm-ext (Cui et al., 2019): BERT with whole-word masking and without next sentence prediction.
 
-A BERT, not a RoBERTa: its network, vocabulary and token types are BERT's. From RoBERTa it takes that there is no next
-sentence prediction, and that every example is as long as it may be: make its records with --packing=full_sentences or
-doc_sentences.
+arXiv 1906.08101, journal version in IEEE/ACM TASLP 2021. A BERT, not a RoBERTa: its network, vocabulary and token types are BERT's.
+From RoBERTa it takes that there is no next sentence prediction, and that every example is as long as it may be: make its records with
+--packing=full_sentences or doc_sentences.
 """
 
 from data_pipelines.ops.classic import rename_classic

@@ -1,4 +1,4 @@
-"""Pre-norm Transformer (Xiong et al., 2020): the same, and it trains without warm-up."""
+"""Pre-norm Transformer (Xiong et al., 2020): the Transformer with norms inside the residual branches, which trains without warm-up."""
 
 import dataclasses
 

@@ -21,7 +21,7 @@ class Options(TrainingOptions):
     JOB: ClassVar = "xmodels.jobs.finetune:finetune"
     EARLY: ClassVar = "xmodels.jobs.early:finetuning"
 
-    task: str = option("classify", "What to learn. " + " ".join(f"{name}: {find.summary(name)}" for name in TASKS), section="Model", choices=TASKS, structural=True)  # fmt: skip
+    task: str = option("classify", "What to learn:", section="Model", choices=TASKS, values={name: find.summary(name) for name in TASKS}, structural=True)  # fmt: skip
     init_checkpoint: str = option(REQUIRED, "A run or model folder, hf:FOLDER, or tf1:PREFIX; new:NETWORK or new:NETWORK/SIZE, with random weights, such as new:text_cnn with --vocab_file (docs/rnn_cnn.md).", structural=True)  # fmt: skip
     random_init: bool = option(False, "Take only sizes and vocabulary from init_checkpoint: the control experiment.", structural=True)  # fmt: skip
     vocab_file: str | None = option(None, "Vocabulary, where the checkpoint has none, or the network is new.")

@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from xmodels import systems
 from xmodels.jobs.options.training import TrainingOptions
 
 
@@ -15,7 +16,7 @@ class Options(TrainingOptions):
     EARLY: ClassVar = "xmodels.jobs.early:pretraining"
 
     system: str = option(
-        REQUIRED, "Published system, such as bert, bert_wwm or gpt2.", section="Model", structural=True
+        REQUIRED, "A published system:", section="Model", structural=True, values=systems.summaries()
     )
     size: str = option("base", "Size of the network, such as tiny, mini, base or large; which there are depends on the system.")  # fmt: skip
     recipe: str = option("auto", "Whose numbers hold where flags give none: published, the paper's; small, those with which networks below base learn in minutes (docs/small_networks.md); auto: small for sizes below base, where neither init_checkpoint nor model_config_file is given.", choices=("auto", "published", "small"), structural=True)  # fmt: skip
