@@ -16,9 +16,9 @@ def quiet_start():
     an exception would be raised somewhere inside the import.
     """
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
+    with tempfile.TemporaryFile() as captured:
         saved = os.dup(2)
-        os.dup2(held.fileno(), 2)
+        os.dup2(captured.fileno(), 2)
 
         def stop(number, frame):
             os.write(saved, b"xmodels: interrupted.\n")
@@ -30,8 +30,8 @@ def quiet_start():
             yield
         except BaseException:
             os.dup2(saved, 2)
-            held.seek(0)
-            sys.stderr.write(held.read().decode(errors="replace"))
+            captured.seek(0)
+            sys.stderr.write(captured.read().decode(errors="replace"))
             raise
         finally:
             if previous is not None:

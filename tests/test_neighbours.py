@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from xmodels.jobs.neighbours import BEFORE, BOTH, HIDDEN, Cases, Counts, Shares, asked, shares_right, told
+from xmodels.jobs.neighbours import BEFORE, BOTH, HIDDEN, Cases, Counts, Shares, asked, shares_right, training_cases
 from xmodels.runs.baselines import Baselines
 
 
@@ -41,7 +41,9 @@ def triples(cases):
 
 def test_hidden_tokens_are_put_back_before_they_are_counted_and_padding_is_not_counted():
     batch = masked([[1, 5, 6, 2, 0], [1, 7, 5, 6, 2]], [2, 1])
-    assert triples(told(batch, BOTH)) == sorted([(1, 6, 5), (5, 2, 6), (6, 0, 2), (1, 5, 7), (7, 6, 5), (5, 2, 6)])
+    assert triples(training_cases(batch, BOTH)) == sorted(
+        [(1, 6, 5), (5, 2, 6), (6, 0, 2), (1, 5, 7), (7, 6, 5), (5, 2, 6)]
+    )
     assert triples(asked(batch, BOTH)) == sorted([(5, 2, 6), (1, 5, 7)])
 
 

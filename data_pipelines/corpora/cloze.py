@@ -78,11 +78,11 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
     """
     read = _json_choices if kind_of(path) in (".jsonl", ".json", ".ndjson") else _childrens_book
     for place, context, question, candidates, answer in read(path):
-        gaps, said = question.count(GAP), ", ".join(candidates)[:100] or "none"
+        gaps, listing = question.count(GAP), ", ".join(candidates)[:100] or "none"
         if len(candidates) < 2 or len(set(candidates)) < len(candidates):
-            raise DataError(f"{place}: expected several different candidates. Found: {said}.")
+            raise DataError(f"{place}: expected several different candidates. Found: {listing}.")
         if answer not in candidates:
-            raise DataError(f"{place}: the answer {answer!r:.40} is none of the candidates: {said}.")
+            raise DataError(f"{place}: the answer {answer!r:.40} is none of the candidates: {listing}.")
         if gaps != 1:
             raise DataError(f"{place}: expected one gap {GAP} in the question. Found {gaps}: {question:.80}")
         text = change(f"{context} {question}".strip().replace(GAP, _MARK))

@@ -300,11 +300,11 @@ def _found(paths: list[str], asked: Layout, reading: Reading) -> Layout | None:
     """What is asked for with what is found in the files; None where none of them holds any text."""
     if not asked.rules:
         _check_plain(paths, asked.otherwise, reading)
-        kind = _guess(paths, asked.otherwise, reading)
+        kind = _detect_format(paths, asked.otherwise, reading)
         return kind and Layout(kind)
     rules = [asked.rule_of(path) for path in paths]
     kinds = [
-        _guess([path for path, rule in zip(paths, rules, strict=True) if rule == index], name, reading)
+        _detect_format([path for path, rule in zip(paths, rules, strict=True) if rule == index], name, reading)
         for index, name in [*enumerate(name for _, name in asked.rules), (None, asked.otherwise)]
     ]
     if not any(kinds):
@@ -328,7 +328,7 @@ def _check_plain(paths: list[str], layout: str, reading: Reading) -> None:
             )
 
 
-def _guess(paths: list[str], layout: str, reading: Reading) -> str | None:
+def _detect_format(paths: list[str], layout: str, reading: Reading) -> str | None:
     """How to read the files, as `format_of` understands it; None without any text."""
     plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
     for path in plain[:_LOOKED_AT]:

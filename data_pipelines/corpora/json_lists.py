@@ -42,31 +42,31 @@ class _Text:
     """A file of JSON of which a part is in memory.
 
     Attributes:
-        held: that part; `at` is the place in it up to which it was taken.
+        buffer: that part; `at` is the place in it up to which it was taken.
         line, column: where that place is in the file, from 1.
     """
 
     def __init__(self, file: TextIO, path: str):
-        self.file, self.path, self.held = file, path, ""
+        self.file, self.path, self.buffer = file, path, ""
         self.at, self.line, self.column = 0, 1, 1
 
     def more(self) -> bool:
         """Reads on; False at the end of the file."""
-        self.held, self.at = self.held[self.at :], 0
-        read = self.file.read(max(CHARACTERS, len(self.held)))
-        self.held += read
+        self.buffer, self.at = self.buffer[self.at :], 0
+        read = self.file.read(max(CHARACTERS, len(self.buffer)))
+        self.buffer += read
         return bool(read)
 
     def next(self) -> str:
         """The next sign that is not blank, which is not taken; empty at the end of the file."""
         while True:
-            self.take(_BLANK.match(self.held, self.at).end())
-            if self.at < len(self.held) or not self.more():
-                return self.held[self.at : self.at + 1]
+            self.take(_BLANK.match(self.buffer, self.at).end())
+            if self.at < len(self.buffer) or not self.more():
+                return self.buffer[self.at : self.at + 1]
 
     def take(self, end: int) -> str:
         """What stands before a place."""
-        taken, self.at = self.held[self.at : end], end
+        taken, self.at = self.buffer[self.at : end], end
         lines = taken.count("\n")
         self.line += lines
         self.column = len(taken) - taken.rfind("\n") if lines else self.column + len(taken)
@@ -84,7 +84,7 @@ class _Text:
         self.next()
         seen, depth = 0, 0  # characters behind `at` that were looked at, and lists and objects that are open there
         while True:
-            for part in _PARTS.finditer(self.held, self.at + seen):
+            for part in _PARTS.finditer(self.buffer, self.at + seen):
                 sign = part[0]
                 if sign == '"':
                     break
@@ -95,10 +95,10 @@ class _Text:
                 if depth == 0:
                     return self._parsed(part.end())
             if not self.more():
-                return self._parsed(len(self.held))
+                return self._parsed(len(self.buffer))
 
     def _parsed(self, end: int) -> Any:
-        value = strict_json.loads(self.held[self.at : end])
+        value = strict_json.loads(self.buffer[self.at : end])
         self.take(end)
         return value
 

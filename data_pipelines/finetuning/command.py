@@ -121,23 +121,23 @@ def _about_labels(counts: dict[str, int]) -> list[str]:
 
 def warnings(manifest: Manifest) -> list[str]:
     """What is likely to go wrong with these records."""
-    counts, settings, said = manifest.statistics, manifest.settings, []
+    counts, settings, messages = manifest.statistics, manifest.settings, []
     labels = label_counts(counts)
     names = settings.label_names or list(labels)
     if settings.task == "classify":
         total = sum(labels.values())
         rare = [name for name in names if labels.get(name, 0) < RARE * total / len(names)]
         if rare:
-            said.append(
+            messages.append(
                 f"few examples of {', '.join(f'{n} ({labels.get(n, 0)})' for n in rare[:5])}. Accuracy will hide how the "
                 "network does on them; look at each label's own score."
             )
     if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
-        said.append("much of the text is [UNK]; is the vocabulary that of this text?")
+        messages.append("much of the text is [UNK]; is the vocabulary that of this text?")
     if counts.get("words_without_piece", 0) > 0.01 * counts.get("words", 0):
-        said.append(
+        messages.append(
             "pieces that cover several words hide the tags of some. A vocabulary of characters or word pieces parts them."
         )
     if counts.get("cut", 0) > 0.2 * counts.get("texts", counts["accepted"]) and settings.task != "answer_span":
-        said.append("more than a fifth is longer than --max_seq_length; raise it if the network has the positions.")
-    return said
+        messages.append("more than a fifth is longer than --max_seq_length; raise it if the network has the positions.")
+    return messages

@@ -47,8 +47,8 @@ def fit(
         labels, truth: int (N,) and (M,).
         strengths: inverse ones to choose from; of equally good ones the smallest is taken.
     """
-    kept, held = parted(labels, seed)
-    scored = [(_score(train[kept], labels[kept], train[held], labels[held], each), -each) for each in strengths]
+    kept, held_out = parted(labels, seed)
+    scored = [(_score(train[kept], labels[kept], train[held_out], labels[held_out], each), -each) for each in strengths]
     best, strength = max(scored)
     return Fit(_score(train, labels, test, truth, -strength), best, -strength)
 
@@ -58,14 +58,14 @@ def parted(labels: np.ndarray, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
     Where every label has one row, nothing can be held out, and both are all rows.
     """
-    random, held = np.random.default_rng(seed), []
+    random, held_out = np.random.default_rng(seed), []
     for label in np.unique(labels):
         places = random.permutation(np.flatnonzero(labels == label))
-        held.append(places[: min(len(places) - 1, max(1, round(HELD_OUT * len(places))))])
-    held = np.sort(np.concatenate(held))
-    if not len(held):
+        held_out.append(places[: min(len(places) - 1, max(1, round(HELD_OUT * len(places))))])
+    held_out = np.sort(np.concatenate(held_out))
+    if not len(held_out):
         return np.arange(len(labels)), np.arange(len(labels))
-    return np.setdiff1d(np.arange(len(labels)), held), held
+    return np.setdiff1d(np.arange(len(labels)), held_out), held_out
 
 
 def _score(train, labels, test, truth, strength: float) -> float:

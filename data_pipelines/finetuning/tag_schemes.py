@@ -83,12 +83,12 @@ def bad_tags(tags: Sequence[str], scheme: Scheme) -> Iterator[BadTag]:
     before, open_kind = None, None  # the tag before, and the type of the span that may go on
     for place, tag in enumerate([*tags, None]):
         letter, _, kind = (tag or OUTSIDE).partition("-")
-        goes_on = letter in INSIDE + END and tag is not None
+        continues = letter in INSIDE + END and tag is not None
         behind = f"behind {before!r}" if before else "at the beginning of a sentence"
-        if scheme.end and open_kind is not None and not (goes_on and kind == open_kind):
+        if scheme.end and open_kind is not None and not (continues and kind == open_kind):
             found = f"{tag!r} {behind}" if tag else f"a sentence that ends with {before!r}"
             yield BadTag(place, f"{found}, expected '{scheme.inside}-{open_kind}' or '{scheme.end}-{open_kind}'")
-        elif goes_on and kind != open_kind and not scheme.begins_inside:
+        elif continues and kind != open_kind and not scheme.begins_inside:
             yield BadTag(place, f"{tag!r} {behind}, expected 'B-{kind}' there")
         open_kind = kind if letter and (letter in BEGIN + INSIDE) else None
         before = tag

@@ -50,8 +50,12 @@ def render(record: dict[str, np.ndarray], task: str, tokens: list[str], labels: 
     """
     ids, lengths = record["token_ids"], record["segment_lengths"]
     if task == "answer_story":
-        *said, asked = [_words(row[:length], tokens) for row, length in zip(ids, lengths[:, 0], strict=True) if length]
-        return "\n".join([*(f"    {each}" for each in said), f"  ? {asked}", f"  [{labels[int(record['labels'])]}]"])
+        *sentences, asked = [
+            _words(row[:length], tokens) for row, length in zip(ids, lengths[:, 0], strict=True) if length
+        ]
+        return "\n".join(
+            [*(f"    {each}" for each in sentences), f"  ? {asked}", f"  [{labels[int(record['labels'])]}]"]
+        )
     if ids.ndim == 2:
         return "\n".join(
             f"{_mark(record, task, row)} {_pair(ids[row], lengths[row], tokens)}"

@@ -26,7 +26,7 @@ def draw_candidates(
     Writes: the names of `arrays` (C, L), labels (C,), choice_weights (C,) 0 where a list has fewer; zeros there.
     """
     with tf.device("CPU"):  # made once, so that graphs refer to them and hold no copies
-        held = {name: tf.constant(value) for name, value in arrays.items()}
+        candidates = {name: tf.constant(value) for name, value in arrays.items()}
         labels = tf.constant(relevance, tf.float32)
         lengths = tf.constant(counts, tf.int32)
         begins = tf.cumsum(lengths, exclusive=True)
@@ -55,7 +55,7 @@ def draw_candidates(
         rows = tf.minimum(first + taken, last)
         drawn = {
             name: tf.where(found[:, :, None], tf.gather(value, rows), tf.zeros([], value.dtype))
-            for name, value in held.items()
+            for name, value in candidates.items()
         }
         drawn["labels"] = tf.where(found, tf.gather(labels, rows), 0.0)
         return {**features, **drawn, "choice_weights": tf.cast(found, tf.float32)}

@@ -128,11 +128,11 @@ def option(
         joint: what joins several of the choices to one value, such as +; None where one is taken alone.
         values: what each value means; `--help` lists them, one a line.
     """
-    said = Declared(
+    declared = Declared(
         help, section, minimum, maximum, tuple(choices), structural, flag, alias, positional, repeatable, joint,
         values or {},
     )  # fmt: skip
-    return dataclasses.field(default=default, metadata={OPTION: said})
+    return dataclasses.field(default=default, metadata={OPTION: declared})
 
 
 def options_of(cls: type) -> list[Option]:
@@ -142,20 +142,20 @@ def options_of(cls: type) -> list[Option]:
     for owner in reversed(owners) if getattr(cls, "INHERITED_FIRST", False) else owners:
         section = None
         for name in owner.__dict__.get("__annotations__", {}):
-            said = owner.__dataclass_fields__[name].metadata
-            if OPTION not in said:
+            metadata = owner.__dataclass_fields__[name].metadata
+            if OPTION not in metadata:
                 continue
-            section = said[OPTION].section or section
+            section = metadata[OPTION].section or section
             if name not in found:
-                found[name] = _option(said[OPTION], section, name, hints[name], fields[name].default)
+                found[name] = _option(metadata[OPTION], section, name, hints[name], fields[name].default)
     titles = list(dict.fromkeys(each.section for each in found.values()))
     return sorted(found.values(), key=lambda each: titles.index(each.section))
 
 
-def _option(said: Declared, section: str | None, name: str, hint: Any, default: Any) -> Option:
+def _option(declared: Declared, section: str | None, name: str, hint: Any, default: Any) -> Option:
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if _is_union(hint) else [hint]
-    stated = {**vars(said), "section": section}
-    if kinds[0] in (int, float) and said.minimum is None:
+    stated = {**vars(declared), "section": section}
+    if kinds[0] in (int, float) and declared.minimum is None:
         stated["minimum"] = 0
     return Option(**stated, name=name, type=kinds[0], default=default)
 

@@ -137,13 +137,13 @@ def texts_of(corpus: Corpus, progress: Progress) -> Iterator[str]:
 
     Very long runs of ideographs are parted by blanks.
     """
-    said = False
+    warned = False
     for document in read_documents(corpus.whole(), Monitor(progress)):
         for sentence in document.sentences:
             if len(sentence) > LONGEST_WORD:
                 sentence = _MANY_IDEOGRAPHS.sub(r"\g<0> ", sentence)
                 if found := _ENDLESS_WORD.search(sentence):
-                    said = said or _warn_of(document.source, len(found[0]))
+                    warned = warned or _warn_of(document.source, len(found[0]))
                     sentence = _ENDLESS_WORD.sub(" ", sentence)
             yield sentence
 

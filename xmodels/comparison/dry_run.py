@@ -30,7 +30,7 @@ def show(plan: Plan, known: Workspace, found: Agenda, wanted: Callable[[Stage], 
     rows = [["system", "parameters, about", "steps", "million tokens", "TFLOPs, about"]]
     for name, each in found.pretrained.items():
         cost = _network(plan, each.arm)
-        mark, number = ("~" if each.guess else ""), each.num_steps or 0
+        mark, number = ("~" if each.is_estimate else ""), each.num_steps or 0
         flops = each.cost.flops if each.cost and each.cost.flops else cost.flops_per_token * each.tokens
         rows.append([
             name, f"{cost.parameters:,.3g}", f"{mark}{number:,}", f"{mark}{number * each.tokens / 1e6:,.2f}",

@@ -44,8 +44,8 @@ def check_tasks(plan: Plan, place: Place) -> list[str]:
             )
         _check_labels(task, tables, here)
         for held_out, trained in (("dev", "train"), ("test", "train"), ("test", "dev")):
-            held, known = ([row.texts for row in tables[part]] for part in (held_out, trained))
-            warnings.append(shared_warning(getattr(task, held_out), held, getattr(task, trained), known))
+            held_out_texts, known = ([row.texts for row in tables[part]] for part in (held_out, trained))
+            warnings.append(shared_warning(getattr(task, held_out), held_out_texts, getattr(task, trained), known))
     return list(filter(None, warnings))
 
 
@@ -56,11 +56,11 @@ def _read(plan: Plan, task: Task, part: str, skips: bool, place: Place) -> list[
     try:
         return rows_of(path, task.columns(), flag_of(plan, task, "encoding"), [] if skips else None)
     except ReportedError as error:
-        said = str(error).replace(
+        message = str(error).replace(
             "add --encoding=",
             f"give `{place.key.rpartition('.')[0]}.flags` the encoding of all three files: encoding: ",
         )
-        raise place.fault(f"`{place.key}`: {said}") from None
+        raise place.fault(f"`{place.key}`: {message}") from None
 
 
 def _check_labels(task: Task, tables: dict[str, list[Row]], place: Place) -> None:

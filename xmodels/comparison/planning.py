@@ -31,7 +31,7 @@ class Pretrained:
 
     Attributes:
         cost: of a step, by the probe; None under a budget of tokens, or where it is not known yet.
-        guess: whether the number of steps, or the choice of a candidate, is one.
+        is_estimate: whether the number of steps, or the choice of a candidate, is one.
         chosen: the place in `candidates`; None where that is open, or all failed.
         runs: of the chosen one, a pretraining for each seed; the first is that of `candidates`.
     """
@@ -42,7 +42,7 @@ class Pretrained:
     probe: Stage | None = None
     cost: StepCost | None = None
     num_steps: int | None = None
-    guess: bool = False
+    is_estimate: bool = False
     chosen: int | None = None
     runs: list[Stage] = dataclasses.field(default_factory=list)
 
@@ -148,7 +148,7 @@ class _Planning:
         elif each.cost is not None and not probes_are_open:
             each.num_steps = steps(budget, each.cost, most)
         elif self.known.assumes:
-            each.cost, each.guess = each.cost or self._guessed(each), True
+            each.cost, each.is_estimate = each.cost or self._guessed(each), True
             each.num_steps = steps(budget, each.cost, most)
 
     def _guessed(self, each: Pretrained) -> StepCost:
@@ -160,7 +160,7 @@ class _Planning:
         for candidate in self._candidates(each.arm):
             each.candidates.append((candidate, self._add(self._pretraining(each, candidate, numbers.seeds[0]))))
         runs = [[made] for _, made in each.candidates]
-        each.guess |= self._is_open(runs)
+        each.is_estimate |= self._is_open(runs)
         each.chosen = self._choose(
             runs, lambda made: -self.known.results(made)["loss"],
             f"{each.arm.name}: the pretraining that is best on held-out text",
@@ -176,7 +176,7 @@ class _Planning:
         flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps, "seed": seed}
         seeds = [f"seed={seed}"] if len(numbers.seeds) > 1 else []
         title = " ".join(["pretrain", each.arm.name, *named(candidate), *seeds])
-        return stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.guess)
+        return stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.is_estimate)
 
     def _pretraining_flags(self, arm: Arm, candidate: Mapping, number: int, log_steps: int) -> dict:
         system, numbers = arm.system, self.plan.pretraining
@@ -233,7 +233,8 @@ class _Planning:
         for candidate in combinations(numbers.tune):
             places = range(numbers.tuning_seeds)
             runs = [
-                self._finetuning(arm, name, task, pretrained, candidate, place, pretrained.guess) for place in places
+                self._finetuning(arm, name, task, pretrained, candidate, place, pretrained.is_estimate)
+                for place in places
             ]
             found.tried.append((candidate, [self._add(run) for run in runs]))
         found.chosen = self._choose(
@@ -241,15 +242,15 @@ class _Planning:
             f"{arm.name}, {name}: the numbers that are best on the development file",
         )  # fmt: skip
         if found.chosen is not None:
-            guess = self._is_open([runs for _, runs in found.tried])
-            guess |= pretrained.guess
+            is_estimate = self._is_open([runs for _, runs in found.tried])
+            is_estimate |= pretrained.is_estimate
             for place, seed in enumerate(numbers.seeds):
-                run = self._finetuning(arm, name, task, pretrained, found.tried[found.chosen][0], place, guess)
+                run = self._finetuning(arm, name, task, pretrained, found.tried[found.chosen][0], place, is_estimate)
                 found.runs.append((seed, self._add(run), self._add(self._answers(arm, name, task, run, seed))))
         return found
 
     def _finetuning(
-        self, arm: Arm, name: str, task: Task, pretrained: Pretrained, candidate: Mapping, place: int, guess: bool
+        self, arm: Arm, name: str, task: Task, pretrained: Pretrained, candidate: Mapping, place: int, is_estimate: bool
     ) -> Stage:
         seed = self.plan.finetuning.seeds[place]
         flags = {  # random weights take nothing but sizes and vocabulary from there
@@ -259,7 +260,7 @@ class _Planning:
         }  # fmt: skip
         flags.setdefault("keep_checkpoint_max", 1)
         title = " ".join(["finetune", arm.name, name, *named(candidate), f"seed={seed}"])
-        return stage(stages.FINETUNE, title, "finetune", flags, arm.name, guess)
+        return stage(stages.FINETUNE, title, "finetune", flags, arm.name, is_estimate)
 
     def _answers(self, arm: Arm, name: str, task: Task, run: Stage, seed: int) -> Stage:
         columns = {n: v for n, v in task.columns().items() if n != "label_column"}

@@ -143,7 +143,7 @@ class Runner:
             return
         if one.kind == FINETUNE:  # several dozen of them would fill the disk; the network that is handed over stays
             shutil.rmtree(os.path.join(self.workspace.output(one), "checkpoints"), ignore_errors=True)
-        print_status(f"    {one.name}: done in {duration(seconds)}{_told(self.workspace, one)}")
+        print_status(f"    {one.name}: done in {duration(seconds)}{_summary(self.workspace, one)}")
         for warning in warnings_in(self.workspace.log(one)):
             if warning not in self.warned:
                 print_status(f"    {warning}")
@@ -154,7 +154,7 @@ def _stop(number, frame):
     raise Stopped(number)
 
 
-def _told(workspace: Workspace, one: Stage) -> str:
+def _summary(workspace: Workspace, one: Stage) -> str:
     results = workspace.results(one) if one.kind in RESUMABLE else None
     shown = {n: v for n, v in (results or {}).items() if n in ("loss", "evaluation accuracy")}
     return "".join(f", {name} {value:.4f}" for name, value in shown.items())

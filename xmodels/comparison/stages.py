@@ -98,12 +98,12 @@ class Naming:
     def fingerprint(self, one: Stage) -> str:
         """Of the command, the contents of its inputs, and the fingerprints of what it needs; not of where these lie."""
         if one not in self._known:
-            flags = [(name, self._told(value)) for name, value in one.flags]
+            flags = [(name, self._description(value)) for name, value in one.flags]
             text = json.dumps([one.kind, one.verb, sorted(flags)])
             self._known[one] = hashlib.sha256(text.encode()).hexdigest()
         return self._known[one]
 
-    def _told(self, value: "str | Input | Stage") -> str:
+    def _description(self, value: "str | Input | Stage") -> str:
         if isinstance(value, Stage):
             return f"stage {self.fingerprint(value)}"
         return f"contents {self.contents(value.path)}" if isinstance(value, Input) else value

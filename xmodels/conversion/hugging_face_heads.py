@@ -59,8 +59,8 @@ def task_of_head(
             f"{', '.join(dict.fromkeys(known))}."
         )
     of_class = {label for each, heads in form.architectures if each == name for label in heads}
-    told = of_class & set(names) - set(PROBLEMS.values())
-    task = told.pop() if told else _problem(stored, _num_outputs(form, "classify", found), config_file)
+    tasks = of_class & set(names) - set(PROBLEMS.values())
+    task = tasks.pop() if tasks else _problem(stored, _num_outputs(form, "classify", found), config_file)
     outputs = _num_outputs(form, task, found)
     if task in ONE_OUTPUT and outputs not in (None, 1):
         raise CheckpointError(

@@ -84,13 +84,13 @@ def write(path: str, loaded: formats.Checkpoint) -> None:
     parts = ("backbone.", f"objective.{task}.") if task else ("backbone.",)
     named = {ours: row for ours, row in form.variables.items() if ours.startswith(parts)}
     both = {whole: loaded.values[whole] + loaded.values[ours] for ours, whole in form.folded.items()}
-    held = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
+    weights = tensors.tensors_from({**loaded.values, **both}, named, table, loaded.config)
     for name in form.positions:
-        held[name] = held[name][loaded.config.first_position :]
+        weights[name] = weights[name][loaded.config.first_position :]
     classes = {"num_classes": tensors.num_classes(loaded.values, table)} if task == "classify" else {}
     _write_empty(path, form, numbers, loaded, task_class, classes)
-    head = {name.removeprefix("task/"): value for name, value in held.items() if name.startswith("task/")}
-    _fill(os.path.join(path, WEIGHTS), {n: v for n, v in held.items() if not n.startswith("task/")}, loaded.config)
+    head = {name.removeprefix("task/"): value for name, value in weights.items() if name.startswith("task/")}
+    _fill(os.path.join(path, WEIGHTS), {n: v for n, v in weights.items() if not n.startswith("task/")}, loaded.config)
     if head:
         _fill(os.path.join(path, TASK_WEIGHTS), head, loaded.config)
 
@@ -193,7 +193,7 @@ def _tokenizer(folder: str, form: formats.KerasHub, config) -> TokenizerFiles | 
     stored = read_json(path).get("config") if os.path.isfile(path) else {}
     stored = stored if isinstance(stored, dict) else {}
 
-    def held(name):
+    def read_asset(name):
         with open(os.path.join(assets, name), "rb") as file:
             return file.read()
 
@@ -202,13 +202,13 @@ def _tokenizer(folder: str, form: formats.KerasHub, config) -> TokenizerFiles | 
         settings = {"tokenizer": "wordpiece"}
         if isinstance(stored.get("lowercase"), bool):
             settings["do_lower_case"] = stored["lowercase"]
-        return TokenizerFiles({"vocab.txt": held(WORD_PIECES)}, settings, folder)
+        return TokenizerFiles({"vocab.txt": read_asset(WORD_PIECES)}, settings, folder)
     if {PIECES, MERGES} <= there:
         settings = {"tokenizer": "byte_bpe", "do_lower_case": False}
         settings["add_prefix_space"] = stored.get("add_prefix_space") is True
-        return TokenizerFiles({"vocab.json": held(PIECES), "merges.txt": held(MERGES)}, settings, folder)
+        return TokenizerFiles({"vocab.json": read_asset(PIECES), "merges.txt": read_asset(MERGES)}, settings, folder)
     if SENTENCE_PIECES in there:
-        found = TokenizerFiles({"spiece.model": held(SENTENCE_PIECES)}, {"tokenizer": "sentencepiece"}, folder)
+        found = TokenizerFiles({"spiece.model": read_asset(SENTENCE_PIECES)}, {"tokenizer": "sentencepiece"}, folder)
         if form.num_sentinels and len(found.open().vocabulary) + form.num_sentinels <= config.vocabulary_size:
             settings = {**found.settings, "num_sentinels": form.num_sentinels}
             return TokenizerFiles(found.files, settings, folder)

@@ -25,7 +25,7 @@ class Pools(NamedTuple):
     finished: Any  # log-probabilities / length ** power
     is_finished: Any  # bool (B, K), False at empty places
     may_improve: Any  # bool (B,), False where no alive text can become one of the K best
-    goes_on: Any  # bool (B,), False where each candidate ended
+    continues: Any  # bool (B,), False where each candidate ended
 
 
 def ranked_beam_search(
@@ -99,7 +99,9 @@ class RankedSearch:
         return full if self.stops_full else ops.zeros_like(full)
 
     def is_unfinished(self, pools: Pools):
-        rows = ops.logical_and(pools.goes_on, ops.logical_and(pools.may_improve, ops.logical_not(self.is_full(pools))))
+        rows = ops.logical_and(
+            pools.continues, ops.logical_and(pools.may_improve, ops.logical_not(self.is_full(pools)))
+        )
         return ops.any(rows)
 
     def extended(self, step: Callable, position, pools: Pools, state):
@@ -114,9 +116,9 @@ class RankedSearch:
         reached = alive[:, 0] / self.penalty(self.limits if self.looks_ahead else length)
         hopeful = reached > ops.where(ops.all(is_finished, axis=1), best, EMPTY)
         may_improve = ops.logical_and(pools.may_improve, hopeful)
-        goes_on = ops.logical_not(ops.all(ends, axis=1))
+        continues = ops.logical_not(ops.all(ends, axis=1))
         alive_ids = chosen(texts, kept)
-        return Pools(alive_ids, alive, finished_ids, finished, is_finished, may_improve, goes_on), state
+        return Pools(alive_ids, alive, finished_ids, finished, is_finished, may_improve, continues), state
 
     def candidates(self, logits, position, pools: Pools):
         """The 2 K best candidates of each row: log-probabilities (B, 2 K), texts (B, 2 K, T), whether they end, and the numbers of
@@ -139,7 +141,7 @@ class RankedSearch:
         ranked = ops.arange(2 * self.beams) < self.beams
         counts = ops.logical_and(ends, ranked)
         closed = ops.logical_or(self.is_full(pools), ops.logical_not(pools.may_improve))
-        closed = ops.logical_or(closed, ops.logical_not(pools.goes_on))  # (B,)
+        closed = ops.logical_or(closed, ops.logical_not(pools.continues))  # (B,)
         # What does not count loses so much that it is taken for empty places only, and not where the row is closed.
         scores = totals / self.penalty(length) + ops.where(counts, 0.0, EMPTY)
         scores = scores + ops.where(ops.expand_dims(closed, 1), EMPTY, 0.0)

@@ -40,15 +40,15 @@ def findings(checks: Iterable[tuple[str, Check]], case) -> Iterator[Finding]:
     A check raises what the commands raise, says "Warning: …" as they do, and returns what is fine.
     """
     for name, check in checks:
-        said, ok, problem = io.StringIO(), None, None
-        with contextlib.redirect_stdout(said):
+        output, ok, problem = io.StringIO(), None, None
+        with contextlib.redirect_stdout(output):
             try:
                 ok = check(case)
             except ReportedError as error:
                 problem = error
             except OSError as error:  # a folder that may not be read, a file that vanished
                 problem = DataError(f"{error.filename or 'file system'}: {error.strerror or error}. Check the path.")
-        warnings = [line.removeprefix(_MARK) for line in said.getvalue().splitlines() if line.startswith(_MARK)]
+        warnings = [line.removeprefix(_MARK) for line in output.getvalue().splitlines() if line.startswith(_MARK)]
         yield from (Finding(WARNING, name, text) for text in warnings)
         if problem is not None:
             yield Finding(PROBLEM, name, " ".join(str(problem).split()), problem.exit_code)

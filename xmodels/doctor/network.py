@@ -114,15 +114,15 @@ def run(case: Case) -> str | None:
         return None
     if case.job == PRETRAIN:
         options = _options(pretrain.Options, case)
-        held = pretrain.existing_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
+        claim = pretrain.existing_run(options, model_of(case), case.config, case.source, case.recipe, case.records)
     elif case.labels is not None:
         options = _options(finetune.Options, case)
-        held = finetune.existing_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)
+        claim = finetune.existing_run(options, case.loaded, case.labels, case.num_rows, case.tokenizer)
     else:
         return None
-    if held.results is not None:
+    if claim.results is not None:
         return f"{case.flags.model_dir} is finished"
-    return f"goes on from {held.state}" if held.state else "free for a new run"
+    return f"goes on from {claim.state}" if claim.state else "free for a new run"
 
 
 def _options(kind: type, case: Case):

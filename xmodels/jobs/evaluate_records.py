@@ -54,8 +54,8 @@ def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> 
         settings |= read_task(options.model_dir).settings
     taken = {name: settings[name] for name in (*score.CHOSEN, *score.SETTINGS) if name in settings}
     found = score.scores(*answers, **taken)
-    said = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float))
-    print(f"{folder}: {len(answers[1]):,} examples, {said}")
+    summary = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float))
+    print(f"{folder}: {len(answers[1]):,} examples, {summary}")
     pictures = (
         score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}) if options.plots else ()
     )

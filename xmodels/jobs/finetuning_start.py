@@ -93,11 +93,11 @@ def check_same_pieces(own: Tokenizer, given: Tokenizer, path: str, checkpoint: s
     place = first_difference(ours, theirs)
     if place is None:
         return
-    told = (
+    difference = (
         f"has {len(theirs):,} pieces, and that of the checkpoint {len(ours):,}"
         if place == min(len(ours), len(theirs))
         else f"has {theirs[place]!r} at the place {place}, where that of the checkpoint has {ours[place]!r}"
     )
     raise UsageError(
-        f"--vocab_file={path}: {told}. The one that --init_checkpoint={checkpoint} brings along is taken without the flag."
+        f"--vocab_file={path}: {difference}. The one that --init_checkpoint={checkpoint} brings along is taken without the flag."
     )

@@ -74,8 +74,8 @@ def write_member(job: Job, name: str, results: dict[str, float], facts: dict[str
     write_json(os.path.join(folder, run_folder.CONFIG), described)
     write_json(os.path.join(folder, "environment.json"), run_folder.environment())
     run_folder.write_backbone(folder, job.learner.backbone, member.task, job.tokenizer, loaded.system)
-    said = {"task": options.task, "labels": ", ".join(labels[:20]) or "none", "learnt with": job.options.model_dir}
-    run_folder.write_model_card(folder, member.task.title, said | facts, results)
+    card = {"task": options.task, "labels": ", ".join(labels[:20]) or "none", "learnt with": job.options.model_dir}
+    run_folder.write_model_card(folder, member.task.title, card | facts, results)
     write_errors(member)
     source = next((member.data.evaluation_sets[n] for n in SETS if n in member.data.evaluation_sets), None)
     if source is not None:

@@ -53,7 +53,7 @@ def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) 
     return Cases(*(values[weighted].astype(np.int64) for values in (*beside, batch["labels"])))
 
 
-def told(batch: Mapping[str, np.ndarray], context: str) -> Cases:
+def training_cases(batch: Mapping[str, np.ndarray], context: str) -> Cases:
     """All tokens of a batch from which counts are learnt; hidden ones are put back."""
     if context == BEFORE:
         return asked(batch, context)
@@ -174,10 +174,10 @@ def shares_right(
     if not len(questions.token):
         return Shares()
     found = Shares(float(np.bincount(questions.token).max() / len(questions.token)))
-    told_cases = Cases.join(_until_enough(told(batch, context) for batch in training))
-    if not len(told_cases.token):
+    counted = Cases.join(_until_enough(training_cases(batch, context) for batch in training))
+    if not len(counted.token):
         return found
-    counts = Counts(told_cases, context)
+    counts = Counts(counted, context)
 
     def right(cases: Cases) -> float:
         return float((counts.answers(cases, leave_out=not held_out) == cases.token).mean())

@@ -160,13 +160,13 @@ def check_features(options, source: RecordSource, objective, packings) -> None:
 
 def _check_static_labels(options, source: RecordSource, objective, packing: str | None) -> None:
     """The layout has one name for the label of two segments, whatever it means; the packing tells which it is."""
-    held = PACKINGS[packing].labels if packing in PACKINGS else ()
+    labels_of_packing = PACKINGS[packing].labels if packing in PACKINGS else ()
     for name, other in PACKINGS.items():
         wanted = set(other.labels) & set(objective.reads)
-        if held and wanted and not wanted & set(held):
+        if labels_of_packing and wanted and not wanted & set(labels_of_packing):
             raise DataError(
                 f"{source.name}: --system={options.system} learns from {', '.join(wanted)}, but the records hold "
-                f"{', '.join(held)}: they were made with --packing={packing}. Make them with --packing={name}."
+                f"{', '.join(labels_of_packing)}: they were made with --packing={packing}. Make them with --packing={name}."
             )
 
 
@@ -178,20 +178,20 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
     """
     if not options.eval_data_dir:
         return None
-    held = RecordSource(options.eval_data_dir)
+    held_out = RecordSource(options.eval_data_dir)
     for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
-        found, wanted = (getattr(s.manifest.settings, name) for s in (held, source))
+        found, wanted = (getattr(s.manifest.settings, name) for s in (held_out, source))
         if found != wanted:
             raise DataError(
                 f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}. Make both with the "
                 "same flags."
             )
-    if shared := {s.sha256 for s in held.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
+    if shared := {s.sha256 for s in held_out.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
         print_status(
             f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are trained on too, so the "
             "evaluation shows what is learnt by heart. Make records of held-out text."
         )
-    return held
+    return held_out
 
 
 def identity(source: RecordSource) -> dict:

@@ -55,10 +55,10 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
         pairs = RecordSource(folder)
         theirs, ours = pairs.manifest.settings, source.manifest.settings
         if not are_dialogues(pairs) and (theirs.task != "classify" or len(theirs.label_names or ()) < 2):
-            held = f"task {theirs.task}, labels {theirs.label_names}" if theirs.task else f"--packing={theirs.packing}"
+            kind = f"task {theirs.task}, labels {theirs.label_names}" if theirs.task else f"--packing={theirs.packing}"
             raise DataError(
                 f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more, or of "
-                f"`create_pretraining_data --packing=dialogue`. Found: {held}."
+                f"`create_pretraining_data --packing=dialogue`. Found: {kind}."
             )
         if theirs.vocabulary_sha256 != ours.vocabulary_sha256:
             raise DataError(

@@ -94,5 +94,5 @@ class TokenWindows(Layer):
         real = ops.cast(padding_mask, "int32")
         most = ops.minimum(ops.sum(real, axis=1, keepdims=True), self.kernel_size)  # (B, 1)
         padded = ops.pad(real, ((0, 0), (0, self.kernel_size - 1)))
-        held = sum(padded[:, i : i + ops.shape(real)[1]] for i in range(self.kernel_size))  # (B, L)
-        return ops.logical_and(ops.equal(held, most), ops.cast(padding_mask, "bool"))
+        num_in_window = sum(padded[:, i : i + ops.shape(real)[1]] for i in range(self.kernel_size))  # (B, L)
+        return ops.logical_and(ops.equal(num_in_window, most), ops.cast(padding_mask, "bool"))

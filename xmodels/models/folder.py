@@ -90,10 +90,10 @@ def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: st
                 f"{path}/{CONFIG}: `max_sequence_length` {config.max_sequence_length:,}, but the table of positions in {WEIGHTS} has "
                 f"{len(value):,} rows. One of the two files is not of this network."
             )
-    for name, promised, held in _sizes(config, values):
-        if promised > held:
+    for name, promised, actual in _sizes(config, values):
+        if promised > actual:
             raise CheckpointError(
-                f"{path}/{CONFIG}: `{name}` {promised:,}, but the weights in {WEIGHTS} are of {held:,}. One of the two files is not "
+                f"{path}/{CONFIG}: `{name}` {promised:,}, but the weights in {WEIGHTS} are of {actual:,}. One of the two files is not "
                 "of this network."
             )
 

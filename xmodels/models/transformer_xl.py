@@ -205,7 +205,7 @@ class TransformerXL(Backbone):
             states.append(x)
         outputs = {"sequence_output": self.dropout(x, training=training)}
         if memory is not None:
-            outputs |= remembered(memory, filled, states[:-1], features.get("padding_mask"))
+            outputs |= next_memory(memory, filled, states[:-1], features.get("padding_mask"))
         return outputs, states
 
     def start(self, batch_size: int, length: int):
@@ -279,7 +279,7 @@ def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
     )
 
 
-def remembered(memory, filled, entered, padding_mask=None) -> dict:
+def next_memory(memory, filled, entered, padding_mask=None) -> dict:
     """The features `memory` and `memory_filled` of the segment that goes on: of the past and the real tokens, the last M states.
 
     Args:

@@ -245,7 +245,7 @@ class XLNet(Backbone):
         if "targets" in states:
             outputs["query_output"] = self.dropout(states["targets"], training=training)
         if memory is not None:
-            outputs |= self._remembered(memory, features["memory_filled"], [s["content"] for s in passed[:-1]])
+            outputs |= self._next_memory(memory, features["memory_filled"], [s["content"] for s in passed[:-1]])
         return outputs, passed
 
     def _shared(self, features, slots: int, training) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class XLNet(Backbone):
         filled = ops.broadcast_to(ops.expand_dims(filled, 1), (*ops.shape(mask)[:2], slots))
         return ops.expand_dims(ops.concatenate([filled, mask], axis=2), 1)
 
-    def _remembered(self, memory, filled, entered) -> dict[str, Any]:
+    def _next_memory(self, memory, filled, entered) -> dict[str, Any]:
         """The memory of the segment that goes on: behind the past, the reused part of what entered each block."""
         length = entered[0].shape[1]
         reused = min(self.config.reuse_length or length, length)

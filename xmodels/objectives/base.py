@@ -148,7 +148,7 @@ class Together(Objective):
         return losses, metrics
 
     def predictions(self, outputs, batch, backbone):
-        return {n: guess for part in self._parts for n, guess in part.predictions(outputs, batch, backbone).items()}
+        return {n: value for part in self._parts for n, value in part.predictions(outputs, batch, backbone).items()}
 
 
 def together(*parts: Objective) -> Together:

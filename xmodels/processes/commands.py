@@ -37,7 +37,7 @@ class Commands:
         self._environment = environment
         self._server: subprocess.Popen | None = None
         self._running: dict[int, Command] = {}
-        self._held = b""
+        self._buffer = b""
         self._count = 0
 
     def __enter__(self) -> "Commands":
@@ -61,9 +61,9 @@ class Commands:
         """The next command that ends; None where none does within so many seconds, or none runs."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while self._running:
-            line, found, rest = self._held.partition(b"\n")
+            line, found, rest = self._buffer.partition(b"\n")
             if found:
-                self._held = rest
+                self._buffer = rest
                 answer = json.loads(line)
                 return self._ended(self._running[answer.pop("number")], **answer)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -72,7 +72,7 @@ class Commands:
             read = os.read(self._answers, 1 << 16)
             if not read:  # the server was killed, and its commands end with it
                 return self._ended(next(iter(self._running.values())), self._server.wait() or 1, 0.0)
-            self._held += read
+            self._buffer += read
         return None
 
     def send_signal(self, command: Command, number: int) -> None:

@@ -38,13 +38,13 @@ class Server:
 
     def serve(self) -> dict | None:
         """Returns None when nobody asks any more, and in a forked process the request that is to be run there."""
-        held = b""
+        buffer = b""
         while True:
             if select.select([self.requests], [], [], PAUSE)[0]:
                 read = os.read(self.requests, 1 << 16)
                 if not read:
                     return self._end()
-                *lines, held = (held + read).split(b"\n")
+                *lines, buffer = (buffer + read).split(b"\n")
                 for line in lines:
                     request = json.loads(line)
                     if "signal" in request:

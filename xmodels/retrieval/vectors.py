@@ -130,9 +130,9 @@ class Vectors:
     def parts(self) -> Iterator[tuple[list[str] | None, np.ndarray]]:
         """Texts, None where the file holds none, and vectors float32 (N, D), some at a time."""
         if not self.has_texts:
-            held = np.load(self.path, mmap_mode="r", allow_pickle=False)
-            for first in range(0, len(held), CHUNK):
-                yield None, np.asarray(held[first : first + CHUNK])
+            vectors = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            for first in range(0, len(vectors), CHUNK):
+                yield None, np.asarray(vectors[first : first + CHUNK])
             return
         yield from self._rows(_pyarrow(self.path))
 

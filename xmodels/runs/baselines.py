@@ -55,12 +55,12 @@ class Baselines:
 
     def sentence(self) -> str:
         """What a run says first."""
-        said = f"Without a network: always naming the commonest token is right {self.unigram_baseline:.1%} of the time"
+        text = f"Without a network: always naming the commonest token is right {self.unigram_baseline:.1%} of the time"
         if self.neighbour_baseline is not None:
-            said += f", naming the commonest one beside its true neighbours {self.neighbour_baseline:.1%}"
+            text += f", naming the commonest one beside its true neighbours {self.neighbour_baseline:.1%}"
         if self.visible_baseline is not None:
-            said += f", beside those of them that are not hidden as well {self.visible_baseline:.1%}"
-        return f"{said} ({self.measure})."
+            text += f", beside those of them that are not hidden as well {self.visible_baseline:.1%}"
+        return f"{text} ({self.measure})."
 
     def warning(self, accuracy: float, step: int, num_steps: int) -> str | None:
         """What to say of a run that has learnt nothing after a tenth of its steps, and not of a trial."""

@@ -77,7 +77,7 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
     return changed
 
 
-def told(step: int, changed: dict[str, tuple]) -> str:
+def summary(step: int, changed: dict[str, tuple]) -> str:
     """What `compare` found when a run was resumed at a step, for its card."""
     return f"at step {step:,} " + ", ".join(f"{name} {now} ({then} before)" for name, (then, now) in changed.items())
 

@@ -113,7 +113,7 @@ def existing(folder: str, job: dict, flags: dict, settings: dict, structural: tu
         if states:
             changed = changed_flags.compare(folder, stored, now, structural)
             changed.pop("model_dir", None)  # as of a folder that was moved
-            resumed += (changed_flags.told(checkpoints.step_of(states[-1]), changed),) if changed else ()
+            resumed += (changed_flags.summary(checkpoints.step_of(states[-1]), changed),) if changed else ()
     elif os.path.isdir(folder) and [
         name for name in os.listdir(folder) if name not in (LOCK, FIRST_PHASE) and not is_temporary(name)
     ]:

@@ -69,17 +69,17 @@ def examples(found: Iterable[dict]) -> str:
 def _example(example: dict) -> str:
     text = "".join(html.escape(p) if isinstance(p, str) else _hidden(*p) for p in example["pieces"])
     answers = "".join(
-        f"<br><small>{html.escape(name)}:</small> {_hidden(truth, guess)}"
-        for name, (truth, guess) in example.get("answers", {}).items()
+        f"<br><small>{html.escape(name)}:</small> {_hidden(truth, prediction)}"
+        for name, (truth, prediction) in example.get("answers", {}).items()
     )
     return text + answers
 
 
-def _hidden(truth: str, guess: str | None, shown: str = "") -> str:
+def _hidden(truth: str, prediction: str | None, shown: str = "") -> str:
     title = f" title='shown: {html.escape(shown)}'" if shown else ""
     truth = html.escape(truth)
-    if guess is None:
+    if prediction is None:
         return f"<ins class=truth{title}>{truth}</ins>"
-    if html.escape(guess) == truth:
+    if html.escape(prediction) == truth:
         return f"<ins class=right{title}>{truth}</ins>"
-    return f"<del{title}>{html.escape(guess)}</del><ins class=truth>{truth}</ins>"
+    return f"<del{title}>{html.escape(prediction)}</del><ins class=truth>{truth}</ins>"

@@ -82,18 +82,18 @@ def disk_need(num_parameters: int, kept_states: int) -> int:
     return num_parameters * ((kept_states + 1) * STATE_BYTES + 2 * HANDED_BYTES)
 
 
-def check_space(folder: str, need: int, held: int = 0, flag: str = "model_dir") -> int:
+def check_space(folder: str, need: int, replaced: int = 0, flag: str = "model_dir") -> int:
     """The free bytes of the disk on which a run folder lies or will lie.
 
     Args:
         need: what the run will write.
-        held: what it has written already, and will replace.
+        replaced: what it has written already, and will replace.
 
     Raises:
         DataError: there is not enough room.
     """
     free = shutil.disk_usage(existing_part(folder)).free
-    if free + held < need:
+    if free + replaced < need:
         raise DataError(
             f"--{flag}={folder}: the disk has {size(free)} free, but the states of this network need {size(need)}. Free "
             f"some space, name a --{flag} on another disk, or take a smaller --size."

@@ -103,11 +103,11 @@ def state(run: Run) -> str:
     if not os.path.isfile(path):
         return "not begun"
     age = max(0.0, datetime.datetime.now().timestamp() - os.path.getmtime(path))
-    guess = "under way" if age < BUSY else "not finished: stopped or killed"
+    status = "under way" if age < BUSY else "not finished: stopped or killed"
     return (
         f"step {done:,}"
         + (f" of {asked:,}" if isinstance(asked, int) else "")
-        + f", {guess}, last line {duration(age)} ago"
+        + f", {status}, last line {duration(age)} ago"
     )
 
 

@@ -34,14 +34,14 @@ def sampler(
         return objective.predictions(objective.forward(backbone, batch, training=False), batch, backbone)
 
     predict = tf.function(functools.partial(predictions_of), autograph=False)  # a partial, as in `StreamPass`
-    held: list[dict] = []
+    cached: list[dict] = []
 
     def sample() -> list[dict]:
-        if not held:
-            held.append(first())
+        if not cached:
+            cached.append(first())
         with learner.averaged():
-            predictions = {name: value.numpy() for name, value in predict(held[0]).items()}
-        return examples(held[0], predictions, tokenizer, classes_of(objective, labels))
+            predictions = {name: value.numpy() for name, value in predict(cached[0]).items()}
+        return examples(cached[0], predictions, tokenizer, classes_of(objective, labels))
 
     return sample
 
@@ -97,23 +97,23 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
         every = [_text(tokenizer, i) for i in values["token_ids"]]
         answers["answer"] = [_span(values, every), _span(predictions, every) if predictions else None]
     if "labels" in values and values["labels"].ndim == 0 and values["labels"].dtype.kind == "f":
-        guess = predictions.get("labels")
-        answers["score"] = [f"{values['labels']:.3g}", None if guess is None else f"{guess:.3g}"]
+        prediction = predictions.get("labels")
+        answers["score"] = [f"{values['labels']:.3g}", None if prediction is None else f"{prediction:.3g}"]
     return {"pieces": shown, "answers": answers}
 
 
 def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
     """{place of a token: (as its label writes it, as the guessed one does)}, where one of both is 1."""
     real = values["padding_mask"].astype(bool)
-    truth, guess = values[name][real], predictions[name][real] if name in predictions else None
+    truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
 
     def written(place: int, label: int) -> str:
         return MARKED[name](tokens[place]) if label == 1 else tokens[place]
 
     return {
-        place: (written(place, label), None if guess is None else written(place, guess[place]))
+        place: (written(place, label), None if predicted is None else written(place, predicted[place]))
         for place, label in enumerate(truth)
-        if label == 1 or (label == 0 and guess is not None and guess[place] == 1)
+        if label == 1 or (label == 0 and predicted is not None and predicted[place] == 1)
     }
 
 
@@ -123,7 +123,7 @@ def _span(places: dict, tokens: list[str]) -> str:
 
 
 def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[str, str | None]]:
-    """{slot of the labels: (truth, guess)}, for labels that have a weight."""
+    """{slot of the labels: (truth, prediction)}, for labels that have a weight."""
     used = [slot for slot, weight in enumerate(values["label_weights"]) if weight]
     return {
         slot: (
@@ -140,8 +140,8 @@ def _guessed(slots: dict) -> dict:
 
 
 def _pair(name: str, values: dict, predictions: dict, names) -> list:
-    guess = predictions.get(name)
-    return [names[int(values[name])], None if guess is None else names[int(guess)]]
+    prediction = predictions.get(name)
+    return [names[int(values[name])], None if prediction is None else names[int(prediction)]]
 
 
 def _text(tokenizer: Tokenizer, identity) -> str:

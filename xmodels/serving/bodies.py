@@ -19,8 +19,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     if (encoding := request.headers.get("content-encoding", "identity")) != "identity":
         raise RequestError(f"Content-Encoding {encoding:.40} is not understood. Send the body as it is.", 415)
     too_long = RequestError(f"The body is longer than {limits.max_body_bytes:,} bytes (--max_body_bytes).", 413)
-    told = request.headers.get("content-length", "")
-    is_too_long = told.isdecimal() and (len(told) > 18 or int(told) > limits.max_body_bytes)
+    length = request.headers.get("content-length", "")
+    is_too_long = length.isdecimal() and (len(length) > 18 or int(length) > limits.max_body_bytes)
     if is_too_long and "expect" in request.headers:  # the client asks before it sends
         raise too_long
     body = bytearray()

@@ -77,8 +77,10 @@ async def http_error(request: Request, error: HTTPException) -> Response:
 async def refused_by_network(request: Request, error: tf.errors.InvalidArgumentError) -> Response:
     """What ops of the SavedModel refuse, such as a number out of bounds."""
     lines = (line.strip() for line in error.message.splitlines())
-    told = [line for line in lines if line and not line.startswith(("Graph execution", "Detected at", "<stack", "[["))]
-    return _error(f"The model refuses the request: {' '.join(told):.300}", 400)
+    messages = [
+        line for line in lines if line and not line.startswith(("Graph execution", "Detected at", "<stack", "[["))
+    ]
+    return _error(f"The model refuses the request: {' '.join(messages):.300}", 400)
 
 
 HANDLERS = {

@@ -95,7 +95,7 @@ def recipe(
     masks = [mask_units(vocabulary, unit, rate, records.num_predictions) for unit, _ in chosen.values()]
     corrupt = None if records.static else in_stages(masks, [share for _, share in chosen.values()])
     total = sum(share for _, share in chosen.values())
-    told = ", ".join(f"{name} {share / total:.0%}" for name, (_, share) in chosen.items())
+    summary = ", ".join(f"{name} {share / total:.0%}" for name, (_, share) in chosen.items())
 
     def masked() -> MaskedLM:
         return MaskedLM(config, corrupt)
@@ -130,7 +130,7 @@ def recipe(
         num_warmup_steps=5_000,
         optimizer="adamw",
         packings=("segment_pair", "sentence_pair", "dialogue"),
-        note="" if records.static else f"Hidden, one after another: {told}.",
+        note="" if records.static else f"Hidden, one after another: {summary}.",
         tasks=tasks,
         usual_tasks=tuple(tasks),
         usual_schedule="joint",

@@ -71,7 +71,7 @@ class Program:
         import jax
 
         weights, slots = state
-        (_, (sums, held)), gradients = jax.value_and_grad(self._loss, has_aux=True)(
+        (_, (sums, next_carried)), gradients = jax.value_and_grad(self._loss, has_aux=True)(
             weights, slots[self.count], batch | carried, batch
         )
         norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in gradients))
@@ -79,7 +79,7 @@ class Program:
             gradients = [g * (self.clip_norm / ops.maximum(norm, self.clip_norm)) for g in gradients]
         finite = ops.isfinite(norm) & ops.all(ops.isfinite(sums))
         update = jax.lax.cond(finite, self._updated, self._skipped, gradients, state)
-        return update, {name: ops.where(finite, held[name], carried[name]) for name in carried}, sums
+        return update, {name: ops.where(finite, next_carried[name], carried[name]) for name in carried}, sums
 
     def _loss(self, weights, step, features, batch):
         places = zip(self.variables, weights, strict=True)
@@ -88,9 +88,9 @@ class Program:
             outputs = self.objective.forward(self.backbone, features, training=True)
             losses, measures = self.objective.score(outputs, batch, self.backbone)
         floats = [[ops.cast(x, "float32") for x in pair] for pair in (losses | measures).values()]
-        held = {name: outputs[name] for name in features if name not in batch}
+        next_carried = {name: outputs[name] for name in features if name not in batch}
         loss = sum(total / ops.maximum(ops.stop_gradient(weight), 1e-5) for total, weight in floats[: len(losses)])
-        return loss, (ops.stack([ops.stack(pair) for pair in floats]), held)
+        return loss, (ops.stack([ops.stack(pair) for pair in floats]), next_carried)
 
     def _updated(self, gradients, state):
         weights, slots = self.optimizer.stateless_apply(state[1], gradients, state[0])

@@ -43,8 +43,8 @@ def run(command: list[str]) -> str:
             "gcloud: not found. Install the Google Cloud CLI, and log in with `gcloud auth login`."
         ) from None
     if done.returncode:
-        said = " ".join(done.stderr.split()[-60:]) or "no message"
-        raise CloudError(f"`{shlex.join(command[:5])} …` failed with code {done.returncode}: {said}")
+        message = " ".join(done.stderr.split()[-60:]) or "no message"
+        raise CloudError(f"`{shlex.join(command[:5])} …` failed with code {done.returncode}: {message}")
     return done.stdout
 
 

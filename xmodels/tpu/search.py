@@ -57,15 +57,15 @@ class Search:
         low, high = self.largest, self.smallest_failing
         if high is not None and (high <= max(CLOSE * low, low + self.unit) or high <= self.unit):
             return None
-        guess = self._line()
-        if high is not None and not low < guess < high:
-            guess = (low + high) // 2
-        guess = self._rounded(guess)
-        if high is not None and not low < guess < high:
+        candidate = self._line()
+        if high is not None and not low < candidate < high:
+            candidate = (low + high) // 2
+        candidate = self._rounded(candidate)
+        if high is not None and not low < candidate < high:
             return None
-        if high is None and guess <= low:  # the straight line says that no more fits: see whether it is right
-            guess = low + (8 * self.unit if low >= 8 * self.unit else self.unit)
-        return guess
+        if high is None and candidate <= low:  # the straight line says that no more fits: see whether it is right
+            candidate = low + (8 * self.unit if low >= 8 * self.unit else self.unit)
+        return candidate
 
     def _line(self) -> int:
         if not self.fits:

@@ -62,11 +62,11 @@ def each_question(path: str) -> Iterator[Question]:
 
 def warn_problems(path: str, questions: list[Question]) -> None:
     """Says of questions to be scored where one has no answer and is not marked so, or one that its text does not hold."""
-    problems = [(each, told) for each in questions if (told := problem(each, find_answer(each)[0]))]
+    problems = [(each, message) for each in questions if (message := problem(each, find_answer(each)[0]))]
     if problems:
-        first, told = problems[0]
+        first, message = problems[0]
         print_status(
-            f"Warning: {first.place}: {told}. {len(problems):,} of the {len(questions):,} questions of {path} are like this."
+            f"Warning: {first.place}: {message}. {len(problems):,} of the {len(questions):,} questions of {path} are like this."
         )
 
 

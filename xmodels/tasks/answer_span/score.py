@@ -146,9 +146,9 @@ def report(test_file: str, result: dict, predictions: list[Found], truth: list[Q
             print(f"  {title}: exact match {result[f'{name}_exact_match']:.2f} %, F1 {result[f'{name}_f1']:.2f} %")
     threshold = result["null_score_diff_threshold"]
     if "best_f1" in result:
-        said = "the run always answers" if threshold is None else f"threshold of the run {threshold:.4g}"
+        setting = "the run always answers" if threshold is None else f"threshold of the run {threshold:.4g}"
         print(
-            f"  {said}; the best one for this file, {result['best_f1_threshold']:.4g}, would give F1 {result['best_f1']:.2f} %"
+            f"  {setting}; the best one for this file, {result['best_f1_threshold']:.4g}, would give F1 {result['best_f1']:.2f} %"
         )
     rows = [
         (asked, decide(each.n_best, each.null_score_diff, threshold))

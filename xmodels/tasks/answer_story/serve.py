@@ -46,8 +46,8 @@ class Server(serve.Server):
         with tf.device("CPU:0"):
             lines = tf.strings.split(story, "\n")  # (B, None)
             words = self.words(lines.flat_values)  # (N, W)
-            said = lines.with_flat_values(tf.reduce_any(words > 0, axis=1))
-            sentences = tf.ragged.boolean_mask(lines.with_flat_values(words), said)[:, -self.max_sentences :]
+            has_words = lines.with_flat_values(tf.reduce_any(words > 0, axis=1))
+            sentences = tf.ragged.boolean_mask(lines.with_flat_values(words), has_words)[:, -self.max_sentences :]
             asked = tf.RaggedTensor.from_uniform_row_length(self.words(question), 1)  # (B, 1, W)
             rows = tf.concat([sentences, asked], axis=1)  # (B, None, W)
             lengths = tf.cast(rows.row_lengths(), tf.int32)

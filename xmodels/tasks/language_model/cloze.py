@@ -43,7 +43,7 @@ def evaluate_questions(scorer: Scorer, options: Options, questions: list[cloze.Q
         "num_questions": len(questions), "num_contexts_cut": cut, "max_seq_length": length,
     }  # fmt: skip
     scores |= last_word(scorer, found, options) if options.form == "last_word" else choice(questions, found)
-    print(f"{options.test_file}: {len(questions):,} questions · " + " · ".join(_said(scores)))
+    print(f"{options.test_file}: {len(questions):,} questions · " + " · ".join(_summary_parts(scores)))
     if cut:
         print(f"  {cut:,} contexts were longer than {length:,} tokens and lost their beginning.")
     return scores
@@ -76,7 +76,7 @@ def choice(questions: list[cloze.Question], found: list[list[Likelihood]]) -> di
     return {"accuracy": right / len(questions), "chance": by_chance}
 
 
-def _said(scores: dict) -> list[str]:
+def _summary_parts(scores: dict) -> list[str]:
     titles = {"accuracy": "accuracy", "chance": "by chance", "word_perplexity": "perplexity by word"}
-    said = [f"{title} {scores[name]:.4f}" for name, title in titles.items() if scores.get(name) is not None]
-    return said + ["stop words passed over"] * scores.get("stop_word_filter", False)
+    parts = [f"{title} {scores[name]:.4f}" for name, title in titles.items() if scores.get(name) is not None]
+    return parts + ["stop words passed over"] * scores.get("stop_word_filter", False)

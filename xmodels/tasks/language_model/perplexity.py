@@ -82,7 +82,7 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
     for memory_length in options.memory_lengths() or [config.memory_length]:
         loss = streams.score(scorer, text.ids, length, memory_length, num_streams)
         rows.append({"mem_length": memory_length, **of_text(loss, text, words)})
-    said = {
+    settings = {
         "max_seq_length": length, "num_streams": num_streams, "same_length": config.same_length,
         "clamp_length": config.clamp_length,
     }  # fmt: skip
@@ -92,7 +92,7 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
         + (f", distances up to {config.clamp_length:,}" if config.clamp_length else "")
     )
     _print_table("mem_length", rows)
-    return said | (rows[0] if len(rows) == 1 else {"results": rows})
+    return settings | (rows[0] if len(rows) == 1 else {"results": rows})
 
 
 def _with_state(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:

@@ -96,9 +96,9 @@ def _score(scorer: Scorer, rows: list[_Row], batch_size: int, max_length: int, r
                 scorer, [rows[p] for p in places], batch_size, length, width, restricted
             )
             for row, place in enumerate(places):
-                held = real[row]
+                mask = real[row]
                 found[place] = Likelihood(
-                    float(losses[row][held].sum()), bool(first[row][held].all()), labels[row][held].tolist()
+                    float(losses[row][mask].sum()), bool(first[row][mask].all()), labels[row][mask].tolist()
                 )
             progress.update(len(places))
     return found

@@ -76,7 +76,7 @@ def label_rows(path: str, rows: Sequence[Labelled], labels: Sequence[str]) -> np
     return found
 
 
-def said(labels: np.ndarray) -> str:
+def summary(labels: np.ndarray) -> str:
     """What to say of labels (N, C)."""
     return f"{labels.shape[1]} labels, {labels.sum() / len(labels):.2f} on average"
 
@@ -99,7 +99,7 @@ class Reader(TextReader):
         path = self.training_files()
         train = self.rows_of(path)
         labels = self.labels_in(path, train)
-        parts = [f"{len(train):,} rows to train on, {said(label_rows(path, train, labels))}"]
+        parts = [f"{len(train):,} rows to train on, {summary(label_rows(path, train, labels))}"]
         for name, other in self.evaluation_files():
             if os.path.isdir(other):
                 continue
@@ -136,7 +136,7 @@ class Reader(TextReader):
             if warning := shared_warning(other, token_rows(found), path, token_rows(source)):
                 print_status(warning)
             sets[name] = found
-        return Data(source, sets, labels, num_texts, said(source.arrays["labels"]))
+        return Data(source, sets, labels, num_texts, summary(source.arrays["labels"]))
 
     def examples(self, path: str, tokenizer, labels: list[str] | None = None) -> tuple[ArraySource, list[str], int]:
         """A table, or a folder of records, as a source of batches, its labels, and the number of texts in a row.

@@ -58,16 +58,16 @@ def counted(predictions: list[list[str]], truth: list[list[str]]) -> tuple[list[
     Types beyond the first ones are left out.
     """
     pairs = collections.Counter(
-        (kind_of(right), kind_of(said))
+        (kind_of(right), kind_of(predicted))
         for row in zip(truth, predictions, strict=True)
-        for right, said in zip(*row, strict=True)
+        for right, predicted in zip(*row, strict=True)
     )
     total = collections.Counter()
-    for (right, said), count in pairs.items():
+    for (right, predicted), count in pairs.items():
         total[right] += count
-        total[said] += 0
+        total[predicted] += 0
     names = [kind for kind, _ in total.most_common() if kind != OUTSIDE][:MOST] + [OUTSIDE] * (OUTSIDE in total)
-    return names, np.array([[pairs[right, said] for said in names] for right in names])
+    return names, np.array([[pairs[right, predicted] for predicted in names] for right in names])
 
 
 def kind_of(tag: str) -> str:

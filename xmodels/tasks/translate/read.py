@@ -39,10 +39,10 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
     try:
         pairs, empty = read(test_file, target_file, text_column, target_column)
     except (DataError, UsageError) as error:
-        said = str(error).replace("--input_file", "--test_file")
+        message = str(error).replace("--input_file", "--test_file")
         for flag in ("--text_pair_column", "--label_column"):
-            said = said.replace(flag, "--target_column")
-        raise type(error)(said) from None
+            message = message.replace(flag, "--target_column")
+        raise type(error)(message) from None
     if not pairs:
         raise DataError(f"--test_file={test_file}: holds no pair of a text and its translation.")
     if empty:

@@ -2,8 +2,8 @@
 
 An example is plain JSON, as it stands in log.jsonl:
     {"pieces": ["the ", ["rain", "snow", "[MASK]"], " fell"], "answers": {"label": ["weather", "sport"]}}
-A piece is a run of text, or (truth, guess, what the network saw); an answer is (truth, guess). A guess that nobody
-made is None.
+A piece is a run of text, or (truth, prediction, what the network saw); an answer is (truth, prediction). A prediction
+that nobody made is None.
 """
 
 from data_pipelines.text.joining import gap
@@ -14,7 +14,7 @@ def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list
 
     Args:
         tokens: what the network sees; pieces of words as the vocabulary writes them.
-        hidden: {place: (truth, guess)}.
+        hidden: {place: (truth, prediction)}.
     """
     found: list = []
     true = [
@@ -24,8 +24,8 @@ def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list
         if between := _between(true[place - 1] if place else "", true[place]):
             _append(found, between)
         if place in hidden:
-            truth, guess = hidden[place]
-            found.append([_plain(truth), guess if guess is None else _plain(guess), _plain(token)])
+            truth, prediction = hidden[place]
+            found.append([_plain(truth), prediction if prediction is None else _plain(prediction), _plain(token)])
         else:
             _append(found, _plain(token))
     return found
@@ -57,9 +57,9 @@ def as_text(example: dict) -> str:
     return "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
 
 
-def _bracket(truth: str, guess: str | None, shown: str) -> str:
-    return f"[{truth}→{shown if guess is None else guess}]"
+def _bracket(truth: str, prediction: str | None, shown: str) -> str:
+    return f"[{truth}→{shown if prediction is None else prediction}]"
 
 
-def _answer(truth: str, guess: str | None) -> str:
-    return truth if guess is None else f"{truth}, guessed {guess}"
+def _answer(truth: str, prediction: str | None) -> str:
+    return truth if prediction is None else f"{truth}, guessed {prediction}"
