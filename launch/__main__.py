@@ -20,7 +20,9 @@ def overview() -> str:
     lines = ["xmodels VERB [flags]: pretrain, fine-tune, compare and ship language models on your own text."]
     column = max(map(len, verbs()))
     for section in SECTIONS:
-        summaries = {f"{c.name:{column}}": c.summary.split(". ")[0].rstrip(".") for c in commands if c.section == section}
+        summaries = {
+            f"{c.name:{column}}": c.summary.split(". ")[0].rstrip(".") for c in commands if c.section == section
+        }
         lines += ["", f"{section}:", *(f"  {line}" for line in listed(summaries, 98))]
     return "\n".join([*lines, "", "`xmodels VERB --help` shows the flags of a verb and an example."])
 

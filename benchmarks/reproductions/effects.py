@@ -5,21 +5,25 @@
 
 `--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4) and order (ALBERT, table 5). The other flags are those
 of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or two: the networks
-differ in what is compared only. Interrupted, the same command goes on; effects may share a work folder.
+differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches (sharing, order). Interrupted, the same
+command goes on; effects may share a work folder.
 """
 
 import dataclasses
+import glob
 import os
 import shlex
 import statistics
 import sys
 from collections.abc import Callable
 
+from benchmarks.reproductions import peer_albert
 from benchmarks.reproductions import pretraining_report as pages
-from benchmarks.reproductions.common import environment, verdict, write_page, write_picture
+from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_inputs import RATES, compare, parser_of, path, plan_of, prepare, write_once
 
 PASSES = 40  # that a budget makes over the little text on which masks are repeated
+PASSES_OF_PAIRS = 6  # over the text, each with other pairs: few pairs are learnt by heart
 CHARACTERS_A_TOKEN = {"en": 3.5, "zh": 1.2}  # about, which decides the size of that text
 
 
@@ -28,8 +32,11 @@ class Effect:
     """An idea and how it is tried.
 
     Attributes:
-        systems: of the plan; `once` also compares them on a text that is read once.
+        systems: of the plan.
         claims: from the numbers of the plans, by name, what the paper says -> whether it came out.
+        repeated: whether the systems are compared on a little text that is read often, and on a text that is read once.
+        records: further flags of the records of all arms.
+        has_peer: whether `--peer` knows its networks.
     """
 
     title: str
@@ -37,6 +44,8 @@ class Effect:
     systems: dict[str, dict]
     claims: Callable[[dict[str, dict]], dict[str, bool]]
     repeated: bool = False
+    records: dict = dataclasses.field(default_factory=dict)
+    has_peer: bool = False
 
 
 def loss(found: dict, arm: str) -> float:
@@ -110,10 +119,10 @@ EFFECTS = {
     "sharing": Effect(
         "What passes may share", "ALBERT (Lan et al., 2019), table 4",
         {
-            mode: {"system": "albert", "flags": {"set": f"num_layers=4,embedding_dim=128,sharing={mode}"}}
+            mode: {"system": "albert", "flags": {"set": f"num_layers=4,sharing={mode}"}}
             for mode in ("all", "attention", "feedforward", "none")
         },
-        of_sharing,
+        of_sharing, has_peer=True,
     ),
     "order": Effect(
         "The order of segments against next sentences", "ALBERT (Lan et al., 2019), table 5",
@@ -122,7 +131,7 @@ EFFECTS = {
             "next_sentence": {"system": "albert", "flags": {"set": "second_objective=next_sentence"}},
             "neither": {"system": "albert", "flags": {"set": "second_objective=none"}},
         },
-        of_order,
+        of_order, records={"dupe_factor": PASSES_OF_PAIRS}, has_peer=True,
     ),
 }  # fmt: skip
 
@@ -130,14 +139,30 @@ EFFECTS = {
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--effect", choices=tuple(EFFECTS), required=True)
+    parser.add_argument("--peer", action="store_true", help="Hugging Face's ALBERT too; needs torch and transformers")
     flags = parser.parse_args()
+    effect = EFFECTS[flags.effect]
+    if flags.peer and not effect.has_peer:
+        parser.error(f"--peer: --effect={flags.effect} has none. Leave the flag out.")
     os.makedirs(flags.work_dir, exist_ok=True)
-    effect, tasks = EFFECTS[flags.effect], prepare(flags)
+    tasks = prepare(flags)
     plan = plan_of(flags, tasks, effect.title, effect.systems)
+    plan["records"] |= effect.records
     plans = {"plan": plan}
     if effect.repeated:
         plans = {"plan": with_little_text(flags, plan), "once": read_once(flags, plan)}
-    report(flags, effect, {name: compare(flags, f"{flags.effect}-{name}", each) for name, each in plans.items()})
+    found = {name: compare(flags, f"{flags.effect}-{name}", each) for name, each in plans.items()}
+    report(flags, effect, found, with_peer(flags, plan) if flags.peer else None)
+
+
+def with_peer(flags, plan: dict) -> dict:
+    """What Hugging Face's ALBERT reaches on the batches of ours."""
+    runs = {}
+    for arm in plan["systems"]:
+        made = glob.glob(path(flags, f"comparison/pretrain/pretrain-{arm}-????????"))
+        runs[arm] = max(made, key=os.path.getmtime)  # of several budgets the last one
+    folder = path(flags, f"peer_{flags.effect}")
+    return peer_albert.results(flags.effect, runs, folder, plan["tasks"], plan["finetuning"])
 
 
 def with_little_text(flags, plan: dict) -> dict:
@@ -169,7 +194,7 @@ PARTS = {
 }
 
 
-def report(flags, effect: Effect, found: dict[str, dict]) -> None:
+def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> None:
     name = f"effect_{flags.effect}_{flags.language}"
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
     parts = [
@@ -180,9 +205,31 @@ def report(flags, effect: Effect, found: dict[str, dict]) -> None:
     ]
     for part, each in found.items():
         parts += [PARTS[part], pages.objectives(each) + "\n\n" + pages.accuracies(each)]
+    if peer:
+        parts.append(of_peer(effect, peer))
     parts += [f"![Held-out loss]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
     print(write_page(name, effect.title, [part for part in parts if part]))
     print(write_picture(name, lambda figure: draw(figure, found)))
+
+
+def of_peer(effect: Effect, peer: dict) -> str:
+    """What the known implementation gives: its numbers, and which claims come out there."""
+    tasks = peer["scores"]
+    rows = [
+        [
+            arm, f"{each['token_losses'][0]:.2f}", f"{100 * each['accuracies'][0]:.1f}",
+            *(mean_and_deviation(tasks[task][arm]["test_accuracy"], scale=100) for task in tasks),
+        ]
+        for arm, each in peer["objectives"].items()
+    ]  # fmt: skip
+    claims = "\n".join(
+        f"- {'yes' if came_out else 'no'}: {claim}" for claim, came_out in effect.claims({"plan": peer}).items()
+    )
+    return (
+        f"## A known implementation at the same budget\n\n{peer_albert.NAME} in PyTorch (`benchmarks/reproductions/peer_albert.py`), "
+        "on the same batches with the same masks, by PyTorch's Muon and AdamW at the same rates, fine-tuned alike:\n\n"
+        f"{table(['', 'tokens, nats', 'tokens right, %', *tasks], rows)}\n\nThe same claims, there:\n\n{claims}"
+    )
 
 
 def draw(figure, found: dict[str, dict]) -> None:

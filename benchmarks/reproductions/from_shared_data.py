@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from benchmarks.reproductions.effects import EFFECTS
 from benchmarks.reproductions.pretraining_inputs import DEV, HELD_OUT, TEST, write_once
 from data_pipelines.corpora.tables import Columns, read_table
 
@@ -270,6 +271,7 @@ def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[P
             f"--work_dir={work}",
             f"--jobs={place.jobs}",
             "--rows=1000",
+            *(["--peer"] if EFFECTS[name].has_peer else []),
             *chosen,
             *([more(place)] if more else ()),
         ]
@@ -279,7 +281,7 @@ def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[P
 
 PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minutes of a core, its command)
     "family_en": (
-        75,
+        120,
         family(
             "en", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
             (["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"], Columns("0", "1", "2"), 3000),
@@ -288,7 +290,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "family_zh": (
-        90,
+        120,
         family(
             "zh", chinese,
             (
@@ -304,8 +306,8 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "pretraining_zh": (100, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "effect_masks_en": (60, effect("masks")),
-    "effect_sharing_en": (60, effect("sharing")),
-    "effect_order_en": (60, effect("order", relations)),
+    "effect_sharing_en": (120, effect("sharing")),
+    "effect_order_en": (90, effect("order", relations)),
     "ernie2": (70, ernie2),
     "mass_fragments": (90, mass),
     "transformer_multi30k": (120, transformer),

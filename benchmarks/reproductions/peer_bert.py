@@ -1,21 +1,62 @@
-"""Hugging Face's BERT at the budget of a pretraining of ours: is an effect missing because of our code, or of the budget?
+"""An encoder of Hugging Face at the budget of a pretraining of ours: is an effect missing because of our code, or of the budget?
 
 It begins with the weights that our run began with, and reads the same batches with the same masks; the network, its derivatives,
 the optimizer, the tokenizer and the fine-tuning are Hugging Face's and PyTorch's. `benchmarks.reproductions.pretraining
---peer_rows=...` calls this and puts the scores beside ours.
+--peer_rows=...`, `family --peer` and, with an ALBERT, `effects --peer` call this and put the scores beside ours.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import statistics
+from collections.abc import Callable
 
 from benchmarks.reproductions.common import is_finished
 from data_pipelines.corpora.tables import Columns, read_table
 
 NAME = "hugging_face_bert"
 BATCH, LENGTH, WARMUP, DECAY = 32, 64, 0.1, 0.01  # of fine-tunings, as in the plan of `pretraining`
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A network of Hugging Face.
+
+    Attributes:
+        name: of the arm.
+        pretraining, encoder: its classes in transformers, with the heads of the pretraining and without.
+        trunk: the attribute of the former that holds the latter.
+        heads: from the former, states of hidden tokens and the pooled state to the logits of the tokens and of the second question.
+        second: the label of the second question; None where there is none.
+        prepare: changes the latter as soon as it is loaded, such as to share weights.
+    """
+
+    name: str
+    pretraining: str
+    encoder: str
+    trunk: str
+    heads: Callable
+    second: str | None
+    prepare: Callable = lambda encoder: None
+
+    def load(self, folder: str, pretraining: bool):
+        """The network of a folder, with the heads of the pretraining or without."""
+        import transformers
+
+        if pretraining:
+            model = getattr(transformers, self.pretraining).from_pretrained(folder)
+            self.prepare(getattr(model, self.trunk))
+            return model
+        model = getattr(transformers, self.encoder).from_pretrained(folder, add_pooling_layer=False)
+        self.prepare(model)
+        return model
+
+
+BERT = Architecture(
+    NAME, "BertForPreTraining", "BertModel", "bert", lambda model, states, pooled: model.cls(states, pooled),
+    "next_sentence_labels",
+)  # fmt: skip
 
 
 def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[str, dict]:
@@ -27,18 +68,26 @@ def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[
         tuning: the plan's `finetuning`: seeds, the rates of `tune`, and of its flags `optimizer` and `pooling`.
     """
     checkpoint, found = os.path.join(folder, "pretrained"), {}
-    rates, seeds = [float(rate) for rate in tuning["tune"]["learning_rate"]], tuning["seeds"]
-    way = Way(tuning["flags"].get("optimizer") == "muon", tuning["flags"]["pooling"])
-    if not os.path.isfile(os.path.join(checkpoint, "results.json")):
-        pretrain(run, folder, checkpoint)
+    pretrain(run, folder, checkpoint)
     for task, files in tasks.items():
         for arm, start in ((NAME, checkpoint), (f"random-{NAME}", os.path.join(folder, "initial"))):
-            tried = {rate: finetuned(folder, task, arm, start, files, rate, seeds[0], way) for rate in rates}
-            rate = max(tried, key=lambda each: tried[each]["dev"])
-            runs = [tried[rate], *(finetuned(folder, task, arm, start, files, rate, seed, way) for seed in seeds[1:])]
-            found.setdefault(task, {})[arm] = {"test_accuracy": [each["test"] for each in runs], "learning_rate": rate}
-            print(f"{task}: {arm} at {rate:g}: {statistics.mean(each['test'] for each in runs):.3f}", flush=True)
+            found.setdefault(task, {})[arm] = tuned(folder, task, arm, start, files, tuning)
     return found
+
+
+def tuned(folder: str, task: str, arm: str, start: str, files: dict, tuning: dict, peer: Architecture = BERT) -> dict:
+    """Accuracies of all seeds on the test file, with the rate that is best on the development file with the first one."""
+    rates, seeds = [float(rate) for rate in tuning["tune"]["learning_rate"]], tuning["seeds"]
+    way = Way(tuning["flags"].get("optimizer") == "muon", tuning["flags"]["pooling"])
+
+    def run(rate: float, seed: int) -> dict[str, float]:
+        return finetuned(folder, task, arm, start, files, rate, seed, way, peer)
+
+    tried = {rate: run(rate, seeds[0]) for rate in rates}
+    rate = max(tried, key=lambda each: tried[each]["dev"])
+    runs = [tried[rate], *(run(rate, seed) for seed in seeds[1:])]
+    print(f"{task}: {arm} at {rate:g}: {statistics.mean(each['test'] for each in runs):.3f}", flush=True)
+    return {"test_accuracy": [each["test"] for each in runs], "learning_rate": rate}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,14 +113,22 @@ def read_results(folder: str) -> dict[str, float]:
         return json.load(file)
 
 
-def pretrain(run: str, folder: str, checkpoint: str) -> None:
-    """Trains on the batches of our run, by its numbers, and writes a folder of Hugging Face's."""
-    import torch
-    import transformers
+def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, initial: str | None = None) -> None:
+    """Trains on the batches of our run, by its numbers, and writes a folder of Hugging Face's; nothing where that is whole.
 
+    Args:
+        initial: a folder of Hugging Face with the first weights. Default: those of our run, which are written to `folder`.
+    """
+    import torch
+
+    if os.path.isfile(os.path.join(checkpoint, "results.json")):
+        return
     made, evaluation = prepared(run, os.path.join(folder, "unused"))
-    write_initial(made, run, folder)
-    model = transformers.BertForPreTraining.from_pretrained(os.path.join(folder, "initial"))
+    if initial is None:
+        initial = os.path.join(folder, "initial")
+        write_initial(made, run, folder)
+    copy_vocabulary(run, checkpoint)
+    model = peer.load(initial, pretraining=True)
     recipe, streams = made.recipe, made.learner.streams
     optimizers = optimizers_of(model, recipe.learning_rate, muon=True)
     schedules = [with_linear_rate(each, recipe.num_warmup_steps, recipe.num_steps) for each in optimizers]
@@ -79,17 +136,18 @@ def pretrain(run: str, folder: str, checkpoint: str) -> None:
     model.train()
     for step in range(recipe.num_steps):
         name = next(name for name, stream in streams.items() if stream.share(step))
-        masked, follows, _ = losses(model, next(batches[name]))
-        take_step(masked + follows, model, optimizers, schedules)
+        masked, second, _ = losses(model, next(batches[name]), peer)
+        take_step(masked + second, model, optimizers, schedules)
         if step % 100 == 99:
-            print(f"{NAME}: step {step + 1:,}/{recipe.num_steps:,} · masked LM {float(masked):.2f}", flush=True)
+            print(f"{peer.name}: step {step + 1:,}/{recipe.num_steps:,} · masked LM {float(masked):.2f}", flush=True)
     model.eval()
     with torch.no_grad():
-        found = [losses(model, batch) for batch in evaluation]
+        found = [losses(model, batch, peer) for batch in evaluation]
     means = [statistics.mean(float(each[number]) for each in found) for number in range(3)]
-    model.save_pretrained(checkpoint)
+    # Copies: weights that are shared have a name each.
+    model.save_pretrained(checkpoint, state_dict={name: value.clone() for name, value in model.state_dict().items()})
     with open(os.path.join(checkpoint, "results.json"), "w", encoding="utf-8") as file:
-        json.dump(dict(zip(("masked_lm", "next_sentence", "accuracy"), means, strict=True)), file)
+        json.dump(dict(zip(("masked_lm", "second", "accuracy"), means, strict=True)), file)
 
 
 def prepared(run: str, folder: str):
@@ -123,13 +181,12 @@ def write_initial(made, run: str, folder: str) -> None:
     os.makedirs(ours, exist_ok=True)
     write_values(ours, made.options.system, learner.backbone.config, values)
     convert.save(convert.load(ours), f"hf:{os.path.join(folder, 'initial')}")
-    for target in ("initial", "pretrained"):
-        os.makedirs(os.path.join(folder, target), exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            source = stack.enter_context(open(os.path.join(run, "vocab.txt"), encoding="utf-8"))
-            stack.enter_context(open(os.path.join(folder, target, "vocab.txt"), "w", encoding="utf-8")).write(
-                source.read()
-            )
+    copy_vocabulary(run, os.path.join(folder, "initial"))
+
+
+def copy_vocabulary(run: str, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    shutil.copyfile(os.path.join(run, "vocab.txt"), os.path.join(folder, "vocab.txt"))
 
 
 def is_matrix(name: str, value) -> bool:
@@ -181,21 +238,25 @@ def take_step(loss, model, optimizers, schedules) -> None:
     model.zero_grad(set_to_none=True)
 
 
-def losses(model, batch):
-    """(masked LM, next sentence, share of hidden tokens that are right) of a batch of ours."""
+def losses(model, batch, peer: Architecture = BERT):
+    """(masked LM, second question, share of hidden tokens that are right) of a batch of ours."""
     import torch
 
-    held = {name: torch.tensor(value.numpy()) for name, value in batch.items()}
-    outputs = model.bert(
-        held["token_ids"].long(), attention_mask=held["padding_mask"].long(), token_type_ids=held["segment_ids"].long()
+    tensors = {name: torch.tensor(value.numpy()) for name, value in batch.items()}
+    outputs = getattr(model, peer.trunk)(
+        tensors["token_ids"].long(),
+        attention_mask=tensors["padding_mask"].long(),
+        token_type_ids=tensors["segment_ids"].long(),
     )
-    places = held["mask_positions"].long()[..., None].expand(-1, -1, model.config.hidden_size)
-    logits, follows = model.cls(outputs.last_hidden_state.gather(1, places), outputs.pooler_output)
-    labels, weights = held["labels"].long(), held["label_weights"]
+    places = tensors["mask_positions"].long()[..., None].expand(-1, -1, model.config.hidden_size)
+    logits, answers = peer.heads(model, outputs.last_hidden_state.gather(1, places), outputs.pooler_output)
+    labels, weights = tensors["labels"].long(), tensors["label_weights"]
     each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
     right = (logits.argmax(-1) == labels).float()
     total = weights.sum().clamp(min=1.0)
-    second = torch.nn.functional.cross_entropy(follows, held["next_sentence_labels"].long())
+    second = torch.zeros(())
+    if peer.second:
+        second = torch.nn.functional.cross_entropy(answers, tensors[peer.second].long())
     return (each * weights.flatten()).sum() / total, second, (right * weights).sum() / total
 
 
@@ -203,12 +264,20 @@ def losses(model, batch):
 
 
 def finetuned(
-    folder: str, task: str, arm: str, start: str, files: dict, rate: float, seed: int, way: Way
+    folder: str,
+    task: str,
+    arm: str,
+    start: str,
+    files: dict,
+    rate: float,
+    seed: int,
+    way: Way,
+    peer: Architecture = BERT,
 ) -> dict[str, float]:
     """Accuracy of the best epoch on the development file, and that epoch's on the test file; read where it was done before."""
     path = os.path.join(folder, "finetunings", f"{task}-{arm}-{way.name}-{rate:g}-{seed}")
     if not is_finished(path):
-        found = finetune(start, files, rate, seed, way)
+        found = finetune(start, files, rate, seed, way, peer)
         os.makedirs(path, exist_ok=True)
         with open(os.path.join(path, "results.json"), "w", encoding="utf-8") as file:
             json.dump(found, file)
@@ -216,16 +285,15 @@ def finetuned(
         return json.load(file)
 
 
-def finetune(start: str, files: dict, rate: float, seed: int, way: Way) -> dict[str, float]:
+def finetune(start: str, files: dict, rate: float, seed: int, way: Way, peer: Architecture = BERT) -> dict[str, float]:
     import torch
     import transformers
 
     torch.manual_seed(seed)
-    model = transformers.BertModel.from_pretrained(start, add_pooling_layer=False)
+    model = peer.load(start, pretraining=False)
     tokenizer = transformers.BertTokenizerFast(os.path.join(start, "vocab.txt"))
-    rows = {
-        part: read_table(files[part], Columns("text", None, "label"), bad_rows=[]) for part in ("train", "dev", "test")
-    }
+    columns = Columns("text", "text_pair" if has_pairs(files["train"]) else None, "label")
+    rows = {part: read_table(files[part], columns, bad_rows=[]) for part in ("train", "dev", "test")}
     names = sorted({row.label for row in rows["train"]})
     encoded = {part: encode(tokenizer, each, names) for part, each in rows.items()}
     head = torch.nn.Linear(model.config.hidden_size * len(way.pooling.split("+")), len(names))
@@ -249,21 +317,33 @@ def finetune(start: str, files: dict, rate: float, seed: int, way: Way) -> dict[
     return best
 
 
-def encode(tokenizer, rows, names: list[str]) -> list[tuple[list[int], int]]:
-    pieces = tokenizer([row.texts[0] for row in rows], truncation=True, max_length=LENGTH)["input_ids"]
-    return [(ids, names.index(row.label)) for ids, row in zip(pieces, rows, strict=True)]
+def has_pairs(file: str) -> bool:
+    """Whether the rows of a table have two texts."""
+    with open(file, encoding="utf-8") as stream:
+        return "text_pair" in stream.readline()
+
+
+def encode(tokenizer, rows, names: list[str]) -> list[tuple[list[int], list[int], int]]:
+    """Ids, segments and label of each row."""
+    texts = zip(*(row.texts for row in rows), strict=True)
+    pieces = tokenizer(*(list(each) for each in texts), truncation=True, max_length=LENGTH)
+    labels = (names.index(row.label) for row in rows)
+    return list(zip(pieces["input_ids"], pieces["token_type_ids"], labels, strict=True))
 
 
 def answers(model, head, encoded, places, pooling: str):
     """Logits and labels of rows, padded to their longest."""
     import torch
 
-    chosen = [encoded[place] for place in places.tolist()]
-    length = max(len(ids) for ids, _ in chosen)
-    ids = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in chosen])
-    mask = torch.tensor([[1] * len(ids) + [0] * (length - len(ids)) for ids, _ in chosen])
-    states = model(ids, attention_mask=mask).last_hidden_state
-    return head(pooled(states, mask, pooling)), torch.tensor([label for _, label in chosen])
+    rows, segments, labels = zip(*(encoded[place] for place in places.tolist()), strict=True)
+    length = max(map(len, rows))
+
+    def padded(lists) -> torch.Tensor:
+        return torch.tensor([each + [0] * (length - len(each)) for each in lists])
+
+    mask = padded([[1] * len(ids) for ids in rows])
+    states = model(padded(rows), attention_mask=mask, token_type_ids=padded(segments)).last_hidden_state
+    return head(pooled(states, mask, pooling)), torch.tensor(labels)
 
 
 def pooled(states, mask, pooling: str):

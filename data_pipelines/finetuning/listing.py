@@ -1,4 +1,4 @@
-"""The values of `create_finetuning_data --task`: the files of this folder that hold them, and their meanings. Imports nothing heavy."""
+"""The values of `create_finetuning_data --task`: the files of this folder that hold them, and what they mean. No heavy imports."""
 
 import importlib
 

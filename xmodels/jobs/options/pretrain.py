@@ -15,9 +15,7 @@ class Options(TrainingOptions):
     JOB: ClassVar = "xmodels.jobs.pretrain:pretrain"
     EARLY: ClassVar = "xmodels.jobs.early:pretraining"
 
-    system: str = option(
-        REQUIRED, "A published system:", section="Model", structural=True, values=systems.summaries()
-    )
+    system: str = option(REQUIRED, "A published system:", section="Model", structural=True, values=systems.summaries())
     size: str = option("base", "Size of the network, such as tiny, mini, base or large; which there are depends on the system.")  # fmt: skip
     recipe: str = option("auto", "Whose numbers hold where flags give none: published, the paper's; small, those with which networks below base learn in minutes (docs/small_networks.md); auto: small for sizes below base, where neither init_checkpoint nor model_config_file is given.", choices=("auto", "published", "small"), structural=True)  # fmt: skip
     set: str | None = option(None, "NAME=VALUE: a number of the system or a field of its network's configuration, such as label_smoothing=0.2 or dropout=0.2; several parted by commas, or the flag again.", repeatable=True, structural=True)  # fmt: skip
