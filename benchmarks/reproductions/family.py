@@ -3,8 +3,8 @@
     python -m benchmarks.reproductions.family --language=en --output_dir=family-en --set=train=text.txt,heldout=heldout.txt,…
 
 Runs `xmodels compare` on samples/compare/family_LANGUAGE.yaml, whose head names what `--set` gives, and writes its numbers as a page.
-`--peer` trains Hugging Face's BERT on the batches of ours, and fine-tunes it on the task of single texts: what a known implementation
-gives at this budget. Interrupted, the same command goes on.
+`--peer` trains Hugging Face's BERT on the batches of ours, and fine-tunes it on the same tasks: what a known implementation gives at
+this budget. Interrupted, the same command goes on.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def main() -> None:
 def with_peer(flags, values: dict, found: dict) -> dict[str, float]:
     """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
     (ours,) = glob.glob(os.path.join(flags.output_dir, "pretrain", "pretrain-bert-????????"))
-    folder, tasks = os.path.join(flags.output_dir, "peer"), {"classification": values["tasks"]["classification"]}
-    for task, arms in peer_bert.scores(ours, folder, tasks, values["finetuning"]).items():
+    folder = os.path.join(flags.output_dir, "peer")
+    for task, arms in peer_bert.scores(ours, folder, values["tasks"], values["finetuning"]).items():
         found["scores"][task] |= arms
     return peer_bert.read_results(folder)
 
@@ -114,8 +114,8 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
     rates = ", ".join(map(str, values["finetuning"]["tune"]["learning_rate"]))
     parts = [
         f"Systems of the size `tiny` (two layers of 128), each pretrained once with {amount:g} {unit.replace('_', ' ')} of training "
-        f"steps on the same text, with one vocabulary of {values['vocabulary']['size']:,} pieces; then fine-tuned in {len(seeds)} "
-        f"seeds, with the rate of {rates} that is best on development rows for the arm and task. Test rows are read once. "
+        f"steps{in_precision(values)} on the same text, with one vocabulary of {values['vocabulary']['size']:,} pieces; then fine-tuned in "
+        f"{len(seeds)} seeds, with the rate of {rates} that is best on development rows for the arm and task. Test rows are read once. "
         f"{flags.about}".strip(),
         verdict(claims(found)),
         "## Tasks\n\nTest accuracy in percent, mean and deviation over seeds.",
@@ -134,6 +134,11 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
     ]
     print(write_page(name, values["name"].split(":")[0], parts))
     print(write_picture(name, lambda figure: draw(figure, found), width=9.0))
+
+
+def in_precision(values: dict) -> str:
+    kind = values["pretraining"].get("flags", {}).get("mixed_precision")
+    return f" in {kind}" if kind else ""
 
 
 def of_peer(peer: dict[str, float], tuning: dict[str, str]) -> str:
