@@ -3,10 +3,10 @@
     python -m benchmarks.reproductions.effects --effect=masks --language=en --text=news.txt --work_dir=work \\
         --task=topics:0:2=test.csv.gz --rows=1000
 
-`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4), order (ALBERT, table 5) and optimizer (of small GPTs). The
-other flags are those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or
-two: the networks differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches (sharing, order).
-Interrupted, the same command goes on; effects may share a work folder.
+`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4), order (ALBERT, table 5) and optimizer (of small
+GPTs). The other flags are those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of
+`xmodels compare`, or two: the networks differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches
+(sharing, order). Interrupted, the same command goes on; effects may share a work folder.
 """
 
 import dataclasses
@@ -266,15 +266,8 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 def command(flags) -> str:
     words = shlex.split(pages.command(flags))
-    return shlex.join(
-        [
-            *words[:2],
-            "benchmarks.reproductions.effects",
-            f"--effect={flags.effect}",
-            *["--peer"] * flags.peer,
-            *words[3:],
-        ]
-    )
+    own = [f"--effect={flags.effect}", *["--peer"] * flags.peer]
+    return shlex.join([*words[:2], "benchmarks.reproductions.effects", *own, *words[3:]])
 
 
 if __name__ == "__main__":

@@ -114,8 +114,9 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
     rates = ", ".join(map(str, values["finetuning"]["tune"]["learning_rate"]))
     parts = [
         f"Systems of the size `tiny` (two layers of 128), each pretrained once with {amount:g} {unit.replace('_', ' ')} of training "
-        f"steps{in_precision(values)} on the same text, with one vocabulary of {values['vocabulary']['size']:,} pieces; then fine-tuned in "
-        f"{len(seeds)} seeds, with the rate of {rates} that is best on development rows for the arm and task. Test rows are read once. "
+        f"steps{in_precision(values)} on the same text, with one vocabulary of {values['vocabulary']['size']:,} pieces; then "
+        f"fine-tuned in {len(seeds)} seeds, with the rate of {rates} that is best on development rows for the arm and task. Test rows "
+        "are read once. "
         f"{flags.about}".strip(),
         verdict(claims(found)),
         "## Tasks\n\nTest accuracy in percent, mean and deviation over seeds.",
