@@ -271,6 +271,7 @@ def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[P
             f"--work_dir={work}",
             f"--jobs={place.jobs}",
             "--rows=1000",
+            "--mixed_precision=bfloat16",
             *(["--peer"] if EFFECTS[name].has_peer else []),
             *chosen,
             *([more(place)] if more else ()),

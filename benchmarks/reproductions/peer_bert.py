@@ -5,6 +5,7 @@ the optimizer, the tokenizer and the fine-tuning are Hugging Face's and PyTorch'
 --peer_rows=...`, `family --peer` and, with an ALBERT, `effects --peer` call this and put the scores beside ours.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -136,7 +137,8 @@ def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, 
     model.train()
     for step in range(recipe.num_steps):
         name = next(name for name, stream in streams.items() if stream.share(step))
-        masked, second, _ = losses(model, next(batches[name]), peer)
+        with precision_of(made.options):
+            masked, second, _ = losses(model, next(batches[name]), peer)
         take_step(masked + second, model, optimizers, schedules)
         if step % 100 == 99:
             print(f"{peer.name}: step {step + 1:,}/{recipe.num_steps:,} · masked LM {float(masked):.2f}", flush=True)
@@ -148,6 +150,14 @@ def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, 
     model.save_pretrained(checkpoint, state_dict={name: value.clone() for name, value in model.state_dict().items()})
     with open(os.path.join(checkpoint, "results.json"), "w", encoding="utf-8") as file:
         json.dump(dict(zip(("masked_lm", "second", "accuracy"), means, strict=True)), file)
+
+
+def precision_of(options):
+    """That of our run."""
+    import torch
+
+    kind = options.mixed_precision
+    return torch.autocast("cpu", getattr(torch, kind)) if kind != "none" else contextlib.nullcontext()
 
 
 def prepared(run: str, folder: str):

@@ -35,6 +35,10 @@ def parser_of(description: str) -> argparse.ArgumentParser:
     add("--million_tokens", type=float, default=8, help="of each pretraining")
     add("--epochs", type=numbers, help="of fine-tuning, one for each of --rows")
     add("--jobs", type=int, default=2)
+    add(
+        "--mixed_precision",
+        help="of pretrainings, such as bfloat16: faster where the processor has instructions for it",
+    )
     return parser
 
 
@@ -115,13 +119,14 @@ def write_once(file: str, lines: list[str]) -> None:
 
 def plan_of(flags, tasks: dict, title: str, systems: dict, random_starts=()) -> dict:
     """A plan of `xmodels compare`: networks of two layers of 128 with the numbers of small networks."""
+    precision = {"mixed_precision": flags.mixed_precision} if flags.mixed_precision else {}
     return {
         "name": title, "language": flags.language, "budget": {"tokens": int(flags.million_tokens * 1e6)},
         "corpus": {name: path(flags, f"{name}.jsonl") for name in ("train", "heldout")}
         | {"flags": {"input_format": "jsonl"}},
         "vocabulary": {"size": VOCABULARY[flags.language]},
         "records": {**WORDS, **({"segmenter": "jieba"} if flags.language == "zh" else {})},
-        "pretraining": {"max_seq_length": 128, "train_batch_size": 32, "flags": {"recipe": "small"}},
+        "pretraining": {"max_seq_length": 128, "train_batch_size": 32, "flags": {"recipe": "small"} | precision},
         "systems": systems,
         "baselines": {"random": list(random_starts)},
         "finetuning": {

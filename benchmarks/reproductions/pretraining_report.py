@@ -164,6 +164,7 @@ def command(flags) -> str:
     text = ",".join(map(os.path.basename, flags.text.split(",")))
     given = {name: getattr(flags, name, None) for name in ("rows", "seeds", "peer_rows")}
     numbers = [f"--{name}={','.join(map(str, each))}" for name, each in given.items() if each]
+    numbers += [f"--mixed_precision={flags.mixed_precision}"] if flags.mixed_precision else []
     return shlex.join([
         "python", "-m", "benchmarks.reproductions.pretraining", f"--language={flags.language}", f"--text={text}",
         f"--paragraphs={flags.paragraphs}",
