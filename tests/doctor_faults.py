@@ -295,6 +295,13 @@ def one_cpu(clinic, folder, monkeypatch) -> dict:
     return clinic.pretrain(distribution_strategy="mirrored")
 
 
+def old_processor(clinic, folder, monkeypatch) -> dict:
+    from xmodels.jobs import step_options
+
+    monkeypatch.setattr(step_options, "multiplies_bfloat16", lambda: False)
+    return clinic.pretrain(mixed_precision="bfloat16")
+
+
 def full_disk(clinic, folder, monkeypatch) -> dict:
     usage = shutil.disk_usage(folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
@@ -378,6 +385,7 @@ FAULTS = [
     Fault("CUDA is asked for, but no GPU is visible", gpu_hidden, "devices", 5, "CUDA_VISIBLE_DEVICES=0 asks for GPUs", "export CUDA_VISIBLE_DEVICES=-1"),
     Fault("a TPU is asked for, but this TensorFlow has no runtime for it", pretraining(use_tpu="true"), "devices", 5, "holds no runtime for TPUs", "it is in the package tensorflow-tpu"),
     Fault("float16 on a CPU", pretraining(mixed_precision="float16"), "precision", 0, "without a GPU gains no speed", "Use --mixed_precision=bfloat16", None),
+    Fault("bfloat16 on a processor that does not multiply it", old_processor, "precision", 0, "gains no speed on this processor", "Leave the flag out", None),
     Fault("the batch is no multiple of the devices", no_batch_of_devices, "network", 2, "must be a multiple of the 2 devices", "such as 4"),
     Fault("a bucket in place of a folder", pretraining(data_dir=GS), "", 2, "remote paths are not supported", "Mount it as a folder"),
     Fault("the run folder may not be written", folder_of_another_user, "run folder", 3, "may not be written by this user", "chmod u+w"),

@@ -57,8 +57,13 @@ def devices(case: Case) -> str:
 
 
 def precision(case: Case) -> str | None:
-    """The precision, on these devices."""
-    from xmodels.jobs.step_options import warn_of_precision
+    """The precision, on these devices; where the processor could be faster with another one, that too."""
+    import tensorflow as tf
+
+    from xmodels.jobs.step_options import on_processor, warn_of_precision
+    from xmodels.training.devices.processor import multiplies_bfloat16
 
     warn_of_precision(case.flags)
-    return None
+    if tf.config.list_physical_devices("GPU") or not on_processor(case.flags) or case.flags.mixed_precision != "none":
+        return None
+    return "float32; --mixed_precision=bfloat16 is faster on this processor" if multiplies_bfloat16() else None

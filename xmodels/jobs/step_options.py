@@ -3,12 +3,15 @@
 import keras
 
 from data_pipelines.errors import UsageError
+from xmodels.jobs.devices import tpu_flags
 from xmodels.jobs.options.training import PrecisionOptions
 from xmodels.training.devices.distribution import num_gpus
+from xmodels.training.devices.processor import BFLOAT16, CPUINFO, multiplies_bfloat16
 from xmodels.training.step.learner import Memory
 from xmodels.training.watching.progress import print_status
 
 POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+WANTED = " or ".join(BFLOAT16)
 
 
 def memory_of(options: PrecisionOptions) -> Memory:
@@ -24,11 +27,23 @@ def set_precision(options: PrecisionOptions) -> None:
 
 def warn_of_precision(options: PrecisionOptions) -> None:
     """Says so where the devices gain nothing from a precision."""
-    if options.mixed_precision == "float16" and not num_gpus():
+    if num_gpus():
+        return
+    if options.mixed_precision == "float16":
         print_status(
             "Warning: --mixed_precision=float16 without a GPU gains no speed, and is only good for trials. Use "
-            "--mixed_precision=bfloat16 (fast where /proc/cpuinfo has avx512_bf16 or amx_bf16), or none."
+            f"--mixed_precision=bfloat16 (fast where {CPUINFO} has {WANTED}), or none."
         )
+    if options.mixed_precision == "bfloat16" and on_processor(options) and multiplies_bfloat16() is False:
+        print_status(
+            f"Warning: --mixed_precision=bfloat16 gains no speed on this processor ({CPUINFO} has neither of {WANTED}). "
+            "Leave the flag out."
+        )
+
+
+def on_processor(options: PrecisionOptions) -> bool:
+    """Whether the steps of a machine without a GPU are its processor's, and not a TPU's."""
+    return options.distribution_strategy != "tpu" and not tpu_flags(options).asked_for
 
 
 def check_batch_size(options: PrecisionOptions, batch_size: int, replicas: int) -> None:

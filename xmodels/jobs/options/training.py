@@ -37,7 +37,7 @@ class BatchOptions:
 class PrecisionOptions:
     """How a step is computed; docs/training.md explains it."""
 
-    mixed_precision: str = option("none", "Compute in 16 bits, with weights, softmax, normalisation and losses in float32. float16 scales the loss; it is for GPUs.", section="Precision and memory (docs/training.md)", choices=("none", "bfloat16", "float16"), structural=True)  # fmt: skip
+    mixed_precision: str = option("none", "Compute in 16 bits, with weights, softmax, normalisation and losses in float32. bfloat16 is fast on TPUs, newer GPUs and processors with AVX-512 BF16; float16 scales the loss, and is for GPUs.", section="Precision and memory (docs/training.md)", choices=("none", "bfloat16", "float16"), structural=True)  # fmt: skip
     gradient_accumulation_steps: int = option(1, "Cut the batch of each device into so many parts, computed one after the other. train_batch_size stays the whole, and the result the same.", minimum=1)  # fmt: skip
     rematerialize: bool = option(False, "Compute blocks again in the backward pass instead of keeping them: less memory, about a third more time.")  # fmt: skip
     clip_norm: float | None = option(None, "Scale gradients down to this global norm; 0 for never. Default: the system's, usually 1.")  # fmt: skip
