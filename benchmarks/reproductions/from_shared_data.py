@@ -212,7 +212,7 @@ def transformer(place: Place) -> list[str]:
 
 def mass(place: Place) -> list[str]:
     pairs = captions(place, {"train": "train", "dev": "val", "test": "test_2016_flickr"})
-    return ["mass_fragments", *pairs, f"--work_dir={os.path.join(place.work, 'mass')}"]
+    return ["mass_fragments", *pairs, f"--work_dir={os.path.join(place.work, 'mass')}", "--peer"]
 
 
 def ernie2(place: Place) -> list[str]:
@@ -311,7 +311,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_order_en": (90, effect("order", relations)),
     "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (70, ernie2),
-    "mass_fragments": (90, mass),
+    "mass_fragments": (130, mass),
     "transformer_multi30k": (120, transformer),
     "transformer_xl": (120, transformer_xl),
     "universal_transformer_babi": (120, universal_transformer),

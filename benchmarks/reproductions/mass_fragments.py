@@ -6,7 +6,8 @@
 Each flag names a file of sentences and one of their translations, line by line. The first `--pairs` pairs of the training files are
 what is fine-tuned on, as translation; the sentences of the others, without what they are paired with, are what is pretrained on.
 Each share of the text is a pretraining of equally many steps, and one network is fine-tuned from random weights. Rates are chosen on
-the development pairs. Interrupted, the same command goes on.
+the development pairs. `--peer` has Hugging Face's BART, on the same batches, say which of the larger shares is best there.
+Interrupted, the same command goes on.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import math
 import os
 import statistics
 
-from benchmarks.reproductions import common
+from benchmarks.reproductions import common, peer_mass
 from benchmarks.reproductions.pretraining_inputs import numbers, write_once
 from data_pipelines.corpora.text_files import open_text
 
@@ -23,6 +24,7 @@ NAME, LENGTH, BATCH, VOCABULARY = "mass_fragments", 32, 32, 4000
 RATES = ("1e-3", "4e-3")  # of Muon, which trains the networks
 FRAGMENTS = {"one token": 0.001, "a quarter": 0.25, "half": 0.5, "three quarters": 0.75, "all": 1.0}
 NONE = "no pretraining"
+OF_PEER = ("half", "three quarters", "all")  # of which the paper says that half is best
 MARGIN = 0.01  # of the perplexity: shares that differ by less are as good as each other
 LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
 
@@ -110,6 +112,23 @@ def scored(flags, arm: str) -> dict:
     return found
 
 
+def of_peer(flags) -> dict[str, list[float]]:
+    """Nats of Hugging Face's network by seed, with the rate that is best with the first one."""
+    files, found = {part: place(flags, f"{part}.jsonl") for part in ("train", "dev")}, {}
+    for arm in OF_PEER:
+        start = place(flags, f"peer-{arm.replace(' ', '_')}")
+        peer_mass.pretrain(pretrained(flags, arm), start)
+
+        def nats(rate: str, seed: int, start: str = start) -> float:
+            folder = f"{start}-{rate}-{seed}"
+            return peer_mass.finetuned(start, folder, files, float(rate), seed, flags.epochs, BATCH, LENGTH)["nats"]
+
+        rate = min(RATES, key=lambda each: nats(each, flags.seeds[0]))
+        found[arm] = [nats(rate, seed) for seed in flags.seeds]
+        print(f"{peer_mass.NAME}, {arm}: {rate}, {found[arm]}", flush=True)
+    return found
+
+
 def copied(test: str) -> float:
     """BLEU of sources that are handed on as they are."""
     from xmodels.tasks.translate.score import scores
@@ -138,7 +157,25 @@ def claims_of(found: dict[str, dict]) -> dict[str, bool]:
     }
 
 
-def write(flags, found: dict[str, dict]) -> None:
+def written_of_peer(found: dict[str, dict], peer: dict[str, list[float]]) -> str:
+    rows = [
+        [
+            arm,
+            *(
+                common.mean_and_deviation([math.exp(each) for each in nats], ".2f")
+                for nats in (found[arm]["nats"], peer[arm])
+            ),
+        ]
+        for arm in peer
+    ]
+    return (
+        f"## A known implementation at the same budget\n\n{peer_mass.NAME} in PyTorch (`benchmarks/reproductions/peer_mass.py`), of "
+        "the same shape, pretrained on the same batches and fine-tuned on the same pairs alike. Perplexity of translations:\n\n"
+        + common.table(["hidden", "ours", "Hugging Face"], rows)
+    )
+
+
+def write(flags, found: dict[str, dict], peer: dict[str, list[float]] | None) -> None:
     rows = [
         [
             arm,
@@ -162,6 +199,7 @@ def write(flags, found: dict[str, dict]) -> None:
         common.table(head, rows),
         "Perplexity is that of the development targets after the epoch that names most of their tokens, BLEU that of the test set "
         "with four beams. What a hidden token costs is not comparable between shares, since more of the text helps to name it.",
+        *([written_of_peer(found, peer)] if peer else ()),
         f"![Perplexity and BLEU by share]({NAME}.png)",
         common.environment(command(flags), flags.seeds),
     ]
@@ -187,7 +225,7 @@ def draw(figure, found: dict[str, dict]) -> None:
 def command(flags) -> str:
     files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
     changed = common.changed(flags, parser().parse_args(files), ("pairs", "num_steps", "batch_size", "epochs"))
-    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed, *["--peer"] * flags.peer])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -200,6 +238,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--batch_size", type=int, default=96, help="sentences of a step of a pretraining")
     made.add_argument("--epochs", type=int, default=8, help="of each fine-tuning")
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3], help="of fine-tunings")
+    made.add_argument("--peer", action="store_true", help="Hugging Face's BART too; needs torch and transformers")
     made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
     return made
 
@@ -208,7 +247,8 @@ def main() -> None:
     flags = parser().parse_args()
     os.makedirs(flags.work_dir, exist_ok=True)
     prepare(flags)
-    write(flags, {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE)})
+    found = {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE)}
+    write(flags, found, of_peer(flags) if flags.peer else None)
 
 
 if __name__ == "__main__":
