@@ -43,6 +43,13 @@ def is_finished(model_dir: str) -> bool:
     return os.path.isfile(os.path.join(model_dir, "results.json"))
 
 
+def make_records(folder: str, *switches: str, **flags) -> None:
+    """Makes records of text in a folder unless they are whole; what an interrupted run left is gone on with."""
+    if not os.path.isfile(os.path.join(folder, "manifest.json")):
+        resume = ["--resume"] if os.path.isdir(folder) else []
+        run("create_pretraining_data", *switches, *resume, output_dir=folder, **flags)
+
+
 def fine_tuned(folder: str, *switches: str, keep_weights: bool = False, **flags) -> dict[str, float]:
     """The scores of a fine-tuning in a folder, which is made unless it is finished. Checkpoints do not stay there.
 

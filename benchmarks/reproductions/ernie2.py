@@ -3,7 +3,8 @@
     python -m benchmarks.reproductions.ernie2 --text=train.txt --heldout=heldout.txt --work_dir=work
 
 Texts are documents that are parted by blank lines, a paragraph a line. Runs of equally many steps of each task, which differ in
-`--task_schedule` only, are scored on held-out text in every task. Interrupted, the same command goes on.
+`--task_schedule` only, are scored on held-out text in every task. `--peer` has Hugging Face's ERNIE learn the order of parts alone.
+Interrupted, the same command goes on.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import statistics
 
 import numpy as np
 
-from benchmarks.reproductions import common
+from benchmarks.reproductions import common, peer_ernie
 from benchmarks.reproductions.pretraining_inputs import numbers
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.paragraphs import frame_reordered, permutations
@@ -47,11 +48,13 @@ def prepare(flags) -> dict[str, str]:
         common.run("train_vocabulary", input_file=flags.text, vocab_size=VOCABULARY, output_file=vocabulary)
     for part in ("text", "heldout"):
         found[part] = os.path.join(flags.work_dir, f"records-{part}")
-        if not os.path.isdir(found[part]):
-            common.run(
-                "create_pretraining_data", input_file=getattr(flags, part), vocab_file=vocabulary, packing="paragraph",
-                max_seq_length=LENGTH, output_dir=found[part],
-            )  # fmt: skip
+        common.make_records(
+            found[part],
+            input_file=getattr(flags, part),
+            vocab_file=vocabulary,
+            packing="paragraph",
+            max_seq_length=LENGTH,
+        )
     return found
 
 
@@ -114,6 +117,15 @@ def majority(folder: str, scores: dict[str, float]) -> dict[str, float]:
     return found | {measure: max(scores[share], 1 - scores[share]) for measure, share in SHARES.items()}
 
 
+def of_peer(flags, run: str) -> str:
+    unused = os.path.join(flags.work_dir, "peer-unused")
+    found = [peer_ernie.right(run, unused, flags.steps, seed) for seed in flags.seeds]
+    return (
+        f"{peer_ernie.NAME} in PyTorch (`benchmarks/reproductions/peer_ernie.py`), with random weights and {flags.steps:,} steps of "
+        f"the batches of reordering alone, names {common.mean_and_deviation(found, '.1f', 100)} % of the orders."
+    )
+
+
 def write(flags, runs: dict[str, list[str]], heldout: str) -> None:
     found = {schedule: [common.results_of(run) for run in folders] for schedule, folders in runs.items()}
     print(json.dumps(found), flush=True)
@@ -136,6 +148,7 @@ def write(flags, runs: dict[str, list[str]], heldout: str) -> None:
         common.table(["held-out", *SCHEDULES, "the commonest"], rows),
         "The network sees into how many parts a paragraph was cut; an order drawn from those of as many parts is right "
         f"{100 * drawn:.1f} % of the time.",
+        *([of_peer(flags, first)] if flags.peer else ()),
         "The paper compares fine-tuned tasks (GLUE), which want far larger networks to differ; what a schedule keeps of each task is "
         "its reason for them.",
         f"![Masking after each stage]({NAME}.png)",
@@ -166,7 +179,7 @@ def draw(figure, runs: dict[str, list[str]]) -> None:
 def command(flags) -> str:
     files = ["--text=…", "--heldout=…", "--work_dir=work"]
     changed = common.changed(flags, parser().parse_args(files), ("steps", "batch_size"))
-    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed, *["--peer"] * flags.peer])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -177,6 +190,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--steps", type=int, default=1000, help="of each task")
     made.add_argument("--batch_size", type=int, default=16)
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3])
+    made.add_argument("--peer", action="store_true", help="Hugging Face's ERNIE too; needs torch and transformers")
     made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
     return made
 

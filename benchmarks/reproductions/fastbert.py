@@ -22,7 +22,7 @@ import time
 import numpy as np
 
 from benchmarks.reproductions import peer_bert
-from benchmarks.reproductions.common import RESULTS, fine_tuned, is_finished, results_of, run, tuned
+from benchmarks.reproductions.common import RESULTS, fine_tuned, is_finished, make_records, results_of, run, tuned
 from benchmarks.reproductions.fastbert_report import BATCHES, ROUNDS, report
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.corpora.text_files import open_text
@@ -71,11 +71,10 @@ def pretrained(options, files: dict[str, str]) -> str:
     vocabulary, records = os.path.join(folder, "vocab.txt"), os.path.join(folder, "records")
     if not os.path.isfile(vocabulary):
         run("train_vocabulary", input_file=text, language=options.language, vocab_size=8000, output_file=vocabulary)
-    if not os.path.isfile(os.path.join(records, "manifest.json")):
-        run(
-            "create_pretraining_data", "--do_whole_word_mask", input_file=text, language=options.language, vocab_file=vocabulary,
-            output_dir=records, max_seq_length=PRETRAINING_LENGTH, packing="full_sentences",
-        )  # fmt: skip
+    make_records(
+        records, "--do_whole_word_mask", input_file=text, language=options.language, vocab_file=vocabulary,
+        max_seq_length=PRETRAINING_LENGTH, packing="full_sentences",
+    )  # fmt: skip
     run(
         "pretrain", system="roberta_wwm", size="mini", set="num_layers=6", data_dir=records, model_dir=model_dir, recipe="small",
         num_train_steps=options.pretraining_steps, train_batch_size=16, seed=1,

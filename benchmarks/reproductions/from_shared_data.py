@@ -219,7 +219,7 @@ def ernie2(place: Place) -> list[str]:
     news = (place.given(f"lm/abc-news-en/{name}.txt.gz") for name in ("rural", "science"))
     texts = write_text(place, "ernie2", (document for path in news for document in paragraphs(path, FOLLOWED)))
     work = os.path.join(place.work, "ernie2")
-    return ["ernie2", f"--text={texts['train']}", f"--heldout={texts['heldout']}", f"--work_dir={work}"]
+    return ["ernie2", f"--text={texts['train']}", f"--heldout={texts['heldout']}", f"--work_dir={work}", "--peer"]
 
 
 def transformer_xl(place: Place) -> list[str]:
@@ -310,7 +310,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_sharing_en": (120, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
     "effect_optimizer_en": (45, effect("optimizer")),
-    "ernie2": (70, ernie2),
+    "ernie2": (80, ernie2),
     "mass_fragments": (130, mass),
     "transformer_multi30k": (120, transformer),
     "transformer_xl": (120, transformer_xl),

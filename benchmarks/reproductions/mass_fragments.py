@@ -51,12 +51,10 @@ def prepare(flags) -> None:
             output_file=place(flags, "vocab.txt"),
         )  # fmt: skip
     for name in ("text", "heldout"):
-        if not os.path.exists(place(flags, f"records-{name}")):
-            common.run(
-                "create_pretraining_data", input_file=place(flags, f"{name}.txt"), vocab_file=place(flags, "vocab.txt"),
-                packing="doc_sentences", max_seq_length=LENGTH, do_lower_case="false",
-                output_dir=place(flags, f"records-{name}"),
-            )  # fmt: skip
+        common.make_records(
+            place(flags, f"records-{name}"), input_file=place(flags, f"{name}.txt"), vocab_file=place(flags, "vocab.txt"),
+            packing="doc_sentences", max_seq_length=LENGTH, do_lower_case="false",
+        )  # fmt: skip
 
 
 def place(flags, name: str) -> str:

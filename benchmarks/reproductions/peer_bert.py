@@ -160,8 +160,12 @@ def precision_of(options):
     return torch.autocast("cpu", getattr(torch, kind)) if kind != "none" else contextlib.nullcontext()
 
 
-def prepared(run: str, folder: str):
-    """What our run was made of, before its first step, and the batches of its evaluation."""
+def prepared(run: str, folder: str, scored: str | None = None):
+    """What our run was made of, before its first step, and the batches of its evaluation.
+
+    Args:
+        scored: what is evaluated, of several; the first one by default.
+    """
     from xmodels import systems
     from xmodels.jobs import pretrain as job
     from xmodels.jobs.options.pretrain import Options
@@ -174,7 +178,7 @@ def prepared(run: str, folder: str):
     flags = {name: value for name, value in flags.items() if name in known}
     options = Options(**flags | {"model_dir": folder, "distribution_strategy": "one_device"})
     made = job._prepare(options, systems.load(options.system), distribution.choose("one_device"))
-    batches = next(iter(made.scored().values()))
+    batches = made.scored()[scored] if scored else next(iter(made.scored().values()))
     return made, evaluated_on(options, batches).once(options.eval_steps)
 
 

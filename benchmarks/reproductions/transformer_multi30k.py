@@ -44,11 +44,10 @@ def prepare(args, folder: str) -> int:
         )  # fmt: skip
     for part in ("train", "valid"):
         source, target = getattr(args, part).split(",")
-        if not os.path.exists(f"{folder}/{part}"):
-            common.run(
-                "create_pretraining_data", input_file=source, target_file=target, vocab_file=f"{folder}/vocabulary",
-                packing="parallel", max_seq_length=LENGTH, output_dir=f"{folder}/{part}",
-            )  # fmt: skip
+        common.make_records(
+            f"{folder}/{part}", input_file=source, target_file=target, vocab_file=f"{folder}/vocabulary",
+            packing="parallel", max_seq_length=LENGTH,
+        )  # fmt: skip
     return len(open_tokenizer(f"{folder}/vocabulary").vocabulary)
 
 
