@@ -296,11 +296,11 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
             "zh", chinese,
             (
                 ["classification/chnsenticorp-zh/train.tsv.gz", "classification/chnsenticorp-zh/test.tsv"],
-                Columns("text_a", None, "label"), 200,
+                Columns("text_a", None, "label"), 1000,
             ),
-            (["sentence_pair/lcqmc-zh/dev.txt", "sentence_pair/lcqmc-zh/test.txt"], Columns("0", "1", "2"), 3000),
+            (["sentence_pair/lcqmc-zh/dev.txt", "sentence_pair/lcqmc-zh/test.txt"], Columns("0", "1", "2"), 4000),
             "Text: the web, novels and dialogues in Chinese, with the texts of the training rows. classification: reviews "
-            "(ChnSentiCorp), 200 rows to learn from; pairs: equal questions (LCQMC's development file), 3,000 rows.",
+            "(ChnSentiCorp), 1,000 rows to learn from; pairs: equal questions (LCQMC's development file), 4,000 rows.",
         ),
     ),
     "pretraining_en": (120, pretraining("en")),
