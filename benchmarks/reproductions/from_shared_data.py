@@ -291,7 +291,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "family_zh": (
-        120,
+        90,
         family(
             "zh", chinese,
             (
