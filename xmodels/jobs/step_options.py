@@ -11,7 +11,7 @@ from xmodels.training.step.learner import Memory
 from xmodels.training.watching.progress import print_status
 
 POLICIES = {"none": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
-WANTED = " or ".join(BFLOAT16)
+INSTRUCTIONS = " or ".join(BFLOAT16)
 
 
 def memory_of(options: PrecisionOptions) -> Memory:
@@ -32,11 +32,11 @@ def warn_of_precision(options: PrecisionOptions) -> None:
     if options.mixed_precision == "float16":
         print_status(
             "Warning: --mixed_precision=float16 without a GPU gains no speed, and is only good for trials. Use "
-            f"--mixed_precision=bfloat16 (fast where {CPUINFO} has {WANTED}), or none."
+            f"--mixed_precision=bfloat16 (fast where {CPUINFO} has {INSTRUCTIONS}), or none."
         )
     if options.mixed_precision == "bfloat16" and on_processor(options) and multiplies_bfloat16() is False:
         print_status(
-            f"Warning: --mixed_precision=bfloat16 gains no speed on this processor ({CPUINFO} has neither of {WANTED}). "
+            f"Warning: --mixed_precision=bfloat16 gains no speed on this processor ({CPUINFO} has neither of {INSTRUCTIONS}). "
             "Leave the flag out."
         )
 
