@@ -13,7 +13,8 @@ import os
 import statistics
 
 from benchmarks.measure import publish, table
-from benchmarks.reproductions.common import environment, fine_tuned, mean_and_deviation, tuned
+from benchmarks.reproductions.commands import fine_tuned, tuned
+from benchmarks.reproductions.pages import environment, mean_and_deviation
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.finetuning import linear
 from xmodels.layers.poolings import POOLINGS

@@ -16,7 +16,8 @@ import os
 import sys
 
 from benchmarks.measure import table
-from benchmarks.reproductions.common import environment, is_finished, results_of, run, write_page, write_picture
+from benchmarks.reproductions.commands import is_finished, results_of, run
+from benchmarks.reproductions.pages import environment, write_page, write_picture
 from data_pipelines.files import whole_file
 from xmodels.training.small import ONE_LENGTH, Small
 

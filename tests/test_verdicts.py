@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from benchmarks.reproductions import common, verdicts
+from benchmarks.reproductions import pages, verdicts
 
-PAGES = pathlib.Path(common.RESULTS)
+PAGES = pathlib.Path(pages.RESULTS)
 
 
 def test_the_page_is_what_its_command_makes_of_the_others(tmp_path):
@@ -22,7 +22,7 @@ def test_the_page_is_what_its_command_makes_of_the_others(tmp_path):
 def test_claims_are_those_behind_the_verdict_and_no_other_lists(tmp_path):
     page = tmp_path / "one.md"
     page.write_text(
-        f"# A paper\n\n- yes: before\n\n{common.verdict({'it helps': True, 'always': False})}\n\nText.\n\n- no: behind\n"
+        f"# A paper\n\n- yes: before\n\n{pages.verdict({'it helps': True, 'always': False})}\n\nText.\n\n- no: behind\n"
     )
     assert verdicts.read(str(page)) == ("A paper", "partly", [("it helps", True), ("always", False)])
     page.write_text("# A paper\n\nNothing came out.\n")

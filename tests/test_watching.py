@@ -224,7 +224,7 @@ def test_samples_read_as_text_in_both_languages():
     assert as_text({"pieces": english}) == "[CLS] it [rain→snow]ing now"
     assert as_text({"pieces": pieces(["今", "[MASK]", "下", "雨"], {1: ("天", None)})}) == "今[天→[MASK]]下雨"
     assert as_text({"pieces": pieces(["The", "Ġ[MASK]", "s", "Ġon"], {1: ("Ġrain", "Ġsnow")})}) == "The [rain→snow]s on"
-    assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, guessed b)"
+    assert as_text({"pieces": ["x"], "answers": {"label": ["a", "b"]}}) == "x  (label: a, predicted b)"
 
 
 def test_examples_show_answers_and_tokens_that_follow(zh_vocabulary):

@@ -14,17 +14,8 @@ import os
 
 from benchmarks.measure import table
 from benchmarks.reproductions import tagging
-from benchmarks.reproductions.common import (
-    environment,
-    fine_tuned,
-    mean_and_deviation,
-    network_of,
-    run,
-    tuned,
-    verdict,
-    write_page,
-    write_picture,
-)
+from benchmarks.reproductions.commands import fine_tuned, network_of, run, tuned
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
 from data_pipelines.corpora.conll import TaggedSentence
 
 ARMS = {"softmax": "--nocrf", "CRF": "--crf"}

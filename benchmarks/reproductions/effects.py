@@ -17,10 +17,11 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from benchmarks.reproductions import peer_albert
-from benchmarks.reproductions import pretraining_report as pages
-from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+from benchmarks.measure import table
+from benchmarks.reproductions import peer_albert, pretraining_report
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_inputs import RATES, compare, parser_of, path, plan_of, prepare, write_once
+from benchmarks.reproductions.pretraining_report import GAIN
 
 PASSES = 40  # that a budget makes over the little text on which masks are repeated
 PASSES_OF_PAIRS = 6  # over the text, each with other pairs: few pairs are learnt by heart
@@ -70,7 +71,7 @@ def of_masks(found: dict[str, dict]) -> dict[str, bool]:
         ),
         "over one pass there is no difference, within 0.05 nats": abs(loss(once, "static") - loss(once, "dynamic")) < 0.05,
         "over many passes, masks drawn anew are as good or better in the tasks, within two points": (
-            mean(many, "dynamic") > mean(many, "static") - pages.GAIN
+            mean(many, "dynamic") > mean(many, "static") - GAIN
         ),
     }  # fmt: skip
 
@@ -84,7 +85,7 @@ def of_sharing(found: dict[str, dict]) -> dict[str, bool]:
             cost["feedforward"] - cost["attention"] > 0.05
         ),
         "sharing attention alone costs less than half of what sharing all costs": cost["attention"] < cost["all"] / 2,
-        "sharing none is as good or better in the tasks, within two points": mean(plan, "none") > mean(plan, "all") - pages.GAIN,
+        "sharing none is as good or better in the tasks, within two points": mean(plan, "none") > mean(plan, "all") - GAIN,
     }  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def of_order(found: dict[str, dict]) -> dict[str, bool]:
     plan = found["plan"]
     return {
         f"the order of two segments is better for the tasks than {words}, by more than two points": (
-            mean(plan, "order") > mean(plan, other) + pages.GAIN
+            mean(plan, "order") > mean(plan, other) + GAIN
         )
         for other, words in (("next_sentence", "next sentences"), ("neither", "neither"))
     }  # fmt: skip
@@ -113,7 +114,7 @@ def of_optimizers(found: dict[str, dict]) -> dict[str, bool]:
             loss(plan, "adamw") - loss(plan, "muon") > 0.05
         ),
         "its network is as good in the tasks or better, within two points": (
-            mean(plan, "muon") > mean(plan, "adamw") - pages.GAIN
+            mean(plan, "muon") > mean(plan, "adamw") - GAIN
         ),
     }
 
@@ -218,13 +219,14 @@ def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> 
     name = f"effect_{flags.effect}_{flags.language}"
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
     parts = [
-        f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of {pages.corpus(flags)}."
-        f"{times} One pretraining each, fine-tuned by Muon in {len(flags.seeds)} seeds at the rate of {RATES[0]:g} and {RATES[1]:g} "
-        "that is best on the development file. Differences below two points, and below 0.05 nats, are read as none.",
+        f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of "
+        f"{pretraining_report.corpus(flags)}.{times} One pretraining each, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
+        f"of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and below "
+        "0.05 nats, are read as none.",
         verdict(effect.claims(found)),
     ]
     for part, each in found.items():
-        parts += [PARTS[part], pages.objectives(each) + "\n\n" + pages.accuracies(each)]
+        parts += [PARTS[part], pretraining_report.objectives(each) + "\n\n" + pretraining_report.accuracies(each)]
     if peer:
         parts.append(of_peer(effect, peer))
     parts += [f"![Held-out loss]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
@@ -265,7 +267,7 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 
 def command(flags) -> str:
-    words = shlex.split(pages.command(flags))
+    words = shlex.split(pretraining_report.command(flags))
     own = [f"--effect={flags.effect}", *["--peer"] * flags.peer]
     return shlex.join([*words[:2], "benchmarks.reproductions.effects", *own, *words[3:]])
 

@@ -15,7 +15,8 @@ import statistics
 
 import numpy as np
 
-from benchmarks.reproductions import common, peer_ernie
+from benchmarks.measure import table
+from benchmarks.reproductions import commands, pages, peer_ernie
 from benchmarks.reproductions.pretraining_inputs import numbers
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.paragraphs import frame_reordered, permutations
@@ -45,10 +46,10 @@ def prepare(flags) -> dict[str, str]:
     """The folders of the records to learn from and to be scored on."""
     vocabulary, found = os.path.join(flags.work_dir, "vocab.txt"), {}
     if not os.path.exists(vocabulary):
-        common.run("train_vocabulary", input_file=flags.text, vocab_size=VOCABULARY, output_file=vocabulary)
+        commands.run("train_vocabulary", input_file=flags.text, vocab_size=VOCABULARY, output_file=vocabulary)
     for part in ("text", "heldout"):
         found[part] = os.path.join(flags.work_dir, f"records-{part}")
-        common.make_records(
+        commands.make_records(
             found[part],
             input_file=getattr(flags, part),
             vocab_file=vocabulary,
@@ -61,8 +62,8 @@ def prepare(flags) -> dict[str, str]:
 def trained(flags, records: dict[str, str], schedule: str, seed: int) -> str:
     """The folder of a run."""
     folder = os.path.join(flags.work_dir, f"{schedule}-{seed}")
-    if not common.is_finished(folder):
-        common.run(
+    if not commands.is_finished(folder):
+        commands.run(
             "pretrain", system="ernie2", size="tiny", data_dir=records["text"], eval_data_dir=records["heldout"], model_dir=folder,
             task_schedule=schedule, task_steps=",".join(f"{task}:{flags.steps}" for task in TASKS), train_batch_size=flags.batch_size,
             num_warmup_steps=flags.steps // 5, log_steps=50, eval_every=flags.steps, eval_steps=40, save_checkpoints_steps=flags.steps,
@@ -122,20 +123,20 @@ def of_peer(flags, run: str) -> str:
     found = [peer_ernie.right(run, unused, flags.steps, seed) for seed in flags.seeds]
     return (
         f"{peer_ernie.NAME} in PyTorch (`benchmarks/reproductions/peer_ernie.py`), with random weights and {flags.steps:,} steps of "
-        f"the batches of reordering alone, names {common.mean_and_deviation(found, '.1f', 100)} % of the orders."
+        f"the batches of reordering alone, names {pages.mean_and_deviation(found, '.1f', 100)} % of the orders."
     )
 
 
 def write(flags, runs: dict[str, list[str]], heldout: str) -> None:
-    found = {schedule: [common.results_of(run) for run in folders] for schedule, folders in runs.items()}
+    found = {schedule: [commands.results_of(run) for run in folders] for schedule, folders in runs.items()}
     print(json.dumps(found), flush=True)
     first = runs[SCHEDULES[0]][0]
     commonest, drawn = orders(heldout)
-    common_ones = majority(first, common.results_of(first)) | {ORDER: commonest}
+    common_ones = majority(first, commands.results_of(first)) | {ORDER: commonest}
     rows = [
         [
             title,
-            *(common.mean_and_deviation([each[measure] for each in found[name]], form, scale) for name in SCHEDULES),
+            *(pages.mean_and_deviation([each[measure] for each in found[name]], form, scale) for name in SCHEDULES),
             format(scale * common_ones[measure], form) if measure in common_ones else "",
         ]
         for measure, (title, form, scale) in MEASURES.items()
@@ -144,18 +145,18 @@ def write(flags, runs: dict[str, list[str]], heldout: str) -> None:
         f"ERNIE 2.0 (Sun et al., 2020), `--size=tiny` with the numbers of small networks, {flags.steps:,} steps of "
         f"{flags.batch_size} rows of {LENGTH} for each of {', '.join(TASKS)}, in this order. Scores on held-out text after the last "
         f"step, means and sample standard deviations of {len(flags.seeds)} seeds.",
-        common.verdict(claims_of(found, drawn)),
-        common.table(["held-out", *SCHEDULES, "the commonest"], rows),
+        pages.verdict(claims_of(found, drawn)),
+        table(["held-out", *SCHEDULES, "the commonest"], rows),
         "The network sees into how many parts a paragraph was cut; an order drawn from those of as many parts is right "
         f"{100 * drawn:.1f} % of the time.",
         *([of_peer(flags, first)] if flags.peer else ()),
         "The paper compares fine-tuned tasks (GLUE), which want far larger networks to differ; what a schedule keeps of each task is "
         "its reason for them.",
         f"![Masking after each stage]({NAME}.png)",
-        common.environment(command(flags), flags.seeds),
+        pages.environment(command(flags), flags.seeds),
     ]
-    common.write_page(NAME, "ERNIE 2.0: what schedules of tasks forget", parts, flags.output_dir)
-    common.write_picture(NAME, lambda figure: draw(figure, runs), 5.0, 3.2, flags.output_dir)
+    pages.write_page(NAME, "ERNIE 2.0: what schedules of tasks forget", parts, flags.output_dir)
+    pages.write_picture(NAME, lambda figure: draw(figure, runs), 5.0, 3.2, flags.output_dir)
 
 
 def curve(folder: str) -> list[tuple[int, float]]:
@@ -178,7 +179,7 @@ def draw(figure, runs: dict[str, list[str]]) -> None:
 
 def command(flags) -> str:
     files = ["--text=…", "--heldout=…", "--work_dir=work"]
-    changed = common.changed(flags, parser().parse_args(files), ("steps", "batch_size"))
+    changed = pages.changed(flags, parser().parse_args(files), ("steps", "batch_size"))
     return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed, *["--peer"] * flags.peer])
 
 
@@ -191,7 +192,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--batch_size", type=int, default=16)
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3])
     made.add_argument("--peer", action="store_true", help="Hugging Face's ERNIE too; needs torch and transformers")
-    made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
+    made.add_argument("--output_dir", default=pages.RESULTS, help="for the page and the picture")
     return made
 
 

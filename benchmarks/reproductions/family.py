@@ -16,15 +16,10 @@ import string
 
 import yaml
 
+from benchmarks.measure import table
 from benchmarks.reproductions import peer_bert
-from benchmarks.reproductions.common import (
-    environment,
-    run,
-    table,
-    verdict,
-    write_page,
-    write_picture,
-)
+from benchmarks.reproductions.commands import run
+from benchmarks.reproductions.pages import environment, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_report import GAIN, accuracies, objectives
 from data_pipelines.strict_yaml import variables_of
 

@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+from benchmarks.measure import table
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
 
 BATCHES = (1, 32)  # texts at a time, of which time is measured
 ROUNDS = 3  # of the clock; the fastest counts

@@ -14,15 +14,8 @@ import os
 
 from benchmarks.measure import table
 from benchmarks.reproductions import tagging
-from benchmarks.reproductions.common import (
-    environment,
-    fine_tuned,
-    mean_and_deviation,
-    network_of,
-    tuned,
-    verdict,
-    write_page,
-)
+from benchmarks.reproductions.commands import fine_tuned, network_of, tuned
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page
 
 BATCH = 16
 EVALUATIONS = 8  # of a fine-tuning, which choose the state that is kept

@@ -16,7 +16,8 @@ import math
 import os
 import statistics
 
-from benchmarks.reproductions import common, peer_mass
+from benchmarks.measure import table
+from benchmarks.reproductions import commands, pages, peer_mass
 from benchmarks.reproductions.pretraining_inputs import numbers, write_once
 from data_pipelines.corpora.text_files import open_text
 
@@ -46,12 +47,12 @@ def prepare(flags) -> None:
         rows = [json.dumps({"text": a, "text_pair": b}, ensure_ascii=False) for a, b in zip(*both, strict=True)]
         write_once(place(flags, f"{part}.jsonl"), rows)
     if not os.path.exists(place(flags, "vocab.txt")):
-        common.run(
+        commands.run(
             "train_vocabulary", input_file=place(flags, "text.txt"), vocab_size=VOCABULARY, do_lower_case="false",
             output_file=place(flags, "vocab.txt"),
         )  # fmt: skip
     for name in ("text", "heldout"):
-        common.make_records(
+        commands.make_records(
             place(flags, f"records-{name}"), input_file=place(flags, f"{name}.txt"), vocab_file=place(flags, "vocab.txt"),
             packing="doc_sentences", max_seq_length=LENGTH, do_lower_case="false",
         )  # fmt: skip
@@ -65,8 +66,8 @@ def pretrained(flags, arm: str) -> str:
     """The folder of a pretraining; random weights have their size and vocabulary from any."""
     arm = "half" if arm == NONE else arm
     folder = place(flags, f"pretrained-{arm.replace(' ', '_')}")
-    if not common.is_finished(folder):
-        common.run(
+    if not commands.is_finished(folder):
+        commands.run(
             "pretrain", system="mass", size="tiny", set=f"fragment={FRAGMENTS[arm]}", model_dir=folder, seed=1,
             data_dir=place(flags, "records-text"), eval_data_dir=place(flags, "records-heldout"), num_train_steps=flags.num_steps,
             train_batch_size=flags.batch_size, log_steps=50, eval_every=flags.num_steps, save_checkpoints_steps=500,
@@ -76,7 +77,7 @@ def pretrained(flags, arm: str) -> str:
 
 def finetuned(flags, arm: str, rate: str, seed: int) -> str:
     folder = place(flags, f"finetuned-{arm.replace(' ', '_')}-{rate}-{seed}")
-    common.fine_tuned(
+    commands.fine_tuned(
         folder, *(["--random_init"] if arm == NONE else []), keep_weights=True, task="translate",
         init_checkpoint=pretrained(flags, arm), train_file=place(flags, "train.jsonl"), eval_file=place(flags, "dev.jsonl"),
         text_column="text", text_pair_column="text_pair", max_seq_length=LENGTH, train_batch_size=BATCH, optimizer="muon",
@@ -89,22 +90,22 @@ def translated(folder: str, test: str) -> dict:
     """What `evaluate` says of the translations of a fine-tuned network."""
     path = os.path.join(folder, "translations.json")
     if not os.path.isfile(path):
-        common.run("evaluate", task="translate", model_dir=folder, test_file=test, output_file=path, num_beams=4)
+        commands.run("evaluate", task="translate", model_dir=folder, test_file=test, output_file=path, num_beams=4)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
 def scored(flags, arm: str) -> dict:
     """Rate, nats of a token of the development targets and BLEU of the test set by seed, and what the pretraining has lost."""
-    rate, _ = common.tuned(
-        lambda rate, seed: common.results_of(finetuned(flags, arm, rate, seed)), RATES, flags.seeds, LOSS, lowest=True
+    rate, _ = commands.tuned(
+        lambda rate, seed: commands.results_of(finetuned(flags, arm, rate, seed)), RATES, flags.seeds, LOSS, lowest=True
     )
     runs = [finetuned(flags, arm, rate, seed) for seed in flags.seeds]
     found = {
         "rate": rate,
-        "nats": [common.results_of(run)[LOSS] for run in runs],
+        "nats": [commands.results_of(run)[LOSS] for run in runs],
         "bleu": [translated(run, place(flags, "test.jsonl"))[BLEU] for run in runs],
-        "objective": None if arm == NONE else common.results_of(pretrained(flags, arm))["negative_log_likelihood"],
+        "objective": None if arm == NONE else commands.results_of(pretrained(flags, arm))["negative_log_likelihood"],
     }
     print(f"{arm}: {json.dumps(found)}", flush=True)
     return found
@@ -160,7 +161,7 @@ def written_of_peer(found: dict[str, dict], peer: dict[str, list[float]]) -> str
         [
             arm,
             *(
-                common.mean_and_deviation([math.exp(each) for each in nats], ".2f")
+                pages.mean_and_deviation([math.exp(each) for each in nats], ".2f")
                 for nats in (found[arm]["nats"], peer[arm])
             ),
         ]
@@ -169,7 +170,7 @@ def written_of_peer(found: dict[str, dict], peer: dict[str, list[float]]) -> str
     return (
         f"## A known implementation at the same budget\n\n{peer_mass.NAME} in PyTorch (`benchmarks/reproductions/peer_mass.py`), of "
         "the same shape, pretrained on the same batches and fine-tuned on the same pairs alike. Perplexity of translations:\n\n"
-        + common.table(["hidden", "ours", "Hugging Face"], rows)
+        + table(["hidden", "ours", "Hugging Face"], rows)
     )
 
 
@@ -179,8 +180,8 @@ def write(flags, found: dict[str, dict], peer: dict[str, list[float]] | None) ->
             arm,
             f"{each['objective']:.2f}" if each["objective"] else "",
             each["rate"],
-            common.mean_and_deviation([math.exp(nats) for nats in each["nats"]], ".2f"),
-            common.mean_and_deviation(each["bleu"], ".2f"),
+            pages.mean_and_deviation([math.exp(nats) for nats in each["nats"]], ".2f"),
+            pages.mean_and_deviation(each["bleu"], ".2f"),
         ]
         for arm, each in found.items()
     ]
@@ -193,16 +194,16 @@ def write(flags, found: dict[str, dict], peer: dict[str, list[float]] | None) ->
         f"fine-tuned on {flags.pairs:,} pairs, {flags.epochs} times, by Muon at the one of the rates {' and '.join(RATES)} that is "
         f"best on the development pairs with the first seed. Means and sample standard deviations of {len(flags.seeds)} seeds of "
         "fine-tuning.",
-        common.verdict(claims_of(found)),
-        common.table(head, rows),
+        pages.verdict(claims_of(found)),
+        table(head, rows),
         "Perplexity is that of the development targets after the epoch that names most of their tokens, BLEU that of the test set "
         "with four beams. What a hidden token costs is not comparable between shares, since more of the text helps to name it.",
         *([written_of_peer(found, peer)] if peer else ()),
         f"![Perplexity and BLEU by share]({NAME}.png)",
-        common.environment(command(flags), flags.seeds),
+        pages.environment(command(flags), flags.seeds),
     ]
-    common.write_page(NAME, "MASS: how much of a text to hide", parts, flags.output_dir)
-    common.write_picture(NAME, lambda figure: draw(figure, found), 7.0, 3.2, flags.output_dir)
+    pages.write_page(NAME, "MASS: how much of a text to hide", parts, flags.output_dir)
+    pages.write_picture(NAME, lambda figure: draw(figure, found), 7.0, 3.2, flags.output_dir)
 
 
 def draw(figure, found: dict[str, dict]) -> None:
@@ -222,7 +223,7 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 def command(flags) -> str:
     files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
-    changed = common.changed(flags, parser().parse_args(files), ("pairs", "num_steps", "batch_size", "epochs"))
+    changed = pages.changed(flags, parser().parse_args(files), ("pairs", "num_steps", "batch_size", "epochs"))
     return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed, *["--peer"] * flags.peer])
 
 
@@ -237,7 +238,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--epochs", type=int, default=8, help="of each fine-tuning")
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3], help="of fine-tunings")
     made.add_argument("--peer", action="store_true", help="Hugging Face's BART too; needs torch and transformers")
-    made.add_argument("--output_dir", default=common.RESULTS, help="for the page and the picture")
+    made.add_argument("--output_dir", default=pages.RESULTS, help="for the page and the picture")
     return made
 
 

@@ -21,19 +21,10 @@ import random
 import statistics
 import sys
 
+from benchmarks.measure import table
 from benchmarks.reproductions import mt_dnn_baselines, peer_mt_dnn
-from benchmarks.reproductions.common import (
-    environment,
-    fine_tuned,
-    is_finished,
-    mean_and_deviation,
-    network_of,
-    results_of,
-    run,
-    table,
-    verdict,
-    write_page,
-)
+from benchmarks.reproductions.commands import fine_tuned, is_finished, network_of, results_of, run
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page
 
 NAME = "mt_dnn"
 COLUMNS = ("text_column", "text_pair_column", "label_column")

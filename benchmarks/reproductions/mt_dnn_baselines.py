@@ -9,7 +9,7 @@ import statistics
 
 import numpy as np
 
-from benchmarks.reproductions.common import fraction_of
+from benchmarks.reproductions.commands import fraction_of
 from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.finetuning.linear import MOST_TERMS, STRENGTHS_OF_WORDS, terms, terms_of
 

@@ -13,7 +13,7 @@ import shutil
 import statistics
 from collections.abc import Callable
 
-from benchmarks.reproductions.common import is_finished
+from benchmarks.reproductions.commands import is_finished
 from data_pipelines.corpora.tables import Columns, read_table
 
 NAME = "hugging_face_bert"

@@ -8,7 +8,7 @@ weights, derivatives, optimizers and the fine-tuning are Hugging Face's and PyTo
 import json
 import os
 
-from benchmarks.reproductions.common import is_finished, results_of
+from benchmarks.reproductions.commands import is_finished, results_of
 from benchmarks.reproductions.peer_bert import (
     copy_vocabulary,
     groups,

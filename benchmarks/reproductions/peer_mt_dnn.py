@@ -10,7 +10,7 @@ import json
 import os
 import random
 
-from benchmarks.reproductions.common import fraction_of
+from benchmarks.reproductions.commands import fraction_of
 from benchmarks.reproductions.peer_bert import optimizers_of, take_step, with_linear_rate
 
 BATCH, LENGTH, WARMUP, DROPOUT = 32, 64, 0.1, 0.1

@@ -8,7 +8,7 @@ import json
 import math
 import os
 
-from benchmarks.reproductions.common import is_finished, results_of
+from benchmarks.reproductions.commands import is_finished, results_of
 from benchmarks.reproductions.peer_bert import prepared
 
 

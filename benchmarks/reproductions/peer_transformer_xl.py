@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 
-from benchmarks.reproductions.common import is_finished
+from benchmarks.reproductions.commands import is_finished
 from benchmarks.reproductions.peer_bert import prepared
 from benchmarks.reproductions.stream_scores import kept, segments_of
 

@@ -19,7 +19,7 @@ import os
 import sys
 
 from benchmarks.reproductions import cloze, peer_bert
-from benchmarks.reproductions.common import results_of
+from benchmarks.reproductions.commands import results_of
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
 from benchmarks.reproductions.pretraining_report import TITLES, report
 

@@ -7,7 +7,7 @@ import random
 
 import yaml
 
-from benchmarks.reproductions.common import run
+from benchmarks.reproductions.commands import run
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.corpora.text_files import open_text
 

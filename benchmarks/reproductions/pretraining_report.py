@@ -4,8 +4,9 @@ import os
 import shlex
 import statistics
 
+from benchmarks.measure import table
 from benchmarks.reproductions import peer_bert
-from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_inputs import RATES, path, split_spec
 
 TITLES = {

@@ -23,18 +23,10 @@ import time
 
 import numpy as np
 
+from benchmarks.measure import table
 from benchmarks.reproductions import peer_siamese
-from benchmarks.reproductions.common import (
-    RESULTS,
-    environment,
-    fine_tuned,
-    mean_and_deviation,
-    network_of,
-    table,
-    tuned,
-    verdict,
-    write_page,
-)
+from benchmarks.reproductions.commands import fine_tuned, network_of, tuned
+from benchmarks.reproductions.pages import RESULTS, environment, mean_and_deviation, verdict, write_page
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.files import write_json
 

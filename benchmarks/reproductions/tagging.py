@@ -5,7 +5,7 @@ import collections
 import os
 import random
 
-from benchmarks.reproductions.common import RESULTS
+from benchmarks.reproductions.pages import RESULTS
 from data_pipelines.corpora.conll import TaggedSentence
 from data_pipelines.files import whole_file
 from xmodels.tasks.tag.read import read_sentences

@@ -15,7 +15,7 @@ import argparse
 import json
 import os
 
-from benchmarks.reproductions import common, peer_transformer, transformer_report
+from benchmarks.reproductions import commands, pages, peer_transformer, transformer_report
 from data_pipelines.text.kinds import open_tokenizer
 
 LENGTH = 64
@@ -38,13 +38,13 @@ ROWS = {
 def prepare(args, folder: str) -> int:
     """Joint vocabulary and records; returns the size of the vocabulary."""
     if not os.path.exists(f"{folder}/vocabulary"):
-        common.run(
+        commands.run(
             "train_vocabulary", input_file=args.train, input_format="documents", tokenizer="sentencepiece",
             vocab_size=args.vocab_size, output_file=f"{folder}/vocabulary",
         )  # fmt: skip
     for part in ("train", "valid"):
         source, target = getattr(args, part).split(",")
-        common.make_records(
+        commands.make_records(
             f"{folder}/{part}", input_file=source, target_file=target, vocab_file=f"{folder}/vocabulary",
             packing="parallel", max_seq_length=LENGTH,
         )  # fmt: skip
@@ -54,8 +54,8 @@ def prepare(args, folder: str) -> int:
 def train(folder: str, name: str, steps: int, seed: int, **flags) -> str:
     """A run on the records, unless it is finished."""
     path = f"{folder}/{name}_{seed}"
-    if not common.is_finished(path):
-        common.run(
+    if not commands.is_finished(path):
+        commands.run(
             "pretrain", data_dir=f"{folder}/train", eval_data_dir=f"{folder}/valid", model_dir=path, num_train_steps=steps,
             log_steps=20, seed=seed, **flags,
         )  # fmt: skip
@@ -126,7 +126,7 @@ def main() -> None:
     )
     parser.add_argument("--peer", action="store_true", help="train PyTorch's pre-norm Transformer on the same batches")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--output_dir", default=common.RESULTS, help="For the page and the picture.")
+    parser.add_argument("--output_dir", default=pages.RESULTS, help="For the page and the picture.")
     args = parser.parse_args()
     os.makedirs(args.work_dir, exist_ok=True)
     size = prepare(args, args.work_dir)

@@ -5,7 +5,8 @@ import json
 import os
 import statistics
 
-from benchmarks.reproductions import common
+from benchmarks.measure import table
+from benchmarks.reproductions import commands, pages
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.records.source import RecordSource
@@ -23,7 +24,7 @@ def score_main(run: str, args, folder: str) -> dict[tuple[str, str], dict]:
     """(weights, search) -> scores of a run on the test set, the length penalty, and held-out nats."""
     averaged = f"{folder}/averaged_{os.path.basename(run)}"
     if not os.path.exists(averaged):
-        common.run("average_checkpoints", model_dir=run, last=AVERAGED, output_dir=averaged)
+        commands.run("average_checkpoints", model_dir=run, last=AVERAGED, output_dir=averaged)
     valid = first_rows(args.valid, args.validation_rows, folder)
     found = {}
     for weights, model in (("last", run), (f"mean of {AVERAGED}", averaged)):
@@ -55,7 +56,7 @@ def scores(folder: str, model: str, name: str, pair: str, **flags) -> dict:
     """What `evaluate` says of translations, kept in the work folder."""
     path, (source, target) = f"{folder}/scores_{os.path.basename(model)}_{name}.json", pair.split(",")
     if not os.path.exists(path):
-        common.run(
+        commands.run(
             "evaluate",
             task="translate",
             model_dir=model,
@@ -82,7 +83,7 @@ def held_out_nats(model: str, records: str) -> float:
 
 def nats_of(run: str) -> float:
     """Held-out nats of a deep run."""
-    return common.results_of(run)["negative_log_likelihood"]
+    return commands.results_of(run)["negative_log_likelihood"]
 
 
 def best_rates(runs: dict[str, dict[float, list[str]]]) -> dict[str, tuple[list[float], float, str]]:
@@ -151,7 +152,7 @@ def write(main_run: str, mains: list[dict], runs: dict, peers: dict, args, intro
     deep = best_rates(runs)
 
     def over_seeds(key: tuple[str, str], name: str, form: str) -> str:
-        return common.mean_and_deviation([each[key][name] for each in mains], form)
+        return pages.mean_and_deviation([each[key][name] for each in mains], form)
 
     rows = [
         [
@@ -161,13 +162,11 @@ def write(main_run: str, mains: list[dict], runs: dict, peers: dict, args, intro
         ]
         for key in mains[0]
     ]  # fmt: skip
-    scored = common.table(
-        ["weights", "search", "length penalty", "BLEU", "chrF2", "length", "held-out nats a token"], rows
-    )
+    scored = table(["weights", "search", "length penalty", "BLEU", "chrF2", "length", "held-out nats a token"], rows)
     rates = sorted({rate for tried in runs.values() for rate in tried})
     columns = ["6 + 6 layers", *(f"rate {rate:g}" for rate in rates)]
     rows = [
-        [name, *(common.mean_and_deviation([nats_of(run) for run in tried[rate]], ".3f") for rate in rates)]
+        [name, *(pages.mean_and_deviation([nats_of(run) for run in tried[rate]], ".3f") for rate in rates)]
         for name, tried in runs.items()
     ]
     rows += [
@@ -177,16 +176,16 @@ def write(main_run: str, mains: list[dict], runs: dict, peers: dict, args, intro
     command = "python -m benchmarks.reproductions.transformer_multi30k --train=… --valid=… --test=… --work_dir=work"
     parts = [
         introduction,
-        common.verdict(claims_of(mains, deep)),
+        pages.verdict(claims_of(mains, deep)),
         f"## Translations\n\n{scored}",
         f"{count['num_translations']:,} test sentences; the penalty is the best one of {', '.join(map(str, PENALTIES))} on the first "
         f"{args.validation_rows} validation sentences. Signatures: `{count['bleu_signature']}`, `{count['chrf_signature']}`.",
-        f"## Norms, warm-up, positions: held-out nats a token\n\n{common.table(columns, rows)}",
+        f"## Norms, warm-up, positions: held-out nats a token\n\n{table(columns, rows)}",
         *([PEER] if peers else []),
         "![Curves](transformer_multi30k.png)",
-        f"## How\n\n{common.environment(command, args.seeds)}",
+        f"## How\n\n{pages.environment(command, args.seeds)}",
     ]  # fmt: skip
-    common.write_page("transformer_multi30k", "The Transformer on Multi30k", parts, args.output_dir)
-    common.write_picture(
+    pages.write_page("transformer_multi30k", "The Transformer on Multi30k", parts, args.output_dir)
+    pages.write_picture(
         "transformer_multi30k", lambda figure: draw(main_run, deep, figure), 8.0, 3.4, folder=args.output_dir
     )

@@ -19,7 +19,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.reproductions import common
+from benchmarks.measure import table
+from benchmarks.reproductions import pages
 from benchmarks.reproductions.babi_questions import DEV, SENTENCES, TASKS, WORDS, Data, read
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import buckets
@@ -98,7 +99,7 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--halting_bias", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of weights and batches")
     parser.add_argument("--jobs", type=int, default=1, help="networks that are trained side by side, a core for each")
-    parser.add_argument("--results", default=common.RESULTS)
+    parser.add_argument("--results", default=pages.RESULTS)
     return parser
 
 
@@ -266,7 +267,7 @@ def write(options, data: Data, found: dict[str, list[dict]]) -> None:
         [
             CASES[name].title,
             f"{found[name][0]['parameters']:,}",
-            *(common.mean_and_deviation([e["scores"][task]["error"] for e in found[name]]) for task in data.test),
+            *(pages.mean_and_deviation([e["scores"][task]["error"] for e in found[name]]) for task in data.test),
         ]
         for name in CASES
     ]
@@ -280,27 +281,27 @@ def write(options, data: Data, found: dict[str, list[dict]]) -> None:
         ]
         for name in steps
     ]
-    common.write_page(
+    pages.write_page(
         NAME,
         "Universal Transformer on bAbI 1, 2 and 3",
         [
-            common.verdict(claims),
+            pages.verdict(claims),
             "Test error in percent, mean and standard deviation over seeds; 1,000 questions of each task. One network learns all "
             "three tasks.",
-            common.table(["network", "parameters", *data.test], rows),
+            table(["network", "parameters", *data.test], rows),
             "Ponder time: steps at the sentences that the answer follows from, in the test data, mean and standard deviation over "
             "all of them, averaged over seeds; in brackets the mean over all sentences and questions.",
-            common.table(
+            table(
                 ["network", *data.test],
                 [*pondered, ["paper, all tasks of as many facts", "2.3 ± 0.8", "3.1 ± 1.1", "3.8 ± 2.2"]],
             ),
             f"![curves]({NAME}.png)",
             about(options, data),
-            common.environment(command(options), options.seeds),
+            pages.environment(command(options), options.seeds),
         ],
         options.results,
     )
-    common.write_picture(NAME, lambda figure: draw(figure, found), 10.0, 3.2, options.results)
+    pages.write_picture(NAME, lambda figure: draw(figure, found), 10.0, 3.2, options.results)
 
 
 def about(options, data: Data) -> str:

@@ -7,7 +7,8 @@ import glob
 import os
 import re
 
-from benchmarks.reproductions.common import RESULTS, table, write_page
+from benchmarks.measure import table
+from benchmarks.reproductions.pages import RESULTS, write_page
 
 NAME = "README"
 VERDICT = re.compile(r"^\*\*Verdict: (reproduced|partly|not reproduced)\.\*\*$", re.MULTILINE)
@@ -42,7 +43,7 @@ def read(page: str) -> tuple[str, str, list[tuple[str, bool]]]:
     title, verdicts = re.match(r"# (.+)", text), VERDICT.findall(text)
     if not title or len(verdicts) != 1:
         raise ValueError(
-            f"{page}: expected a title and one verdict, as `common.verdict` writes it; found {len(verdicts)}."
+            f"{page}: expected a title and one verdict, as `pages.verdict` writes it; found {len(verdicts)}."
         )
     behind = text[VERDICT.search(text).end() :]
     claims = behind[: re.search(r"\n\n(?!- )", behind + "\n\n|").start()]  # the list that stands right behind it

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from benchmarks.reproductions.common import environment, mean_and_deviation, table, verdict, write_page, write_picture
+from benchmarks.measure import table
+from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
 from benchmarks.reproductions.stream_models import REMEMBERED, SHAPE, TRAINING, Text
 
 CLAMPED, EQUAL = "clamped", "clamped, same length"  # how distances beyond those of training are read

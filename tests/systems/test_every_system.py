@@ -114,9 +114,9 @@ def test_system_learns_one_batch_by_heart(system_run):
     carried = learner.passes["training"].carried
     past = {} if carried is None else {name: variable.value() for name, variable in carried.memory.items()}
     outputs = learner.objective.forward(learner.backbone, {**batch, **past})
-    for name, guess in learner.objective.predictions(outputs, batch, learner.backbone).items():
+    for name, predicted in learner.objective.predictions(outputs, batch, learner.backbone).items():
         truth, weights = batch[name].numpy(), batch["label_weights"].numpy() if batch[name].ndim > 1 else None
-        assert np.average(np.array(guess) == truth, weights=weights) > 0.8, f"predictions of {name}"
+        assert np.average(np.array(predicted) == truth, weights=weights) > 0.8, f"predictions of {name}"
 
 
 def test_step_compiled_by_xla_equals_the_plain_one(system_run):

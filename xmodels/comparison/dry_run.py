@@ -8,17 +8,17 @@ from data_pipelines.corpora.text_files import open_text
 from xmodels.comparison import networks
 from xmodels.comparison.budget import UNITS
 from xmodels.comparison.plan import Plan
-from xmodels.comparison.planning import GUESSED_FLOPS, Agenda
+from xmodels.comparison.planning import ASSUMED_FLOPS, Agenda
 from xmodels.comparison.stages import BASELINE, FINETUNE, PREDICT, PRETRAIN, PROBE, RECORDS, Stage
 from xmodels.comparison.workspace import DONE, Workspace
 from xmodels.training.watching.progress import duration, print_status
 
 START = 15.0  # processor seconds in which a command imports, builds and traces
 NOTES = {
-    "fewer": "Numbers with ~ are guesses until the probes have run, and … stands for what follows from them. "
+    "fewer": "Numbers with ~ are estimates until the probes have run, and … stands for what follows from them. "
     "What development data choose is shown with the first candidate.",
-    "seconds": f"Times are guesses at {GUESSED_FLOPS / 1e9:.0f} GFLOPs a second of one process, and {START:.0f} s for the start of a "
-    "command.",
+    "seconds": f"Times are estimates at {ASSUMED_FLOPS / 1e9:.0f} GFLOPs a second of one process, and {START:.0f} s for the start "
+    "of a command.",
 }
 
 
@@ -69,15 +69,15 @@ def _seconds(plan: Plan, known: Workspace, found: Agenda, one: Stage) -> float:
     if one.kind in (PROBE, PRETRAIN):
         each = found.pretrained[one.arm]
         cost = each.cost.processor_seconds if each.cost else 0.0
-        cost = cost or _network(plan, each.arm).flops_per_token * each.tokens / GUESSED_FLOPS
+        cost = cost or _network(plan, each.arm).flops_per_token * each.tokens / ASSUMED_FLOPS
         return START + int(flags["num_train_steps"]) * cost
     if one.kind in (FINETUNE, PREDICT):
         arm = next(learnt.arm for learnt in found.learnt.values() if learnt.arm.name == one.arm)
         length = int(flags.get("max_seq_length", 128))
         flops = _network(plan, arm).flops_per_token * length
         if one.kind == PREDICT:
-            return START + _rows(flags["input_file"]) * flops / 3 / GUESSED_FLOPS
-        return START + _rows(flags["train_file"]) * float(flags.get("num_train_epochs", 3)) * flops / GUESSED_FLOPS
+            return START + _rows(flags["input_file"]) * flops / 3 / ASSUMED_FLOPS
+        return START + _rows(flags["train_file"]) * float(flags.get("num_train_epochs", 3)) * flops / ASSUMED_FLOPS
     return 5.0 if one.kind == BASELINE else START
 
 

@@ -1,6 +1,6 @@
 """From a plan and what is known so far to the stages: a pure function, asked again whenever a stage is done.
 
-Numbers of steps wait for probes, and seeds beyond those that choose wait for development scores; in a dry run guesses stand in.
+Numbers of steps wait for probes, and seeds beyond those that choose wait for development scores; in a dry run estimates stand in.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ MEASURED = ("processor_minutes", "device_minutes", "flops")  # budgets that need
 MASKED = 0.15  # of the tokens are hidden, as `create_pretraining_data` does where nothing is said
 LINES = 50  # of the log of a pretraining
 PROBE_LINES = 10
-GUESSED_FLOPS = 2e10  # a second of one process, where nothing was measured yet
+ASSUMED_FLOPS = 2e10  # a second of one process, where nothing was measured yet
 
 
 @dataclasses.dataclass
@@ -148,12 +148,12 @@ class _Planning:
         elif each.cost is not None and not probes_are_open:
             each.num_steps = steps(budget, each.cost, most)
         elif self.known.assumes:
-            each.cost, each.is_estimate = each.cost or self._guessed(each), True
+            each.cost, each.is_estimate = each.cost or self._estimated(each), True
             each.num_steps = steps(budget, each.cost, most)
 
-    def _guessed(self, each: Pretrained) -> StepCost:
+    def _estimated(self, each: Pretrained) -> StepCost:
         flops = each.tokens * networks.estimate_of(self.plan, each.arm.called, each.arm.system).flops_per_token
-        return StepCost(flops / GUESSED_FLOPS, flops / GUESSED_FLOPS, flops, each.tokens)
+        return StepCost(flops / ASSUMED_FLOPS, flops / ASSUMED_FLOPS, flops, each.tokens)
 
     def _pretrain(self, each: Pretrained) -> None:
         numbers = self.plan.pretraining

@@ -36,7 +36,7 @@ class Stage:
         verb: of `xmodels`; "" for baselines, which the comparison computes itself.
         flags: (name, value) without the output; a value is a text, an Input, or the Stage whose output it is.
         arm: the row of the tables; "" where several share the stage.
-        tentative: whether a number in it is a guess, which a probe or development data will replace.
+        tentative: whether a number in it is an estimate, which a probe or development data will replace.
     """
 
     kind: str
@@ -53,7 +53,7 @@ class Stage:
 
     @property
     def uncertain(self) -> bool:
-        """Whether it, or what it reads, rests on a guess."""
+        """Whether it, or what it reads, rests on an estimate."""
         return self.tentative or any(stage.uncertain for stage in self.needs)
 
 

@@ -24,7 +24,7 @@ DONE, FAILED, LOGS, INPUTS = "done", "failed", "logs", "inputs.json"
 class Workspace(Naming):
     """Marks, logs and results of stages. A mark is a file with the fingerprint, the command and what it cost."""
 
-    assumes = False  # whether guesses may stand where nothing is known yet
+    assumes = False  # whether estimates may stand where nothing is known yet
 
     def __init__(self, folder: str, own: Sequence[str] = ("compare",)):
         super().__init__(folder, self._contents, own)
@@ -145,7 +145,7 @@ class Workspace(Naming):
 
 
 class Assumed(Workspace):
-    """The same for a dry run, which writes nothing and goes on with guesses."""
+    """The same for a dry run, which writes nothing and goes on with estimates."""
 
     assumes = True
 

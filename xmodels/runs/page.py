@@ -59,8 +59,8 @@ def picture(path: str) -> str:
 
 
 def examples(found: Iterable[dict]) -> str:
-    """Examples as `training.samples` has them: a right guess green, a wrong one red before the truth in blue."""
-    key = "<ins class=right>guessed right</ins> <del>guessed wrong</del><ins class=truth>the truth</ins>"
+    """Examples as `training.samples` has them: a right prediction green, a wrong one red before the truth in blue."""
+    key = "<ins class=right>predicted right</ins> <del>predicted wrong</del><ins class=truth>the truth</ins>"
     return (
         f"<div class=examples><small>{key}</small>{''.join(f'<p>{_example(example)}</p>' for example in found)}</div>"
     )

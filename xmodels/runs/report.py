@@ -205,7 +205,7 @@ def _warnings(run: Run) -> str:
 
 
 def _predictions(run: Run) -> str:
-    """What the network guessed at the last evaluation, and, folded up, at the first."""
+    """What the network predicted at the last evaluation, and, folded up, at the first."""
     found = run.of_kind("samples")
     if not found:
         return ""

@@ -81,13 +81,13 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     tokens = [_text(tokenizer, i) for i in ids]
     slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
     if "target_ids" in values:  # an answer of its own
-        shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _guessed(slots))]
+        shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _predicted(slots))]
     elif "mask_positions" in values:
         shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
     elif labels := [name for name in MARKED if name in values]:
         shown = pieces(tokens, _marked(tokens, labels[0], values, predictions))
     else:  # the labels are the tokens that follow
-        shown = pieces(tokens, {slot + 1: pair for slot, pair in _guessed(slots).items() if slot + 1 < len(tokens)})
+        shown = pieces(tokens, {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)})
     answers = {
         title: _pair(name, values, predictions, names)
         for name, (title, names) in classes.items()
@@ -103,7 +103,7 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
 
 
 def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
-    """{place of a token: (as its label writes it, as the guessed one does)}, where one of both is 1."""
+    """{place of a token: (as its label writes it, as the predicted one does)}, where one of both is 1."""
     real = values["padding_mask"].astype(bool)
     truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
 
@@ -134,8 +134,8 @@ def _slots(values: dict, predictions, tokenizer: Tokenizer) -> dict[int, tuple[s
     }
 
 
-def _guessed(slots: dict) -> dict:
-    """The slots that somebody guessed; of a text that is not hidden the others are no news."""
+def _predicted(slots: dict) -> dict:
+    """The slots that have a prediction; of a text that is not hidden the others are no news."""
     return {slot: pair for slot, pair in slots.items() if pair[1] is not None}
 
 

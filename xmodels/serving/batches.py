@@ -28,7 +28,7 @@ class Part:
 
     @functools.cached_property
     def length(self) -> int:
-        """Bytes of its longest text, by which the number of pieces is guessed."""
+        """Bytes of its longest text, by which the number of pieces is estimated."""
         values = self.question.part(self.start, self.stop)
         texts = [row for name, each in self.question.signature.inputs.items() if each.is_column for row in values[name]]
         return max((len(str(text).encode()) for text in texts), default=0)

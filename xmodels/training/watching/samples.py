@@ -1,4 +1,4 @@
-"""Examples as people read them: hidden words with what stands there, the truth and the guess; labels likewise.
+"""Examples as people read them: hidden words with what stands there, the truth and the prediction; labels likewise.
 
 An example is plain JSON, as it stands in log.jsonl:
     {"pieces": ["the ", ["rain", "snow", "[MASK]"], " fell"], "answers": {"label": ["weather", "sport"]}}
@@ -51,7 +51,7 @@ def _plain(token: str) -> str:
 
 
 def as_text(example: dict) -> str:
-    """One line: hidden words as `[truth→guess]`, or, where nobody guessed, `[truth→what stands there]`."""
+    """One line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`."""
     parts = [piece if isinstance(piece, str) else _bracket(*piece) for piece in example["pieces"]]
     answers = [f"{name}: {_answer(*pair)}" for name, pair in example.get("answers", {}).items()]
     return "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
@@ -62,4 +62,4 @@ def _bracket(truth: str, prediction: str | None, shown: str) -> str:
 
 
 def _answer(truth: str, prediction: str | None) -> str:
-    return truth if prediction is None else f"{truth}, guessed {prediction}"
+    return truth if prediction is None else f"{truth}, predicted {prediction}"

@@ -1,18 +1,10 @@
-"""What the reproductions of papers share: commands in this process, means over seeds, verdicts, a page and a picture.
-
-Pages hold no dates and no timings: the same command on the same machine gives the same page.
-"""
+"""The runs of a reproduction: commands in this process, which are not repeated where they are finished, and what they scored."""
 
 import importlib
 import json
 import os
 import shutil
-import statistics
 from collections.abc import Callable, Sequence
-
-from benchmarks.measure import machine, table
-
-RESULTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "results", "reproductions")
 
 
 def run(verb: str, *arguments: str, **flags) -> None:
@@ -98,56 +90,3 @@ def network_of(checkpoint: str) -> str:
 
     loaded = convert.load(checkpoint)
     return f"`{loaded.system}`, pretrained, {loaded.config.num_layers} layers of {loaded.config.hidden_dim}"
-
-
-def mean_and_deviation(values: Sequence[float], form: str = ".1f", scale: float = 1.0) -> str:
-    """`71.2 ± 0.8`: mean and sample standard deviation; the number alone where there is one."""
-    values = [scale * value for value in values]
-    if len(values) == 1:
-        return format(values[0], form)
-    return f"{statistics.mean(values):{form}} ± {statistics.stdev(values):{form}}"
-
-
-def verdict(claims: dict[str, bool]) -> str:
-    """Whether what a paper says came out here, claim by claim: `reproduced`, `partly` or `not reproduced`."""
-    whole = "reproduced" if all(claims.values()) else "partly" if any(claims.values()) else "not reproduced"
-    lines = [f"- {'yes' if holds else 'no'}: {claim}" for claim, holds in claims.items()]
-    return "\n".join([f"**Verdict: {whole}.**", "", *lines])
-
-
-def environment(command: str, seeds: Sequence[int], cores: int = 1) -> str:
-    """How the page was made: the command, the seeds, versions and processors."""
-    numbers = ", ".join(map(str, seeds))
-    return f"    {command}\n\nSeeds {numbers}. {machine(cores)}"
-
-
-def changed(flags, defaults, names: Sequence[str]) -> list[str]:
-    """`--name=value` of those flags that differ from their defaults: both are namespaces of argparse."""
-    return [f"--{name}={getattr(flags, name)}" for name in names if getattr(flags, name) != getattr(defaults, name)]
-
-
-def write_page(name: str, title: str, parts: Sequence[str], folder: str = RESULTS) -> str:
-    """Writes `NAME.md` from parts that stand one below the other (tables by `table`). Returns its path."""
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{name}.md")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n\n".join([f"# {title}", *(part.strip("\n") for part in parts)]) + "\n")
-    return path
-
-
-def write_picture(name: str, draw: Callable, width: float = 6.0, height: float = 3.6, folder: str = RESULTS) -> str:
-    """Writes `NAME.png`, for which `draw` gets a matplotlib figure. Returns its path."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, f"{name}.png")
-    with rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        figure.savefig(path, dpi=120)
-    return path
-
-
-__all__ = ["RESULTS", "changed", "environment", "fine_tuned", "is_finished", "mean_and_deviation", "network_of", "results_of", "run",
-           "table", "tuned", "verdict", "write_page", "write_picture"]  # fmt: skip
