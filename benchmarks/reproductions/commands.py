@@ -1,9 +1,12 @@
 """The runs of a reproduction: commands in this process, which are not repeated where they are finished, and what they scored."""
 
+import concurrent.futures
 import importlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 
@@ -22,6 +25,22 @@ def run(verb: str, *arguments: str, **flags) -> None:
         code = stop.code
     if code:
         raise RuntimeError(f"xmodels {verb} ended with {code}.")
+
+
+def side_by_side(module: str, parts: Sequence[Sequence[str]], jobs: int) -> None:
+    """Runs a reproduction once for each of these lists of flags, `jobs` at a time, in processes that share the cores.
+
+    Raises:
+        subprocess.CalledProcessError: a process failed; it has said why.
+    """
+    from xmodels.comparison.runner import environment
+
+    def run_part(flags: Sequence[str]) -> None:
+        program = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *flags]
+        subprocess.run(program, check=True, env=environment(jobs))
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run_part, parts))
 
 
 def results_of(model_dir: str) -> dict[str, float]:

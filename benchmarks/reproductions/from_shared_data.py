@@ -212,7 +212,10 @@ def transformer(place: Place) -> list[str]:
 
 def mass(place: Place) -> list[str]:
     pairs = captions(place, {"train": "train", "dev": "val", "test": "test_2016_flickr"})
-    return ["mass_fragments", *pairs, f"--work_dir={os.path.join(place.work, 'mass')}", "--peer"]
+    work = os.path.join(place.work, "mass")
+    return [
+        "mass_fragments", *pairs, f"--work_dir={work}", "--mixed_precision=bfloat16", "--peer", f"--jobs={place.jobs}",
+    ]  # fmt: skip
 
 
 def ernie2(place: Place) -> list[str]:

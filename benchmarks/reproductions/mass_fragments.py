@@ -7,7 +7,7 @@ Each flag names a file of sentences and one of their translations, line by line.
 what is fine-tuned on, as translation; the sentences of the others, without what they are paired with, are what is pretrained on.
 Each share of the text is a pretraining of equally many steps, and one network is fine-tuned from random weights. Rates are chosen on
 the development pairs. `--peer` has Hugging Face's BART, on the same batches, say which of the larger shares is best there.
-Interrupted, the same command goes on.
+With `--jobs` shares are tried side by side, a process for each. Interrupted, the same command goes on.
 """
 
 import argparse
@@ -25,8 +25,11 @@ NAME, LENGTH, BATCH, VOCABULARY = "mass_fragments", 32, 32, 4000
 RATES = ("1e-3", "4e-3")  # of Muon, which trains the networks
 FRAGMENTS = {"one token": 0.001, "a quarter": 0.25, "half": 0.5, "three quarters": 0.75, "all": 1.0}
 NONE = "no pretraining"
+# Arms of a process, the longest ones first. Random weights have the size and the vocabulary of another run.
+PARTS = (f"half,{NONE}", "three quarters", "all", "a quarter", "one token")
 OF_PEER = ("half", "three quarters", "all")  # of which the paper says that half is best
 MARGIN = 0.01  # of the perplexity: shares that differ by less are as good as each other
+NUMBERS = ("pairs", "num_steps", "batch_size", "epochs")  # flags of how much is trained
 LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
 
 
@@ -71,6 +74,7 @@ def pretrained(flags, arm: str) -> str:
             "pretrain", system="mass", size="tiny", set=f"fragment={FRAGMENTS[arm]}", model_dir=folder, seed=1,
             data_dir=place(flags, "records-text"), eval_data_dir=place(flags, "records-heldout"), num_train_steps=flags.num_steps,
             train_batch_size=flags.batch_size, log_steps=50, eval_every=flags.num_steps, save_checkpoints_steps=500,
+            mixed_precision=flags.mixed_precision,
         )  # fmt: skip
     return folder
 
@@ -111,10 +115,10 @@ def scored(flags, arm: str) -> dict:
     return found
 
 
-def of_peer(flags) -> dict[str, list[float]]:
-    """Nats of Hugging Face's network by seed, with the rate that is best with the first one."""
+def of_peer(flags, arms: list[str]) -> dict[str, list[float]]:
+    """Nats of Hugging Face's network by arm and seed, with the rate that is best with the first seed."""
     files, found = {part: place(flags, f"{part}.jsonl") for part in ("train", "dev")}, {}
-    for arm in OF_PEER:
+    for arm in arms:
         start = place(flags, f"peer-{arm.replace(' ', '_')}")
         peer_mass.pretrain(pretrained(flags, arm), start)
 
@@ -200,7 +204,7 @@ def write(flags, found: dict[str, dict], peer: dict[str, list[float]] | None) ->
         "with four beams. What a hidden token costs is not comparable between shares, since more of the text helps to name it.",
         *([written_of_peer(found, peer)] if peer else ()),
         f"![Perplexity and BLEU by share]({NAME}.png)",
-        pages.environment(command(flags), flags.seeds),
+        pages.environment(command(flags), flags.seeds, flags.jobs),
     ]
     pages.write_page(NAME, "MASS: how much of a text to hide", parts, flags.output_dir)
     pages.write_picture(NAME, lambda figure: draw(figure, found), 7.0, 3.2, flags.output_dir)
@@ -223,8 +227,23 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 def command(flags) -> str:
     files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
-    changed = pages.changed(flags, parser().parse_args(files), ("pairs", "num_steps", "batch_size", "epochs"))
-    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed, *["--peer"] * flags.peer])
+    changed = pages.changed(flags, parser().parse_args(files), NUMBERS)
+    changed += [*precision(flags), *["--peer"] * flags.peer]
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
+
+
+def precision(flags) -> list[str]:
+    return [f"--mixed_precision={flags.mixed_precision}"] if flags.mixed_precision else []
+
+
+def arms(given: str) -> list[str]:
+    """Those of a flag."""
+    named = given.split(",")
+    if unknown := set(named) - {*FRAGMENTS, NONE}:
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(sorted(unknown))}: expected some of {', '.join([*FRAGMENTS, NONE])}"
+        )
+    return named
 
 
 def parser() -> argparse.ArgumentParser:
@@ -236,7 +255,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--num_steps", type=int, default=2000, help="of each pretraining")
     made.add_argument("--batch_size", type=int, default=96, help="sentences of a step of a pretraining")
     made.add_argument("--epochs", type=int, default=8, help="of each fine-tuning")
+    made.add_argument(
+        "--mixed_precision", help="of pretrainings, such as bfloat16: faster where the processor multiplies it"
+    )
     made.add_argument("--seeds", type=numbers, default=[1, 2, 3], help="of fine-tunings")
+    made.add_argument(
+        "--arms", type=arms, default=[*FRAGMENTS, NONE], metavar="ARM,ARM", help="that are tried; a page has all"
+    )
+    made.add_argument("--jobs", type=int, default=1, help="shares that are tried side by side")
     made.add_argument("--peer", action="store_true", help="Hugging Face's BART too; needs torch and transformers")
     made.add_argument("--output_dir", default=pages.RESULTS, help="for the page and the picture")
     return made
@@ -246,8 +272,14 @@ def main() -> None:
     flags = parser().parse_args()
     os.makedirs(flags.work_dir, exist_ok=True)
     prepare(flags)
-    found = {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE)}
-    write(flags, found, of_peer(flags) if flags.peer else None)
+    if flags.jobs > 1:
+        given = [f"--{name}={getattr(flags, name)}" for name in ("train", "dev", "test", "work_dir", *NUMBERS)]
+        given += [f"--seeds={','.join(map(str, flags.seeds))}", *precision(flags), *["--peer"] * flags.peer]
+        commands.side_by_side(NAME, [[*given, f"--arms={part}"] for part in PARTS], flags.jobs)
+    found = {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE) if arm in flags.arms}
+    peer = of_peer(flags, [arm for arm in OF_PEER if arm in flags.arms]) if flags.peer else None
+    if len(found) == len(FRAGMENTS) + 1:
+        write(flags, found, peer)
 
 
 if __name__ == "__main__":

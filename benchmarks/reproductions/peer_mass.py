@@ -12,6 +12,7 @@ from benchmarks.reproductions.commands import is_finished, results_of
 from benchmarks.reproductions.peer_bert import (
     copy_vocabulary,
     groups,
+    precision_of,
     prepared,
     take_step,
     with_linear_rate,
@@ -36,7 +37,8 @@ def pretrain(run: str, folder: str) -> None:
     batches = iter(stream.batches.training())
     model.train()
     for step in range(recipe.num_steps):
-        total, _, weight = measured(model, tensors_of(next(batches)))
+        with precision_of(made.options):
+            total, _, weight = measured(model, tensors_of(next(batches)))
         take_step(total / weight, model, optimizers, schedules)
         if step % 100 == 99:
             print(f"{NAME}: step {step + 1:,}/{recipe.num_steps:,} · loss {float(total / weight):.3f}", flush=True)

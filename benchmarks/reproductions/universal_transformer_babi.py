@@ -8,12 +8,9 @@ are trained side by side, in processes of their own.
 """
 
 import argparse
-import concurrent.futures
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -22,6 +19,7 @@ import tensorflow as tf
 from benchmarks.measure import table
 from benchmarks.reproductions import pages
 from benchmarks.reproductions.babi_questions import DEV, SENTENCES, TASKS, WORDS, Data, read
+from benchmarks.reproductions.commands import side_by_side
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import buckets
 from data_pipelines.corpora.babi import StoryQuestion
@@ -108,20 +106,7 @@ def train_side_by_side(options) -> None:
     parts = [(name, seed) for seed in options.seeds for name in options.networks.split(",")]
     given = [f"--{n}={v}" for n, v in vars(options).items() if n not in ("networks", "seeds", "jobs")]
 
-    def train_one(part: tuple[str, int]) -> None:
-        name, seed = part
-        program = [
-            sys.executable,
-            "-m",
-            f"benchmarks.reproductions.{NAME}",
-            *given,
-            f"--networks={name}",
-            f"--seeds={seed}",
-        ]
-        subprocess.run(program, check=True)
-
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(train_one, parts))
+    side_by_side(NAME, [[*given, f"--networks={name}", f"--seeds={seed}"] for name, seed in parts], options.jobs)
 
 
 # --- training
