@@ -6,7 +6,7 @@
 Each flag names a file of sentences and one of their translations, line by line. The first `--pairs` pairs of the training files are
 what is fine-tuned on, as translation; the sentences of the others, without what they are paired with, are what is pretrained on.
 Each share of the text is a pretraining of equally many steps, and one network is fine-tuned from random weights. Rates are chosen on
-the development pairs. `--peer` has Hugging Face's BART, on the same batches, say which of the larger shares is best there.
+the development pairs. `--peer` has Hugging Face's BART, on the same batches, say whether half is better than more there.
 With `--jobs` shares are tried side by side, a process for each. Interrupted, the same command goes on.
 """
 
@@ -27,7 +27,7 @@ FRAGMENTS = {"one token": 0.001, "a quarter": 0.25, "half": 0.5, "three quarters
 NONE = "no pretraining"
 # Arms of a process, the longest ones first. Random weights have the size and the vocabulary of another run.
 PARTS = (f"half,{NONE}", "three quarters", "all", "a quarter", "one token")
-OF_PEER = ("half", "three quarters", "all")  # of which the paper says that half is best
+OF_PEER = ("half", "three quarters")  # of which the paper says that half is better
 MARGIN = 0.01  # of the perplexity: shares that differ by less are as good as each other
 NUMBERS = ("pairs", "num_steps", "batch_size", "epochs")  # flags of how much is trained
 LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
