@@ -29,7 +29,8 @@ NONE = "no pretraining"
 PARTS = (f"half,{NONE}", "three quarters", "all", "a quarter", "one token")
 OF_PEER = ("half", "three quarters")  # of which the paper says that half is better
 MARGIN = 0.01  # of the perplexity: shares that differ by less are as good as each other
-NUMBERS = ("pairs", "num_steps", "batch_size", "epochs")  # flags of how much is trained
+NUMBERS = ("pairs", "num_steps", "batch_size", "epochs", "mixed_precision")  # flags of how much is trained
+FILES = ("--train=…", "--dev=…", "--test=…", "--work_dir=work")  # as a page names them
 LOSS, BLEU = "evaluation negative_log_likelihood", "bleu"
 
 
@@ -226,18 +227,16 @@ def draw(figure, found: dict[str, dict]) -> None:
 
 
 def command(flags) -> str:
-    files = ["--train=…", "--dev=…", "--test=…", "--work_dir=work"]
-    changed = pages.changed(flags, parser().parse_args(files), NUMBERS)
-    changed += [*precision(flags), *["--peer"] * flags.peer]
-    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *files, *changed])
+    return " ".join([f"python -m benchmarks.reproductions.{NAME}", *FILES, *chosen(flags)])
 
 
-def precision(flags) -> list[str]:
-    return [f"--mixed_precision={flags.mixed_precision}"] if flags.mixed_precision else []
+def chosen(flags) -> list[str]:
+    """How much is trained, and of whom, as flags: those that differ from their defaults."""
+    return [*pages.changed(flags, parser().parse_args(FILES), NUMBERS), *["--peer"] * flags.peer]
 
 
 def arms(given: str) -> list[str]:
-    """Those of a flag."""
+    """The arms that a flag names."""
     named = given.split(",")
     if unknown := set(named) - {*FRAGMENTS, NONE}:
         raise argparse.ArgumentTypeError(
@@ -273,8 +272,8 @@ def main() -> None:
     os.makedirs(flags.work_dir, exist_ok=True)
     prepare(flags)
     if flags.jobs > 1:
-        given = [f"--{name}={getattr(flags, name)}" for name in ("train", "dev", "test", "work_dir", *NUMBERS)]
-        given += [f"--seeds={','.join(map(str, flags.seeds))}", *precision(flags), *["--peer"] * flags.peer]
+        given = [f"--{name}={getattr(flags, name)}" for name in ("train", "dev", "test", "work_dir")]
+        given += [f"--seeds={','.join(map(str, flags.seeds))}", *chosen(flags)]
         commands.side_by_side(NAME, [[*given, f"--arms={part}"] for part in PARTS], flags.jobs)
     found = {arm: scored(flags, arm) for arm in (*FRAGMENTS, NONE) if arm in flags.arms}
     peer = of_peer(flags, [arm for arm in OF_PEER if arm in flags.arms]) if flags.peer else None
