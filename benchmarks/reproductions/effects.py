@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from benchmarks.measure import table
 from benchmarks.reproductions import peer_albert, pretraining_report
-from benchmarks.reproductions.pages import environment, mean_and_deviation, verdict, write_page, write_picture
+from benchmarks.reproductions.pages import environment, listed, mean_and_deviation, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_inputs import RATES, compare, parser_of, path, plan_of, prepare, write_once
 from benchmarks.reproductions.pretraining_report import GAIN
 
@@ -248,9 +248,7 @@ def of_peer(effect: Effect, peer: dict) -> str:
         ]
         for arm, each in peer["objectives"].items()
     ]  # fmt: skip
-    claims = "\n".join(
-        f"- {'yes' if came_out else 'no'}: {claim}" for claim, came_out in effect.claims({"plan": peer}).items()
-    )
+    claims = listed(effect.claims({"plan": peer}))
     return (
         f"## A known implementation at the same budget\n\n{peer_albert.NAME} in PyTorch (`benchmarks/reproductions/peer_albert.py`), "
         "on the same batches with the same masks, by PyTorch's Muon and AdamW at the same rates, fine-tuned alike:\n\n"

@@ -23,8 +23,12 @@ def mean_and_deviation(values: Sequence[float], form: str = ".1f", scale: float 
 def verdict(claims: dict[str, bool]) -> str:
     """Whether what a paper says came out here, claim by claim: `reproduced`, `partly` or `not reproduced`."""
     whole = "reproduced" if all(claims.values()) else "partly" if any(claims.values()) else "not reproduced"
-    lines = [f"- {'yes' if holds else 'no'}: {claim}" for claim, holds in claims.items()]
-    return "\n".join([f"**Verdict: {whole}.**", "", *lines])
+    return f"**Verdict: {whole}.**\n\n{listed(claims)}"
+
+
+def listed(claims: dict[str, bool]) -> str:
+    """A line for each claim: whether it came out."""
+    return "\n".join(f"- {'yes' if holds else 'no'}: {claim}" for claim, holds in claims.items())
 
 
 def environment(command: str, seeds: Sequence[int], cores: int = 1) -> str:

@@ -22,8 +22,12 @@ NAME = "Hugging Face's BART"
 WARMUP, SMOOTHING = 0.1, 0.1  # of fine-tunings, as in ours
 
 
-def pretrain(run: str, folder: str) -> None:
-    """Trains on the batches of our run, by its numbers; nothing where the folder is whole."""
+def pretrain(run: str, folder: str, untrained: bool = False) -> None:
+    """Trains on the batches of our run, by its numbers; nothing where the folder is whole.
+
+    Args:
+        untrained: the folder gets the first weights, and no step is taken.
+    """
     import torch
 
     if is_finished(folder):
@@ -36,7 +40,7 @@ def pretrain(run: str, folder: str) -> None:
     schedules = [with_linear_rate(each, recipe.num_warmup_steps, recipe.num_steps) for each in optimizers]
     batches = iter(stream.batches.training())
     model.train()
-    for step in range(recipe.num_steps):
+    for step in range(0 if untrained else recipe.num_steps):
         with precision_of(made.options):
             total, _, weight = measured(model, tensors_of(next(batches)))
         take_step(total / weight, model, optimizers, schedules)
