@@ -142,16 +142,28 @@ def test_fine_tunings_take_several_pretrainings_in_turn(tmp_path):
         ),
         Known(),
     )
-    known.done = {f"pretrain gpt learning_rate={rate} seed=5": {"loss": rate} for rate in (0.001, 0.002)}
+    known.done = {f"pretrain gpt learning_rate={rate}": {"loss": rate} for rate in (0.001, 0.002)}
     known.done |= {f"finetune gpt topic learning_rate={rate} seed=1": {planning.DEV: rate} for rate in (0.0003, 0.001)}
     found = agenda(plan, known)
     assert [name for name in names(found, "pretrain") if " gpt " in name] == [
-        "pretrain gpt learning_rate=0.001 seed=5", "pretrain gpt learning_rate=0.002 seed=5",
-        "pretrain gpt learning_rate=0.001 seed=6",
+        "pretrain gpt learning_rate=0.001", "pretrain gpt learning_rate=0.002", "pretrain gpt learning_rate=0.001 seed=6",
     ]  # fmt: skip
     starts = [dict(run.flags)["init_checkpoint"] for _, run, _ in found.learnt["gpt", "topic"].runs]
     assert [dict(one.flags)["seed"] for one in starts] == ["5", "6", "5"]
     assert {dict(one.flags)["learning_rate"] for one in starts} == {"0.001"}
+
+
+def test_a_plan_that_gets_more_pretrainings_keeps_the_one_that_it_has(tmp_path):
+    def folders(seeds):
+        plan, known = (
+            four_systems(tmp_path, ("  train_batch_size: 4", f"  train_batch_size: 4\n  seeds: {seeds}")),
+            Known(),
+        )
+        known.done = {f"pretrain gpt learning_rate={rate}": {"loss": rate} for rate in (0.001, 0.002)}
+        return {each.name: known.fingerprint(each) for each in agenda(plan, known).stages if each.verb == "pretrain"}
+
+    one, several = folders([5]), folders([5, 6])
+    assert one.items() < several.items()
 
 
 def test_a_candidate_that_fails_is_not_chosen(tmp_path):

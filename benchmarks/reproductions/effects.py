@@ -38,6 +38,7 @@ class Effect:
         repeated: whether the systems are compared on a little text that is read often, and on a text that is read once.
         records: further flags of the records of all arms.
         has_peer: whether `--peer` knows its networks.
+        pretrained_by_seed: whether each of the seeds is a pretraining of its own, where networks differ by little.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Effect:
     repeated: bool = False
     records: dict = dataclasses.field(default_factory=dict)
     has_peer: bool = False
+    pretrained_by_seed: bool = False
 
 
 def loss(found: dict, arm: str) -> float:
@@ -139,7 +141,7 @@ EFFECTS = {
             mode: {"system": "albert", "flags": {"set": f"num_layers=4,sharing={mode}"}}
             for mode in ("all", "attention", "feedforward", "none")
         },
-        of_sharing, has_peer=True,
+        of_sharing, has_peer=True, pretrained_by_seed=True,
     ),
     "order": Effect(
         "The order of segments against next sentences", "ALBERT (Lan et al., 2019), table 5",
@@ -173,6 +175,8 @@ def main() -> None:
     tasks = prepare(flags)
     plan = plan_of(flags, tasks, effect.title, effect.systems)
     plan["records"] |= effect.records
+    if effect.pretrained_by_seed:
+        plan["pretraining"]["seeds"] = flags.seeds
     plans = {"plan": plan}
     if effect.repeated:
         plans = {"plan": with_little_text(flags, plan), "once": read_once(flags, plan)}
@@ -222,9 +226,11 @@ PARTS = {
 def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> None:
     name = f"effect_{flags.effect}_{flags.language}"
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
+    many = len(flags.seeds) if effect.pretrained_by_seed else 1
+    times_pretrained = "One pretraining each" if many == 1 else f"{many} pretrainings each, of a seed each"
     parts = [
         f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of "
-        f"{pretraining_report.corpus(flags)}.{times} One pretraining each, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
+        f"{pretraining_report.corpus(flags)}.{times} {times_pretrained}, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
         f"of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and below "
         "0.05 nats, are read as none.",
         verdict(effect.claims(found)),

@@ -20,7 +20,7 @@ CONTROLS = {  # arm -> the same network from random weights
 }
 
 
-def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[str, float] | None) -> None:
+def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict | None) -> None:
     """The page and the picture."""
     name, rates = f"pretraining_{flags.language}", RATES
     parts = [
@@ -49,24 +49,31 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     print(write_picture(name, lambda figure: draw(figure, flags, found), width=4.5 * len(flags.task)))
 
 
-def peer_told(found: dict, peer: dict[str, float]) -> list[str]:
+def peer_name(arm: str) -> str:
+    """The arm of Hugging Face that reads the batches of an arm of ours."""
+    return f"{peer_bert.NAME.removesuffix('bert')}{arm}"
+
+
+def peer_told(found: dict, peer: dict[str, dict[str, float]]) -> list[str]:
     """What a known implementation gives at the same budget."""
-    ours, name = found["objectives"]["bert"], peer_bert.NAME
-    rows = []
+    rows, first = [], next(iter(peer))
     for task, scores in found["scores"].items():
-        if name in scores:
-            gains = [
-                statistics.mean(scores[arm]["test_accuracy"])
-                - statistics.mean(scores[f"random-{arm}"]["test_accuracy"])
-                for arm in ("bert", name)
-            ]
-            rows.append([task, *(f"{100 * gain:+.1f}" for gain in gains)])
+        mean = {arm: statistics.mean(score["test_accuracy"]) for arm, score in scores.items()}
+        for arm in peer:
+            if (theirs := peer_name(arm)) in mean:
+                gains = mean[arm] - mean[f"random-{first}"], mean[theirs] - mean[f"random-{peer_name(first)}"]
+                ahead = (mean[each] - mean["bag_of_words"] for each in (arm, theirs))
+                rows.append([task, arm, *(f"{100 * points:+.1f}" for points in (*gains, *ahead))])
+    named = "; ".join(
+        f"on those of `{arm}` it names {100 * reached['accuracy']:.1f} % (ours {100 * found['objectives'][arm]['accuracies'][0]:.1f})"
+        for arm, reached in peer.items()
+    )
+    head = ["", "batches", "against random, ours", "Hugging Face", "against a bag of words, ours", "Hugging Face"]
     return [
         "## A known implementation at the same budget\n\nHugging Face's BERT in PyTorch (`benchmarks/reproductions/peer_bert.py`), "
         "from the same first weights, on the same batches with the same masks, by PyTorch's Muon and AdamW at the same rates. Of the "
-        f"hidden tokens of held-out text it names {100 * peer['accuracy']:.1f} %, ours {100 * ours['accuracies'][0]:.1f} %. What "
-        "pretraining adds to the accuracy, in points:",
-        table(["", "ours", "Hugging Face"], rows),
+        f"hidden tokens of held-out text: {named}. The accuracy in the tasks, in points:",
+        table(head, rows),
     ]
 
 
@@ -134,7 +141,8 @@ def objectives(found: dict) -> str:
         base, cost = each["baselines"], found["costs"][arm]
         seen = base["visible_baseline"]
         rows.append([
-            arm, f"{each['token_losses'][0]:.2f}", f"{100 * each['accuracies'][0]:.1f}", f"{100 * base['neighbour_baseline']:.1f}",
+            arm, mean_and_deviation(each["token_losses"], ".2f"), mean_and_deviation(each["accuracies"], scale=100),
+            f"{100 * base['neighbour_baseline']:.1f}",
             "" if seen is None else f"{100 * seen:.1f}", f"{100 * base['unigram_baseline']:.1f}", f"{cost['num_steps']:,}",
             f"{cost['num_steps'] * cost['step']['processor_seconds'] / 60:.1f}",
         ])  # fmt: skip

@@ -174,8 +174,9 @@ class _Planning:
         flags = self._pretraining_flags(each.arm, candidate, number, max(1, number // LINES))
         flags.setdefault("save_checkpoints_steps", max(1, number // 10))
         flags |= {"eval_every": max(1, number // numbers.evaluations), "eval_steps": numbers.eval_steps, "seed": seed}
-        seeds = [f"seed={seed}"] if len(numbers.seeds) > 1 else []
-        title = " ".join(["pretrain", each.arm.name, *named(candidate), *seeds])
+        # The first seed has no name of its own: a plan that gets more seeds goes on with what it has.
+        more = [] if seed == numbers.seeds[0] else [f"seed={seed}"]
+        title = " ".join(["pretrain", each.arm.name, *named(candidate), *more])
         return stage(stages.PRETRAIN, title, "pretrain", flags, each.arm.name, each.is_estimate)
 
     def _pretraining_flags(self, arm: Arm, candidate: Mapping, number: int, log_steps: int) -> dict:
