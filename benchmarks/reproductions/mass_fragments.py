@@ -177,7 +177,7 @@ def written_of_peer(found: dict[str, dict], peer: dict[str, list[float]]) -> str
         f"## A known implementation at the same budget\n\n{peer_mass.NAME} in PyTorch (`benchmarks/reproductions/peer_mass.py`), of "
         "the same shape, pretrained on the same batches and fine-tuned on the same pairs alike. Perplexity of translations:\n\n"
         + table(["hidden", "ours", "Hugging Face"], rows)
-        + f"\n\nThe same claims, there, without {left_out}:\n\n"
+        + f"\nThe same claims, there, without {left_out}:\n\n"
         + pages.listed(claims_of(peer))
     )
 
