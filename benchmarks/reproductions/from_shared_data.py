@@ -192,6 +192,7 @@ def chinese_pretraining(place: Place) -> list[str]:
     }
     return [
         f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=14", "--peer_rows=1000",
+        "--mixed_precision=bfloat16",
         *(f"--task={name}:label:text_a={paths}" for name, paths in files.items()),
     ]  # fmt: skip
 
@@ -307,14 +308,14 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "pretraining_en": (120, pretraining("en")),
-    "pretraining_zh": (100, pretraining("zh")),
+    "pretraining_zh": (120, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "effect_masks_en": (60, effect("masks")),
-    "effect_sharing_en": (140, effect("sharing")),
+    "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
     "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (80, ernie2),
-    "mass_fragments": (150, mass),
+    "mass_fragments": (210, mass),
     "transformer_multi30k": (120, transformer),
     "transformer_xl": (120, transformer_xl),
     "universal_transformer_babi": (120, universal_transformer),
