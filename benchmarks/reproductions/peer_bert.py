@@ -60,25 +60,20 @@ BERT = Architecture(
 )  # fmt: skip
 
 
-def scores(
-    run: str, folder: str, tasks: dict[str, dict], tuning: dict, name: str = NAME, with_random: bool = True
-) -> dict[str, dict]:
+def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[str, dict]:
     """Task -> arm -> accuracies on the test file, with the rate and the epoch that are best on the development file.
 
     Args:
         run: a pretraining of ours; what is done in `folder` is not repeated.
         tasks: of the plan of `compare`: name -> files `train`, `dev`, `test` and the flag `num_train_epochs`.
         tuning: the plan's `finetuning`: seeds, the rates of `tune`, and of its flags `optimizer` and `pooling`.
-        name: of the arm.
-        with_random: fine-tunes from the first weights too, as `random-` and the name.
     """
-    checkpoint = os.path.join(folder, "pretrained")
+    checkpoint, found = os.path.join(folder, "pretrained"), {}
     pretrain(run, folder, checkpoint)
-    starts = {name: checkpoint} | ({f"random-{name}": os.path.join(folder, "initial")} if with_random else {})
-    return {
-        task: {arm: tuned(folder, task, arm, start, files, tuning) for arm, start in starts.items()}
-        for task, files in tasks.items()
-    }
+    for task, files in tasks.items():
+        for arm, start in ((NAME, checkpoint), (f"random-{NAME}", os.path.join(folder, "initial"))):
+            found.setdefault(task, {})[arm] = tuned(folder, task, arm, start, files, tuning)
+    return found
 
 
 def tuned(folder: str, task: str, arm: str, start: str, files: dict, tuning: dict, peer: Architecture = BERT) -> dict:

@@ -21,7 +21,7 @@ import sys
 from benchmarks.reproductions import cloze, peer_bert
 from benchmarks.reproductions.commands import results_of
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
-from benchmarks.reproductions.pretraining_report import TITLES, peer_name, report
+from benchmarks.reproductions.pretraining_report import TITLES, report
 
 SYSTEMS = {
     "en": {
@@ -33,7 +33,6 @@ SYSTEMS = {
     "zh": {"bert": {}, "bert_wwm": {}},
 }
 RANDOM = {"en": ["bert", "gpt"], "zh": ["bert"]}
-PEERS = ["bert"]  # arms whose batches Hugging Face's BERT reads too; another one takes 20 minutes of a core
 
 
 def main() -> None:
@@ -51,19 +50,13 @@ def main() -> None:
     report(flags, *found, gaps, peer)
 
 
-def with_peer(flags, plan: dict, found: dict) -> dict[str, dict[str, float]]:
-    """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text, by arm of ours."""
+def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
+    """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
     tasks = {name: files for name, files in plan["tasks"].items() if int(name.rpartition("-")[2]) in flags.peer_rows}
-    reached, first = {}, PEERS[0]
-    for arm in PEERS:
-        folder = path(flags, f"peer_{arm}")
-        scores = peer_bert.scores(
-            pretrained(flags, found, arm), folder, tasks, plan["finetuning"], peer_name(arm), with_random=arm == first
-        )
-        for task, arms in scores.items():
-            found["scores"][task] |= arms
-        reached[arm] = peer_bert.read_results(folder)
-    return reached
+    scores = peer_bert.scores(pretrained(flags, found, "bert"), path(flags, "peer"), tasks, plan["finetuning"])
+    for task, arms in scores.items():
+        found["scores"][task] |= arms
+    return peer_bert.read_results(path(flags, "peer"))
 
 
 def parse(arguments) -> argparse.Namespace:
