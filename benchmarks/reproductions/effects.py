@@ -226,11 +226,10 @@ PARTS = {
 def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> None:
     name = f"effect_{flags.effect}_{flags.language}"
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
-    many = len(flags.seeds) if effect.pretrained_by_seed else 1
-    times_pretrained = "One pretraining each" if many == 1 else f"{many} pretrainings each, of a seed each"
+    pretrainings = "A pretraining for each seed" if effect.pretrained_by_seed else "One pretraining each"
     parts = [
         f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of "
-        f"{pretraining_report.corpus(flags)}.{times} {times_pretrained}, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
+        f"{pretraining_report.corpus(flags)}.{times} {pretrainings}, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
         f"of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and below "
         "0.05 nats, are read as none.",
         verdict(effect.claims(found)),

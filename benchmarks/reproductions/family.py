@@ -119,7 +119,7 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
         "## Own objectives, on held-out text\n\nThe losses of different objectives are not comparable: `gpt` sees only what stands "
         "before a token, and some hide whole words.",
         objectives({**found, "objectives": {a: o for a, o in found["objectives"].items() if o["baselines"]}}),
-        *([of_peer(peer, values["finetuning"]["flags"])] if peer else ()),
+        *([of_peer(peer, values["finetuning"]["flags"], means(found))] if peer else ()),
         f"## Differences from {found['reference']}\n\nA paired permutation test over test rows, two-sided, with Holm's correction "
         "over all rows of this table; it speaks of these networks, not of other pretrainings.",
         differences(found),
@@ -137,12 +137,21 @@ def in_precision(values: dict) -> str:
     return f" in {kind}" if kind else ""
 
 
-def of_peer(peer: dict[str, float], tuning: dict[str, str]) -> str:
+def of_peer(peer: dict[str, float], tuning: dict[str, str], mean: dict[tuple[str, str], float]) -> str:
+    """What it is, what it reaches, and what its pretraining gains beside what that of ours gains."""
     way = f"{tuning['pooling']} of all states, {tuning['optimizer']}"
+    theirs, theirs_random = PEERS
+    tasks = [task for arm, task in mean if arm == theirs]
+    gains = " and ".join(
+        f"{100 * (mean[theirs, task] - mean[theirs_random, task]):+.1f} points in {task} "
+        f"({100 * (mean['bert', task] - mean[RANDOM, task]):+.1f})"
+        for task in tasks
+    )
     return (
         f"`{peer_bert.NAME}` begins with the weights with which `bert` began, and reads the same batches with the same masks; "
         f"network, derivatives, optimizer and fine-tuning ({way}) are Hugging Face's and PyTorch's. On held-out text "
-        f"it reaches {peer['masked_lm']:.2f} nats, and names {100 * peer['accuracy']:.1f} % of the hidden tokens."
+        f"it reaches {peer['masked_lm']:.2f} nats, and names {100 * peer['accuracy']:.1f} % of the hidden tokens. Its "
+        f"pretraining gains, against its random weights (in brackets `bert`): {gains}."
     )
 
 

@@ -26,6 +26,8 @@ from benchmarks.reproductions.pretraining_inputs import DEV, HELD_OUT, TEST, wri
 from data_pipelines.corpora.tables import Columns, read_table
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
+READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
+POOLINGS = "published,first,last,mean,max,mean+max,attention"
 FOLLOWED = 4  # paragraphs without a mark between stories that are taken as one document
 
 
@@ -241,16 +243,35 @@ def universal_transformer(place: Place) -> list[str]:
     ]
 
 
-def siamese(place: Place) -> list[str]:
-    pattern = os.path.join(place.work, "pretraining_zh/comparison/pretrain/pretrain-bert-????????/backbone")
-    found = sorted(glob.glob(pattern), key=os.path.getmtime, reverse=True)  # of several budgets the last one
+def pretrained(place: Place, comparison: str, system: str) -> str:
+    """The network of a system that another page has pretrained; of several budgets the last one."""
+    pattern = os.path.join(place.work, comparison, f"pretrain/pretrain-{system}-????????/backbone")
+    found = max(glob.glob(pattern), key=os.path.getmtime, default=None)
     if not found:
-        raise SystemExit(f"{pattern}: nothing there. The network is that of another page: make pretraining_zh first.")
+        page = comparison.partition("/")[0]
+        raise SystemExit(f"{pattern}: nothing there. The network is that of another page: make {page} first.")
+    return os.path.dirname(found)
+
+
+def siamese(place: Place) -> list[str]:
+    checkpoint = pretrained(place, "pretraining_zh/comparison", "bert")
     pairs = place.given("sentence_pair/lcqmc-zh")
     return [
-        "siamese", f"--rows={pairs}/dev.txt", f"--test={pairs}/test.txt", f"--checkpoint={os.path.dirname(found[0])}",
+        "siamese", f"--rows={pairs}/dev.txt", f"--test={pairs}/test.txt", f"--checkpoint={checkpoint}",
         f"--folder={os.path.join(place.work, 'siamese_zh')}", "--epochs=2", "--rates", "1e-3", "4e-3", "--peer",
         "--", "--optimizer=muon",
+    ]  # fmt: skip
+
+
+def readouts(place: Place) -> list[str]:
+    """Each way of reading a text, with networks of the family's English page and topics of news."""
+    news = ["classification/agnews-en/test.csv.gz"]
+    table = parted(place, "readouts_en", news, Columns("2", None, "0"), 1000)
+    return [
+        "readouts", *(f"--run={name}={pretrained(place, 'family_en', name)}" for name in READ), f"--poolings={POOLINGS}",
+        *(f"--{name}_file={table[part]}" for name, part in (("train", "train"), ("eval", "dev"), ("test", "test"))),
+        f"--folder={os.path.join(place.work, 'readouts_en')}", "--rates=1e-3,4e-3", "--seeds=1,2", "--epochs=6",
+        "--max_seq_length=64", "--output=benchmarks/results/readouts.md", "--", "--optimizer=muon", "--length_buckets=auto",
     ]  # fmt: skip
 
 
@@ -310,6 +331,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "pretraining_en": (120, pretraining("en")),
     "pretraining_zh": (120, pretraining("zh")),
     "siamese_zh": (60, siamese),
+    "readouts_en": (55, readouts),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),

@@ -1,7 +1,7 @@
 """Which state should answer: fine-tunes pretrained runs with each pooling, and writes a table.
 
-    python -m benchmarks.readouts --run small=runs/bert_small --run gpt=runs/gpt2 --train_file=train.tsv --eval_file=dev.tsv \\
-        --test_file=test.tsv --folder=readouts --output=benchmarks/results/readouts.md
+    python -m benchmarks.reproductions.readouts --run small=runs/bert_small --run gpt=runs/gpt2 --train_file=train.tsv \\
+        --eval_file=dev.tsv --test_file=test.tsv --folder=readouts --output=benchmarks/results/readouts.md
 
 For each run and pooling the first seed chooses the rate, by the accuracy on `--eval_file`; the other seeds keep it. What stands in
 the table is the mean over seeds on `--test_file`, which chooses nothing. Every fine-tuning keeps its best epoch on `--eval_file`.
@@ -77,7 +77,7 @@ def page(options, found: dict[tuple[str, str], dict]) -> str:
         f"({os.path.basename(options.test_file)}). Without a network: "
         f"commonest label {100 * majority:.1f}, bag of words {100 * words:.1f}."
         + (" All networks begin with random weights." if options.random_init else ""),
-        environment("python -m benchmarks.readouts …", options.seeds),
+        environment("python -m benchmarks.reproductions.readouts …", options.seeds),
     ]) + "\n"  # fmt: skip
 
 
