@@ -12,20 +12,31 @@ LENGTH, BATCH, TEXTS, GAPS = 128, 64, 1500, 3  # tokens, rows, texts, and gaps o
 LONGEST = 4  # characters of a word that is hidden
 
 
-def score(run: str, file: str) -> dict[str, float]:
+def score(run: str, file: str, names: str) -> dict[str, float]:
     """Shares that a pretrained network names right; the same gaps for every network of one vocabulary.
 
     Args:
         file: JSON lines with `text`.
+        names: a lexicon, a name a line.
 
     Returns:
-        "whole words": all characters of a hidden word; "characters of whole words"; "single characters", the others of the word shown.
+        "whole words": all characters of a hidden word; "names": of those words that the lexicon has; "characters of whole words";
+        "single characters", the others of the word shown.
     """
     found = loaded.load(run)
     objective = MaskedLM(found.backbone.config)
-    rows = gaps(found.tokenizer, [row.texts[0] for row in iterate_table(file, Columns("text"), with_labels=False)])
+    with open(names, encoding="utf-8") as lines:
+        known = set(lines.read().split())
+    rows = gaps(
+        found.tokenizer, known, [row.texts[0] for row in iterate_table(file, Columns("text"), with_labels=False)]
+    )
     built = False
-    right: dict[str, list[bool]] = {"whole words": [], "characters of whole words": [], "single characters": []}
+    right: dict[str, list[bool]] = {
+        "whole words": [],
+        "names": [],
+        "characters of whole words": [],
+        "single characters": [],
+    }
     for begin in range(0, len(rows), BATCH):
         batch, labels, kinds = batch_of(found, rows[begin : begin + BATCH])
         outputs = found.backbone(batch)
@@ -36,16 +47,18 @@ def score(run: str, file: str) -> dict[str, float]:
         named = np.argmax(np.asarray(objective.logits(outputs, batch, found.backbone)), axis=-1)
         for row, kind in enumerate(kinds):
             each = (named[row] == labels[row])[labels[row] >= 0]
-            if kind == "word":
+            if kind != "character":
                 right["whole words"].append(bool(each.all()))
+                right["names"] += [bool(each.all())] if kind == "name" else []
                 right["characters of whole words"] += each.tolist()
             else:
                 right["single characters"] += each.tolist()
-    return {name: float(np.mean(values)) for name, values in right.items()} | {"gaps": len(right["whole words"])}
+    numbers = {"gaps": len(right["whole words"]), "hidden names": len(right["names"])}
+    return {name: float(np.mean(values)) for name, values in right.items()} | numbers
 
 
-def gaps(tokenizer, texts: list[str]) -> list[tuple[list[int], list[int], str]]:
-    """(ids, places that are hidden, word or character), in pairs: a whole word of several characters, then one character of it."""
+def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], list[int], str]]:
+    """(ids, places that are hidden, word, name or character), in pairs: a whole word of several characters, then one character of it."""
     words_of, rng, rows = segmenter("jieba"), np.random.default_rng(0), []
     for text, pieces in zip(texts[:TEXTS], tokenizer.encode_batch(texts[:TEXTS]), strict=True):
         starts = align(pieces, words_of(text)) if pieces.ids else None
@@ -61,7 +74,8 @@ def gaps(tokenizer, texts: list[str]) -> list[tuple[list[int], list[int], str]]:
         ]
         for place in rng.permutation(len(words))[:GAPS]:
             word = words[place]
-            rows.append((pieces.ids[: LENGTH - 2], list(word), "word"))
+            written = text[pieces.spans[word[0]][0] : pieces.spans[word[-1]][1]]
+            rows.append((pieces.ids[: LENGTH - 2], list(word), "name" if written in names else "word"))
             rows.append((pieces.ids[: LENGTH - 2], [int(rng.choice(word))], "character"))
     return rows
 
