@@ -58,7 +58,7 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
 
 
 def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], list[int], str]]:
-    """(ids, places that are hidden, word, name or character), in pairs: a whole word of several characters, then one character of it."""
+    """(ids, places that are hidden, word, name or character), in pairs: a word of several characters, then one character of it."""
     words_of, rng, rows = segmenter("jieba"), np.random.default_rng(0), []
     for text, pieces in zip(texts[:TEXTS], tokenizer.encode_batch(texts[:TEXTS]), strict=True):
         starts = align(pieces, words_of(text)) if pieces.ids else None

@@ -40,8 +40,8 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     ]
     if gaps:
         parts += [
-            "## Gaps in held-out text\n\nOne word of two to four characters is hidden, or one character of it. Names are those of these "
-            "words that ERNIE hides as entities: what jieba's tagger takes for a name in the training text. Right, in %:",
+            "## Gaps in held-out text\n\nOne word of two to four characters is hidden, or one character of it. Names are those of "
+            "these words that ERNIE hides as entities: what jieba's tagger takes for a name in the training text. Right, in %:",
             table(["", *KINDS], [[arm, *(f"{100 * each[kind]:.1f}" for kind in KINDS)] for arm, each in gaps.items()]),
             "{gaps:,} words, {hidden names:,} of them names; the same for all.".format_map(next(iter(gaps.values()))),
         ]
