@@ -23,6 +23,7 @@ from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.runs.loaded import in_memory
+from xmodels.tasks.base.generation import COMPILED_FROM, pays_to_compile
 from xmodels.tasks.language_model.answer import TextGenerator, load
 from xmodels.tasks.language_model.serve import Server
 
@@ -149,6 +150,12 @@ def test_xla_writes_the_same_texts(run):
         found[jit_compile] = generator.generate(PROMPTS, Decoding(temperature=0.0), 7)
         assert all(function._jit_compile == (jit_compile or None) for function in generator._functions.values())
     assert found[False] == found[True]
+
+
+def test_many_texts_are_compiled_unless_a_flag_says_otherwise():
+    few, many = COMPILED_FROM - 1, COMPILED_FROM
+    assert [pays_to_compile("auto", texts) for texts in (few, many)] == [False, True]
+    assert pays_to_compile(True, few) and pays_to_compile("true", few) and not pays_to_compile("False", many)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.5])

@@ -11,7 +11,7 @@ from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.options.generate import Options
-from xmodels.tasks.base.generation import generator_class, load_generator
+from xmodels.tasks.base.generation import generator_class, load_generator, pays_to_compile
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Decoding) if field.name in Options.__dataclass_fields__)
 
@@ -38,9 +38,9 @@ def generate(options: Options) -> list[str]:
         )
     prompts = [prompt] if input_file is None else lines_of(input_file)
     generator = load_generator(options.model_dir)
-    generator.jit_compile = options.jit_compile
     decoding = dataclasses.replace(decoding, length_penalty=generator.penalty(options.length_penalty))
     asked = [each for each in prompts for _ in range(options.num_samples)]
+    generator.jit_compile = pays_to_compile(options.jit_compile, len(asked))
     with tqdm(total=len(asked), desc="texts", unit="text", disable=len(asked) < 20) as progress:
         limit = {} if options.max_new_tokens is None else {"max_new_tokens": options.max_new_tokens}
         found = generator.generate(

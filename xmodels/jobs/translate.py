@@ -5,6 +5,7 @@ from data_pipelines.paths import check_output
 from xmodels.decoding.options import Decoding
 from xmodels.jobs.options.translate import Options
 from xmodels.tasks.base.find import part
+from xmodels.tasks.base.generation import pays_to_compile
 
 TASK = "translate"
 
@@ -25,7 +26,7 @@ def translate(options: Options) -> list[str]:
         raise UsageError("--text_column: names a column of --input_file. Leave it out, or give a table.")
     texts = [text] if input_file is None else read.texts_of(input_file, options.text_column)
     generator = answer.load(options.model_dir)
-    generator.jit_compile = options.jit_compile
+    generator.jit_compile = pays_to_compile(options.jit_compile, len(texts))
     names = "num_beams", "no_repeat_ngram_size", "min_new_tokens"
     numbers = {name: getattr(options, name) for name in names}
     decoding = Decoding(temperature=0.0, length_penalty=generator.penalty(options.length_penalty), **numbers)

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.declaration import REQUIRED, SWITCH, option
 from data_pipelines.options.input import encoding_option
 
 
@@ -32,4 +32,4 @@ class Options:
     output_file: str | None = option(None, "Plain text with a translation a line, in the order of the input. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Texts at a time; those of like length go together.", minimum=1)
-    jit_compile: bool = option(False, "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. For files of more than some hundred lines.")  # fmt: skip
+    jit_compile: str | bool = option("auto", "Compile the network with XLA: some seconds for each length of the texts, then less time for each token. auto: from 2,000 texts on.", choices=SWITCH)  # fmt: skip

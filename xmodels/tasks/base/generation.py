@@ -11,6 +11,9 @@ from xmodels.runs.loaded import Identity, Loaded, identify
 from xmodels.tasks.base.find import part
 
 STEP = 16  # lengths are rounded to multiples of it
+# Measured on a core: 70 to 270 texts of one length pay for the seconds of compiling (benchmarks/results/generation.md), and files have
+# texts of several lengths.
+COMPILED_FROM = 2000
 GREEDY = Decoding(temperature=0.0)
 
 
@@ -71,6 +74,17 @@ class Generator:
                     jit_compile=self.jit_compile or None,
                 )
         return self._functions[key]
+
+
+def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:
+    """Whether graphs are compiled by XLA.
+
+    Args:
+        jit_compile: true or false, or "auto" for: where so many texts are written that it saves time.
+        texts: how many are written.
+    """
+    chosen = str(jit_compile).lower()
+    return texts >= COMPILED_FROM if chosen == "auto" else chosen == "true"
 
 
 def load_generator(path: str):
