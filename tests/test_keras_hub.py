@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import pathlib
+import unicodedata
 
 import h5py
 import keras_hub
@@ -219,6 +221,30 @@ def test_what_its_word_pieces_do_otherwise(tmp_path):
     our = open_tokenizer(str(tmp_path / "v.txt"), "wordpiece", True)
     for text, theirs_, ours_ in (("Café", [6], [5]), ("a\u00adb", [7, 8], [9]), ("ａ", [7], [1])):
         assert (their(text).tolist(), our.encode(text).ids) == (theirs_, ours_)
+
+
+def is_read_otherwise(text, lowercase):
+    """Whether a text holds what docs/keras_hub.md names: accents, folded characters, odd blanks, invisible ones, long words."""
+    parts = unicodedata.normalize("NFD", text)  # Hangul has some too
+    accents = parts != text or any(unicodedata.combining(c) for c in parts)
+    folded = accents or unicodedata.normalize("NFKC", text).casefold() != text.lower()
+    odd = any(unicodedata.category(c)[0] in "CZ" and c not in " \t\n\r" or c == "\ufffd" for c in text)
+    return (lowercase and folded) or odd or any(len(word) > 100 for word in text.split())
+
+
+@pytest.mark.parametrize("kind, lowercase", [("uncased", True), ("cased", False)])
+def test_all_other_golden_strings_are_cut_alike(kind, lowercase):
+    folder_ = pathlib.Path(__file__).parent / "golden" / "tokenizers"
+    path = str(folder_ / f"wordpiece_{kind}_vocab.txt")
+    their, our = (
+        MODELS.BertTokenizer(vocabulary=path, lowercase=lowercase),
+        open_tokenizer(path, "wordpiece", lowercase),
+    )
+    lines = (folder_ / f"bert_fast_{kind}.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [text for text in (json.loads(line)["text"] for line in lines) if "[MASK]" not in text]
+    alike = [text for text in texts if not is_read_otherwise(text, lowercase)]
+    assert len(alike) > 80
+    assert [list(map(int, their(text))) for text in alike] == [our.encode(text).ids for text in alike]
 
 
 @pytest.mark.parametrize("name", ["roberta", "gpt2", "bart"])
