@@ -396,6 +396,37 @@ def test_the_names_are_those_of_the_libraries(tmp_path):
             np.testing.assert_array_equal(written[tensor], value, err_msg=tensor)
 
 
+@pytest.mark.extra("torch", "transformers")
+@pytest.mark.parametrize("heads", [HEADS[:2], HEADS[:1], HEADS[2:], ()])
+def test_transformers_computes_the_same_from_what_we_write(heads, tmp_path):
+    import torch
+    import transformers
+
+    ours = checkpoint(heads, num_groups=1, num_inner_layers=2)
+    convert.save(ours, f"hf:{tmp_path}/theirs")
+    architecture = json.loads((tmp_path / "theirs/config.json").read_text())["architectures"][0]
+    network, report = getattr(transformers, architecture).from_pretrained(
+        f"{tmp_path}/theirs", output_loading_info=True
+    )
+    unexpected = report.pop("unexpected_keys")  # the masked LM of transformers has no pooler
+    assert not any(report.values()) and all("pooler" in name for name in unexpected)
+    batch = convert.example_batch(ours.config)
+    given = {"input_ids": "token_ids", "token_type_ids": "segment_ids", "attention_mask": "padding_mask"}
+    with torch.no_grad():
+        found = network.eval()(**{theirs: torch.from_numpy(batch[mine]) for theirs, mine in given.items()})
+    expected = convert.outputs(ours)
+    names = {
+        "AlbertForPreTraining": {"prediction_logits": "masked_lm_logits", "sop_logits": "sentence_order_logits"},
+        "AlbertForMaskedLM": {"logits": "masked_lm_logits"},
+        "AlbertForSequenceClassification": {"logits": "classify_logits"},
+        "AlbertModel": {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"},
+    }[architecture]
+    for theirs, mine in names.items():
+        tokens = getattr(found, theirs).ndim == 3  # padding is seen otherwise there
+        real = batch["padding_mask"].astype(bool) if tokens else slice(None)
+        assert_close(getattr(found, theirs).numpy()[real], expected[mine][real])
+
+
 def test_verify_compares_network_and_heads(tmp_path):
     ours = checkpoint(num_layers=1, num_groups=1, num_inner_layers=1)
     for kind in ("", "hf:"):

@@ -228,7 +228,7 @@ def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> 
     times = f" The text is read about {PASSES} times." if effect.repeated else ""
     pretrainings = "A pretraining for each seed" if effect.pretrained_by_seed else "One pretraining each"
     parts = [
-        f"{effect.source}. Networks of width 128, pretrained on {flags.million_tokens:g} million tokens of "
+        f"{effect.source}. Networks of {' and '.join(systems_of(effect))}, width 128, pretrained on {flags.million_tokens:g} million tokens of "
         f"{pretraining_report.corpus(flags)}.{times} {pretrainings}, fine-tuned by Muon in {len(flags.seeds)} seeds at the one "
         f"of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and below "
         "0.05 nats, are read as none.",
@@ -241,6 +241,11 @@ def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> 
     parts += [f"![Held-out loss]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
     print(write_page(name, effect.title, [part for part in parts if part]))
     print(write_picture(name, lambda figure: draw(figure, found)))
+
+
+def systems_of(effect: Effect) -> list[str]:
+    """The systems of its arms, each once."""
+    return list(dict.fromkeys(f"`{arm['system']}`" for arm in effect.systems.values()))
 
 
 def of_peer(effect: Effect, peer: dict) -> str:
