@@ -27,8 +27,8 @@ def write(folder: str = RESULTS) -> str:
     intro = (
         "What papers say of their systems, looked for on small data with the commands of this project: claim by claim, as each page "
         "has it. `python -m benchmarks.reproductions.verdicts` makes this page from those, and `python -m "
-        "benchmarks.reproductions.from_shared_data PAGE --work_dir=work` most of those from data in public use: it knows the files, where "
-        "a page's own command has only their names or dots."
+        "benchmarks.reproductions.from_shared_data PAGE --work_dir=work` most of those from data in public use: it knows the files, "
+        "where a page's own command has only their names or dots."
     )
     summary = table(["", "verdict", "claims that came out"], rows)
     return write_page(NAME, "Reproductions", [intro, summary, *parts], folder)
