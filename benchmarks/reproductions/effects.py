@@ -230,8 +230,8 @@ def report(flags, effect: Effect, found: dict[str, dict], peer: dict | None) -> 
     parts = [
         f"{effect.source}. Networks of {' and '.join(systems_of(effect))}, width 128, pretrained on {flags.million_tokens:g} million "
         f"tokens of {pretraining_report.corpus(flags)}.{times} {pretrainings}, fine-tuned by Muon in {len(flags.seeds)} seeds at the "
-        f"one of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and below "
-        "0.05 nats, are read as none.",
+        f"one of the rates {RATES[0]:g} and {RATES[1]:g} that is best on the development file. Differences below two points, and "
+        "below 0.05 nats, are read as none.",
         verdict(effect.claims(found)),
     ]
     for part, each in found.items():
