@@ -17,6 +17,7 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels.conversion import convert
 from xmodels.models import folder
+from xmodels.objectives.causal_lm import CausalLM
 
 NUMBERS = {
     "vocabulary_size": 40,
@@ -141,18 +142,25 @@ def test_a_classifier_keeps_its_head_in_both_directions(name, tmp_path):
     np.testing.assert_allclose(np.array(theirs(again, name)), logits, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("preset", ["t5", "t5_v1_1"], indirect=True)
-def test_t5_has_the_logits_that_it_has_there(preset, tmp_path):
-    """Version 1.0 scales states before the table of tokens, 1.1 has an output matrix of its own."""
+WRITERS = {
+    "gpt2": MODELS.GPT2CausalLM, "bart": MODELS.BartSeq2SeqLM, "t5": MODELS.T5Seq2SeqLM, "t5_v1_1": MODELS.T5Seq2SeqLM,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", WRITERS, indirect=True)
+def test_a_network_that_writes_has_the_logits_that_it_has_there(preset, tmp_path):
+    """T5 1.0 scales states before the table of tokens, 1.1 has an output matrix of its own."""
     name, path, network = preset
     found, loaded = ours(f"keras_hub:{path}", name)
     backbone = folder.model_class(loaded.model)(loaded.config).initialize()
     folder.assign("backbone", backbone, loaded.values, loaded.model)
-    expected = np.array(theirs(MODELS.T5Seq2SeqLM(backbone=network), name))
-    np.testing.assert_allclose(np.array(backbone.logits(found["sequence_output"])), expected, rtol=2e-3, atol=1e-3)
+    logits = CausalLM().logits if name == "gpt2" else lambda states, network: network.logits(states)
+    expected = states(theirs(WRITERS[name](backbone=network), name), name)
+    mine = states(logits(found["sequence_output"], backbone), name)
+    np.testing.assert_allclose(mine, expected, rtol=2e-3, atol=1e-3)
     convert.save(loaded, f"keras_hub:{tmp_path}/back")
-    again = MODELS.T5Seq2SeqLM.from_preset(str(tmp_path / "back"), preprocessor=None)
-    np.testing.assert_allclose(np.array(theirs(again, name)), expected, rtol=1e-5, atol=1e-5)
+    again = WRITERS[name].from_preset(str(tmp_path / "back"), preprocessor=None)
+    np.testing.assert_allclose(states(theirs(again, name), name), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_masked_language_model_of_roberta_keeps_its_head_in_both_directions(tmp_path):
