@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.training.watching.samples import pieces
+from xmodels.runs import sight, spans
+from xmodels.training.watching.samples import ARROW, pieces
 
 COUNT = 4  # examples at an evaluation
 # How a token with the label 1 is written.
@@ -38,7 +39,8 @@ def sampler(
 
     def sample() -> list[dict]:
         if not cached:
-            cached.append(first())
+            batch = first()
+            cached.append({**batch, **objective.sight(batch)})
         with learner.averaged():
             predictions = {name: value.numpy() for name, value in predict(cached[0]).items()}
         return examples(cached[0], predictions, tokenizer, classes_of(objective, labels))
@@ -62,6 +64,7 @@ def examples(
     """The examples of a batch, those left out that only fill it up.
 
     Args:
+        batch: its features, and what `Objective.sight` adds.
         predictions: {name of a feature: what the network thinks it is}; may be empty.
         classes: of `classes_of`.
     """
@@ -79,15 +82,6 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     ids = values["token_ids"][values["padding_mask"].astype(bool)]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
-    slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
-    if "target_ids" in values:  # an answer of its own
-        shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _predicted(slots))]
-    elif "mask_positions" in values:
-        shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
-    elif labels := [name for name in MARKED if name in values]:
-        shown = pieces(tokens, _marked(tokens, labels[0], values, predictions))
-    else:  # the labels are the tokens that follow
-        shown = pieces(tokens, {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)})
     answers = {
         title: _pair(name, values, predictions, names)
         for name, (title, names) in classes.items()
@@ -99,7 +93,34 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     if "labels" in values and values["labels"].ndim == 0 and values["labels"].dtype.kind == "f":
         prediction = predictions.get("labels")
         answers["score"] = [f"{values['labels']:.3g}", None if prediction is None else f"{prediction:.3g}"]
-    return {"pieces": shown, "answers": answers}
+    return {**_shown(values, predictions, tokens, tokenizer), "answers": answers}
+
+
+def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+    """The pieces of an example, and the table that goes with some."""
+    slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
+    if "target_ids" in values:  # an answer of its own
+        answer = pieces([truth for truth, _ in slots.values()], _predicted(slots))
+        return {"pieces": [*pieces(tokens, {}), ARROW, *answer]}
+    if "mask_positions" in values:
+        return _hidden(values, predictions, slots, tokens, tokenizer)
+    if labels := [name for name in MARKED if name in values]:
+        return {"pieces": pieces(tokens, _marked(tokens, labels[0], values, predictions))}
+    # The labels are the tokens that follow.
+    following = {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)}
+    return {"pieces": pieces(tokens, following)}
+
+
+def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+    """The pieces of a text with hidden tokens, and what their objective has to show besides. `slots` are of `_slots`."""
+    hidden = {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()}
+    if hidden and "span_labels" in predictions:
+        named = [int(predictions["span_labels"][slot]) for slot in slots]
+        beside = [_text(tokenizer, identity) if identity >= 0 else None for identity in named]
+        return spans.shown(tokens, hidden, dict(zip(hidden, beside, strict=True)))
+    if hidden and "seen" in values:
+        return sight.shown(tokens, hidden, values["seen"][list(slots), : len(tokens)])
+    return {"pieces": pieces(tokens, hidden)}
 
 
 def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
