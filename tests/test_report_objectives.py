@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from data_pipelines.features import BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ
+from data_pipelines.ops.fragment import mask_fragment
 from data_pipelines.ops.permutation import permute
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels.models.bert import Bert, BertConfig
@@ -17,7 +18,7 @@ from xmodels.objectives.permutation_lm import PermutationLM
 from xmodels.objectives.span_boundary import SpanBoundary
 from xmodels.objectives.unilm import Unilm as UnilmObjective
 from xmodels.runs.examples import as_html
-from xmodels.runs.samples import examples
+from xmodels.runs.samples import examples, joined
 from xmodels.training.watching.samples import as_text
 
 LENGTH = 12
@@ -145,3 +146,23 @@ def test_an_example_of_an_old_run_shows_both_sides_and_no_table():
     assert "the encoder reads:</small> a <del title='shown: [MASK]'>c</del><ins class=truth>b</ins>" in text
     assert "the decoder writes:</small> <ins class=right title='shown: d'>d</ins>" in text
     assert "<table" not in text and "marked" not in text
+
+
+def test_examples_of_several_tasks_say_of_which_and_the_first_has_the_note():
+    example = {"pieces": ["<x>"], "answers": {}}
+    assert joined({"text": lambda: [example]})() == [example]
+    several = joined({"masking": lambda: [example, example], "capitals": lambda: [example]}, "Words <first>.")()
+    assert [each["task"] for each in several] == ["masking", "masking", "capitals"]
+    assert [each.get("note") for each in several] == ["Words <first>.", None, None]
+    assert as_html(several).count("task: masking") == 2 and "note: Words &lt;first&gt;." in as_html(several)
+    assert as_text(several[-1]) == "capitals: <x>"
+
+
+def test_the_fragment_of_mass_is_where_the_encoder_misses_it(tokenizer):
+    batch = batch_of(tokenizer)
+    clean = batch["token_ids"]
+    batch = {**batch, "word_start": tf.ones_like(clean), "seed": tf.constant([5], tf.uint64)}
+    made = mask_fragment(tokenizer.vocabulary, LENGTH + 2, rates=(1.0, 0.0))(batch)
+    (example,) = examples(made, {}, tokenizer, {})
+    hidden = np.flatnonzero(made["token_ids"].numpy()[0] == tokenizer.vocabulary["[MASK]"])
+    assert f"tokens {hidden[0] + 1} to {hidden[-1] + 1} of" in example["note"] and len(hidden) == LENGTH // 2

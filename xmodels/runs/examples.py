@@ -20,7 +20,10 @@ def _example(example: dict) -> str:
         for name, (truth, prediction) in example.get("answers", {}).items()
     )
     table = _table(**example["table"]) if "table" in example else ""
-    return f"<div class=example>{_sides(example['pieces'])}{answers}{table}</div>"
+    about = "".join(
+        f"<small>{name}: {html.escape(example[name])}</small><br>" for name in ("task", "note") if name in example
+    )
+    return f"<div class=example>{about}{_sides(example['pieces'])}{answers}{table}</div>"
 
 
 def _sides(pieces: list) -> str:

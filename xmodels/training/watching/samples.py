@@ -4,7 +4,7 @@ An example is plain JSON, as it stands in log.jsonl:
     {"pieces": ["the ", ["rain", "snow", "[MASK]"], " fell"], "answers": {"label": ["weather", "sport"]}}
 A piece is a run of text, or (truth, prediction, what the network saw); an answer is (truth, prediction). A prediction
 that nobody made is None. Where an objective has more to show, a hidden word has a fourth part, its mark, such as the number of its
-span, and there is a `table`: {"head": names, "rows": of cells, each a list of pieces}.
+span, and there is a `table`: {"head": names, "rows": of cells, each a list of pieces}. `task` and `note` are text.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,8 @@ def as_text(example: dict) -> str:
     """One line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`, and `:mark` if any."""
     parts = [piece if isinstance(piece, str) else _bracket(*piece) for piece in example["pieces"]]
     answers = [f"{name}: {_answer(*pair)}" for name, pair in example.get("answers", {}).items()]
-    return "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
+    task = f"{example['task']}: " if "task" in example else ""
+    return task + "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
 
 
 def _bracket(truth: str, prediction: str | None, shown: str, mark: str = "") -> str:
