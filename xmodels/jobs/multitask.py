@@ -12,7 +12,7 @@ from xmodels.jobs.options import finetune
 from xmodels.jobs.options.multitask import Options
 from xmodels.runs import folder as run_folder
 from xmodels.runs import preflight
-from xmodels.runs.samples import first_batch, sampler
+from xmodels.runs.samples import first_batch, joined, sampler
 from xmodels.training.devices.workers import Workers
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints
@@ -81,16 +81,16 @@ def _steps(job: Job, name: str) -> int:
 
 def watched(job: Job) -> Watch:
     """What is written for people while the network learns, with predictions of some examples of each task."""
-    options, samples = job.options, []
+    options, samples = job.options, {}
     for name, each in job.members.items():
         source = each.data.evaluation_sets.get("evaluation", each.data.source)
         batches = dataclasses.replace(each.batches, source=source)
         first = lambda batches=batches: first_batch(batches, EXAMPLES)  # noqa: E731
-        samples.append(sampler(job.learner, first, job.tokenizer, each.data.labels, name))
+        samples[name] = sampler(job.learner, first, job.tokenizer, each.data.labels, name)
     zeros = next(iter(job.members.values())).batches.zeros()
     return watch(
         job.learner, zeros, options.model_dir, options.log_norms_steps, options.profile_steps,
-        lambda: [example for sample in samples for example in sample()],
+        joined(samples),
     )  # fmt: skip
 
 

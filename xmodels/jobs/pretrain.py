@@ -95,7 +95,7 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
         baselines = _write_baselines(made, scored, claimed_before=state.step > 0)
-        samples = pretraining_evaluation.samples_of(learner, scored, tokenizer)
+        samples = pretraining_evaluation.samples_of(learner, scored, tokenizer, made.recipe.note)
         warns = pretraining_evaluation.plateau(baselines, made.recipe.num_steps)
         flags = options.log_norms_steps, options.profile_steps
         watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, warns)

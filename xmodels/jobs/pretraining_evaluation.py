@@ -14,7 +14,7 @@ from xmodels.jobs.neighbours import shares_right
 from xmodels.objectives.base import Objective
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs.baselines import Baselines
-from xmodels.runs.samples import COUNT, sampler
+from xmodels.runs.samples import COUNT, joined, sampler
 from xmodels.training.step.learner import Learner
 from xmodels.training.watching.progress import measure_of
 
@@ -58,10 +58,12 @@ def scored_streams(
     return {name: Evaluated(chosen(name, batches), options.eval_steps) for name, batches in streams.items()}
 
 
-def samples_of(learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer) -> Callable[[], list]:
-    """Predicts examples of all streams that are scored."""
-    each = [sampler(learner, one.first_examples, tokenizer, stream=name) for name, one in scored.items()]
-    return lambda: [example for sample in each for example in sample()]
+def samples_of(
+    learner: Learner, scored: Mapping[str, Evaluated], tokenizer: Tokenizer, note: str = ""
+) -> Callable[[], list]:
+    """Predicts examples of all streams that are scored. `note` is that of the recipe."""
+    each = {name: sampler(learner, one.first_examples, tokenizer, stream=name) for name, one in scored.items()}
+    return joined(each, note)
 
 
 def evaluation(learner: Learner, scored: Mapping[str, Evaluated], kind: str) -> Callable[[], dict[str, float]]:

@@ -82,6 +82,13 @@ class Objective(keras.layers.Layer):
         """
         return {}
 
+    def sight(self, batch):
+        """What each target may see, {"seen": bool (B, P, L)}, where that is not all that the network reads; by default nothing.
+
+        People look at it beside the predictions.
+        """
+        return {}
+
 
 class Together(Objective):
     """Several objectives on one pass through the network; their losses are added.

@@ -49,3 +49,6 @@ class PermutationLM(Objective):
 
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs, backbone), axis=-1)}
+
+    def sight(self, batch):
+        return {"seen": batch["query_mask"]}

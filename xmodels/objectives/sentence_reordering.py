@@ -19,7 +19,8 @@ class SentenceReordering(SegmentPair):
     needs = {"reordering_labels": Feature(())}
 
     def __init__(self, config, orders, **kwargs):
-        self.classes = {"reordering_labels": ("order", ["".join(str(i + 1) for i in order) for order in orders])}
+        names = ["".join(str(i + 1) for i in order) for order in orders]
+        self.classes = {"reordering_labels": ("the parts stand in the order", names)}
         super().__init__(config, **kwargs)
 
     def score(self, outputs, batch, backbone):

@@ -60,6 +60,11 @@ class SpanBoundary(Objective):
             "span_boundary_accuracy": weighted_accuracy(*answer)
         }
 
+    def predictions(self, outputs, batch, backbone):
+        """{"span_labels": int (B, P)}: -1 for tokens that do not count."""
+        logits, weights = self.logits(outputs, batch, backbone)
+        return {"span_labels": ops.where(weights > 0, ops.argmax(logits, axis=-1), -1)}
+
 
 def spans(positions, weights):
     """The run of hidden places that each hidden place belongs to.

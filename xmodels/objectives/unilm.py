@@ -30,6 +30,13 @@ def sight(batch) -> Visible:
     return Visible(batch["padding_mask"], order=order)
 
 
+def seen_by_targets(batch):
+    """Of `sight` what each hidden token sees, bool (B, P, L)."""
+    length = batch["padding_mask"].shape[1]
+    seen = sight(batch).dense(length, length)[:, 0]  # (B, L, L)
+    return ops.take_along_axis(seen, ops.expand_dims(batch["mask_positions"], -1), axis=1)
+
+
 class Unilm(Together):
     """Masked LM in four directions, and next sentence prediction where both segments are seen.
 
@@ -57,6 +64,9 @@ class Unilm(Together):
 
     def predictions(self, outputs, batch, backbone):
         return self.masked_lm.predictions(outputs, batch, backbone)  # few examples ask about pairs
+
+    def sight(self, batch):
+        return {"seen": seen_by_targets(batch)}
 
 
 class TargetMaskedLM(MaskedLM):
@@ -87,6 +97,9 @@ class TargetMaskedLM(MaskedLM):
             "negative_log_likelihood": weighted_cross_entropy(*answer),
             "masked_lm_accuracy": weighted_accuracy(*answer),
         }
+
+    def sight(self, batch):
+        return {"seen": seen_by_targets(batch)}
 
 
 class NextToken(Objective):

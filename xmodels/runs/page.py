@@ -16,7 +16,9 @@ table.map th{padding:0 .4em;font-weight:normal}table.map thead th{writing-mode:v
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(22em,1fr));gap:1em 1.5em}
 figure{margin:0}figcaption{font-weight:600}figure svg{width:100%;height:auto;font-family:inherit}
 .legend{font-size:13px;color:#444}.legend span{margin-right:.8em;white-space:nowrap}.legend b{font-size:10px}
-.examples p{background:#f6f7f9;padding:.6em .9em;margin:.5em 0;border-left:3px solid #ccd}
+.examples .example{background:#f6f7f9;padding:.6em .9em;margin:.5em 0;border-left:3px solid #ccd;line-height:1.75}
+.examples table{font-size:13px;margin-top:.4em}.examples .marked{border:1px solid #99b;border-radius:.3em;padding:.1em .15em}
+.examples sup{color:#558;font-size:10px;margin-right:.2em}
 ins,del{text-decoration:none;border-radius:.2em;padding:0 .25em}ins.right{background:#cfeed8}ins.truth{background:#dfe8ff}
 del{background:#fbd5d5;margin-right:.1em}small{color:#666}
 details{margin:.6em 0}summary{cursor:pointer}pre{white-space:pre-wrap;background:#f4f4f4;padding:.7em;font-size:13px}
@@ -56,30 +58,3 @@ def picture(path: str) -> str:
     """A PNG file as part of the page."""
     data = base64.b64encode(pathlib.Path(path).read_bytes()).decode()
     return f"<img alt='{html.escape(pathlib.Path(path).stem)}' src='data:image/png;base64,{data}'>"
-
-
-def examples(found: Iterable[dict]) -> str:
-    """Examples as `training.samples` has them: a right prediction green, a wrong one red before the truth in blue."""
-    key = "<ins class=right>predicted right</ins> <del>predicted wrong</del><ins class=truth>the truth</ins>"
-    return (
-        f"<div class=examples><small>{key}</small>{''.join(f'<p>{_example(example)}</p>' for example in found)}</div>"
-    )
-
-
-def _example(example: dict) -> str:
-    text = "".join(html.escape(p) if isinstance(p, str) else _hidden(*p) for p in example["pieces"])
-    answers = "".join(
-        f"<br><small>{html.escape(name)}:</small> {_hidden(truth, prediction)}"
-        for name, (truth, prediction) in example.get("answers", {}).items()
-    )
-    return text + answers
-
-
-def _hidden(truth: str, prediction: str | None, shown: str = "") -> str:
-    title = f" title='shown: {html.escape(shown)}'" if shown else ""
-    truth = html.escape(truth)
-    if prediction is None:
-        return f"<ins class=truth{title}>{truth}</ins>"
-    if html.escape(prediction) == truth:
-        return f"<ins class=right{title}>{truth}</ins>"
-    return f"<del{title}>{html.escape(prediction)}</del><ins class=truth>{truth}</ins>"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from data_pipelines.errors import UsageError
 from data_pipelines.files import whole_file
-from xmodels.runs import errors, page, probe
+from xmodels.runs import errors, examples, page, probe
 from xmodels.runs.charts import COLOURS, Chart, grid
 from xmodels.runs.reading import Run, flat, read_runs, seconds, settings, state
 from xmodels.training.watching.progress import duration, measure_of, print_status, short
@@ -210,7 +210,7 @@ def _predictions(run: Run) -> str:
     if not found:
         return ""
     first, last = found[0], found[-1]
-    text = f"<h3>{html.escape(run.name)}, step {last['step']:,}</h3>{page.examples(last['examples'])}"
+    text = f"<h3>{html.escape(run.name)}, step {last['step']:,}</h3>{examples.as_html(last['examples'])}"
     if first["step"] != last["step"]:
-        text += f"<details><summary>the same at step {first['step']:,}</summary>{page.examples(first['examples'])}</details>"
+        text += f"<details><summary>the same at step {first['step']:,}</summary>{examples.as_html(first['examples'])}</details>"
     return text

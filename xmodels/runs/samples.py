@@ -8,11 +8,18 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.text.tokenizer import Tokenizer
-from xmodels.training.watching.samples import pieces
+from xmodels.runs import sight, spans
+from xmodels.training.watching.samples import ARROW, pieces
 
 COUNT = 4  # examples at an evaluation
-# How a token with the label 1 is written.
-MARKED = {"capital_labels": str.capitalize, "repeated_labels": lambda token: f"{token}+"}
+# How a token with the label 1 is written, and what that means.
+MARKED = {
+    "capital_labels": (str.capitalize, "coloured: words that the text, or the network, writes with a capital"),
+    "repeated_labels": (
+        lambda token: f"{token}+",
+        "coloured, with a +: tokens that stand elsewhere in their document too",
+    ),
+}
 SPARE = "[no token]"  # a row of the network that no token has
 
 
@@ -38,10 +45,30 @@ def sampler(
 
     def sample() -> list[dict]:
         if not cached:
-            cached.append(first())
+            batch = first()
+            cached.append({**batch, **objective.sight(batch)})
         with learner.averaged():
             predictions = {name: value.numpy() for name, value in predict(cached[0]).items()}
         return examples(cached[0], predictions, tokenizer, classes_of(objective, labels))
+
+    return sample
+
+
+def joined(samplers: Mapping[str, Callable[[], list]], note: str = "") -> Callable[[], list]:
+    """Gives the examples of all samplers; of several, each says of which task it is.
+
+    Args:
+        samplers: by the name of the task.
+        note: what people should know of all examples; it goes with the first one.
+    """
+
+    def sample() -> list[dict]:
+        found = [
+            {**({"task": task} if len(samplers) > 1 else {}), **example}
+            for task, each in samplers.items()
+            for example in each()
+        ]
+        return [{"note": note, **found[0]}, *found[1:]] if note and found else found
 
     return sample
 
@@ -62,6 +89,7 @@ def examples(
     """The examples of a batch, those left out that only fill it up.
 
     Args:
+        batch: its features, and what `Objective.sight` adds.
         predictions: {name of a feature: what the network thinks it is}; may be empty.
         classes: of `classes_of`.
     """
@@ -79,15 +107,6 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     ids = values["token_ids"][values["padding_mask"].astype(bool)]
     ids = ids[ids > 0] if ids.ndim > 1 else ids  # of a story: the words of all its sentences
     tokens = [_text(tokenizer, i) for i in ids]
-    slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
-    if "target_ids" in values:  # an answer of its own
-        shown = [*pieces(tokens, {}), " ⇒ ", *pieces([truth for truth, _ in slots.values()], _predicted(slots))]
-    elif "mask_positions" in values:
-        shown = pieces(tokens, {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()})
-    elif labels := [name for name in MARKED if name in values]:
-        shown = pieces(tokens, _marked(tokens, labels[0], values, predictions))
-    else:  # the labels are the tokens that follow
-        shown = pieces(tokens, {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)})
     answers = {
         title: _pair(name, values, predictions, names)
         for name, (title, names) in classes.items()
@@ -99,7 +118,45 @@ def _example(values: dict, predictions: dict, tokenizer: Tokenizer, classes) -> 
     if "labels" in values and values["labels"].ndim == 0 and values["labels"].dtype.kind == "f":
         prediction = predictions.get("labels")
         answers["score"] = [f"{values['labels']:.3g}", None if prediction is None else f"{prediction:.3g}"]
-    return {"pieces": shown, "answers": answers}
+    return {**_shown(values, predictions, tokens, tokenizer), "answers": answers}
+
+
+def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+    """The pieces of an example, and the table that goes with some."""
+    slots = _slots(values, predictions.get("labels"), tokenizer) if "label_weights" in values else {}
+    if "target_ids" in values:  # an answer of its own
+        answer = pieces([truth for truth, _ in slots.values()], _predicted(slots))
+        return {"pieces": [*pieces(tokens, {}), ARROW, *answer], **_fragments(values, slots)}
+    if "mask_positions" in values:
+        return _hidden(values, predictions, slots, tokens, tokenizer)
+    if labels := [name for name in MARKED if name in values]:
+        return {"pieces": pieces(tokens, _marked(tokens, labels[0], values, predictions)), "note": MARKED[labels[0]][1]}
+    # The labels are the tokens that follow.
+    following = {slot + 1: pair for slot, pair in _predicted(slots).items() if slot + 1 < len(tokens)}
+    return {"pieces": pieces(tokens, following)}
+
+
+def _fragments(values: dict, slots: dict) -> dict:
+    """A note of the places that the decoder fills, where it is told them."""
+    if (
+        "target_position_ids" not in values or "pack_ids" in values or not slots
+    ):  # packed targets count from their own beginning
+        return {}
+    places = [int(values["target_position_ids"][slot]) + 2 for slot in slots]  # the token behind, counted from 1
+    written = " and ".join(f"{run[0]} to {run[-1]}" for run in spans.runs(places))
+    return {"note": f"the fragment: tokens {written} of what the encoder reads"}
+
+
+def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:
+    """The pieces of a text with hidden tokens, and what their objective has to show besides. `slots` are of `_slots`."""
+    hidden = {int(values["mask_positions"][slot]): pair for slot, pair in slots.items()}
+    if hidden and "span_labels" in predictions:
+        named = [int(predictions["span_labels"][slot]) for slot in slots]
+        beside = [_text(tokenizer, identity) if identity >= 0 else None for identity in named]
+        return spans.shown(tokens, hidden, dict(zip(hidden, beside, strict=True)))
+    if hidden and "seen" in values:
+        return sight.shown(tokens, hidden, values["seen"][list(slots), : len(tokens)])
+    return {"pieces": pieces(tokens, hidden)}
 
 
 def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> dict[int, tuple[str, str | None]]:
@@ -108,7 +165,7 @@ def _marked(tokens: list[str], name: str, values: dict, predictions: dict) -> di
     truth, predicted = values[name][real], predictions[name][real] if name in predictions else None
 
     def written(place: int, label: int) -> str:
-        return MARKED[name](tokens[place]) if label == 1 else tokens[place]
+        return MARKED[name][0](tokens[place]) if label == 1 else tokens[place]
 
     return {
         place: (written(place, label), None if predicted is None else written(place, predicted[place]))

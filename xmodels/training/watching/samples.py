@@ -3,18 +3,24 @@
 An example is plain JSON, as it stands in log.jsonl:
     {"pieces": ["the ", ["rain", "snow", "[MASK]"], " fell"], "answers": {"label": ["weather", "sport"]}}
 A piece is a run of text, or (truth, prediction, what the network saw); an answer is (truth, prediction). A prediction
-that nobody made is None.
+that nobody made is None. Where an objective has more to show, a hidden word has a fourth part, its mark, such as the number of its
+span, and there is a `table`: {"head": names, "rows": of cells, each a list of pieces}. `task` and `note` are text.
 """
+
+from collections.abc import Mapping
 
 from data_pipelines.text.joining import gap
 
+ARROW = " ⇒ "  # a piece between what an encoder reads and what the decoder writes
+Hidden = Mapping[int, tuple[str, str | None]]  # {place: (truth, prediction)}
 
-def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list:
+
+def pieces(tokens: list[str], hidden: Hidden, marks: Mapping[int, str] | None = None) -> list:
     """Runs of text and hidden tokens.
 
     Args:
         tokens: what the network sees; pieces of words as the vocabulary writes them.
-        hidden: {place: (truth, prediction)}.
+        marks: {place of a hidden token: its mark}.
     """
     found: list = []
     true = [
@@ -26,6 +32,7 @@ def pieces(tokens: list[str], hidden: dict[int, tuple[str, str | None]]) -> list
         if place in hidden:
             truth, prediction = hidden[place]
             found.append([_plain(truth), prediction if prediction is None else _plain(prediction), _plain(token)])
+            found[-1] += [marks[place]] if marks and place in marks else []
         else:
             _append(found, _plain(token))
     return found
@@ -51,14 +58,15 @@ def _plain(token: str) -> str:
 
 
 def as_text(example: dict) -> str:
-    """One line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`."""
+    """One line: hidden words as `[truth→prediction]`, or, where there is none, `[truth→what stands there]`, and `:mark` if any."""
     parts = [piece if isinstance(piece, str) else _bracket(*piece) for piece in example["pieces"]]
     answers = [f"{name}: {_answer(*pair)}" for name, pair in example.get("answers", {}).items()]
-    return "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
+    task = f"{example['task']}: " if "task" in example else ""
+    return task + "".join(parts) + (f"  ({'; '.join(answers)})" if answers else "")
 
 
-def _bracket(truth: str, prediction: str | None, shown: str) -> str:
-    return f"[{truth}→{shown if prediction is None else prediction}]"
+def _bracket(truth: str, prediction: str | None, shown: str, mark: str = "") -> str:
+    return f"[{truth}→{shown if prediction is None else prediction}{f':{mark}' if mark else ''}]"
 
 
 def _answer(truth: str, prediction: str | None) -> str:
