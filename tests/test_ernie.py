@@ -482,7 +482,10 @@ RUN = {
 def test_a_run_goes_on_in_its_stage_and_dialogues_train_the_same_network(marked, capsys):
     run = marked / "run"
     assert invoke("pretrain", data_dir=marked / "records", model_dir=run, **RUN) == 0
-    assert "Hidden, one after another: tokens 33%, words 33%, entities 33%; in evaluations entities." in capsys.readouterr().out
+    assert (
+        "Hidden, one after another: tokens 33%, words 33%, entities 33%; in evaluations entities."
+        in capsys.readouterr().out
+    )
     whole = load_file(run / "backbone/weights.safetensors")
     for part in ("checkpoints/step_00000008", "checkpoints/step_00000009", "backbone"):
         shutil.rmtree(run / part)
