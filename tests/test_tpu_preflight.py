@@ -1,4 +1,4 @@
-"""The pre-flight: its table and arithmetic, its search, and, where the TPU compiler is installed, systems of three kinds compiled."""
+"""The pre-flight: its table and arithmetic, its search, and, where the TPU compiler is installed, compiled systems."""
 
 import dataclasses
 import os
@@ -301,6 +301,9 @@ def test_a_step_that_jax_cannot_build_says_so():
         compile_batch(small_options("bert", backend="jax"), broken, rows=2, level=1)
 
 
+FURTHER = "roberta", "albert", "ernie", "ernie2", "spanbert", "xlnet", "mass", "unilm", "t5", "marian", "rnn_search"
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("name", "backend"),
@@ -308,6 +311,7 @@ def test_a_step_that_jax_cannot_build_says_so():
         ("bert", "tensorflow"), ("transformer_xl", "tensorflow"), ("adaptive_universal_transformer", "tensorflow"), ("bert", "jax"),
         pytest.param("transformer_xl", "jax", marks=pytest.mark.long),
         pytest.param("adaptive_universal_transformer", "jax", marks=pytest.mark.long),
+        ("bart", "tensorflow"), *(pytest.param(name, "tensorflow", marks=pytest.mark.long) for name in FURTHER),
     ],
 )  # fmt: skip
 def test_systems_compile_for_a_tpu(name, backend, capsys):

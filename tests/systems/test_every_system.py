@@ -1,31 +1,21 @@
 """Every published system builds, learns on one batch, compiles with XLA, is saved and comes back."""
 
 import contextlib
-import dataclasses
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipelines.batches.dataset import Batches
-from data_pipelines.features import check
-from data_pipelines.ops.compose import compose
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
+from tests.small_systems import make_learner, small_recipe, without_graphs
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
-from xmodels.training.devices import distribution
-from xmodels.training.optimizers.optimization import Optimization
-from xmodels.training.recipe import Records
-from xmodels.training.step.learner import Learner
-from xmodels.training.step.streams import single
 
 ROWS = 4  # of the batch that is learnt
-SMALL = {"num_layers": 1, "hidden_dim": 16, "num_heads": 2, "intermediate_dim": 32, "max_sequence_length": 64}
-
 
 # Their networks and objectives are those of `bert`, `roberta` and `bart`, but for what has tests of its own.
 ALIKE = "bert_wwm", "roberta_wwm", "marian"
@@ -37,36 +27,17 @@ ALIKE = "bert_wwm", "roberta_wwm", "marian"
 )
 def system_run(request, zh_vocabulary, records_of):
     """A small network of the system and its learner, which all tests of a system share; each begins with `reset` if it trains."""
-    system = systems.load(request.param)
-    vocabulary = Vocabulary.read(zh_vocabulary)
-    network_config = system.MODEL.config_class
-    rates = {f.name: 0.0 for f in dataclasses.fields(network_config) if f.name.endswith("dropout")}
-    # Published weights begin so small that an LSTM of 16 would wait for hundreds of steps.
-    rates |= {f.name: 0.6 for f in dataclasses.fields(network_config) if f.name == "initial_scale"}
-    config = network_config(vocabulary_size=len(vocabulary), **SMALL, **rates)
-    settings = Records(sequence_length=32, num_predictions=6)
-    recipe = dataclasses.replace(system.recipe(vocabulary, settings, "tiny", config), batch_size=ROWS)
-
-    keras.utils.set_random_seed(1)
-    strategy = distribution.choose("one_device")
-    with strategy.scope():
-        backbone, objective = recipe.backbone().initialize(), recipe.objective()
-        source = RecordSource(records_of(recipe.packings[0]))
-        check(source.features, objective.reads, source.name)
-        transform = compose(recipe.frame, objective.transform())
-        batches = Batches(source, transform, ROWS, 0, objective.batch_features(backbone))
-        batch = next(iter(batches.once(1)))
-        numbers = Optimization(optimizer="adamw", learning_rate=1e-2, num_warmup_steps=0, num_steps=1000)
-        optimizer = numbers.make_optimizer()
-        learner = Learner(strategy, backbone, single(objective, batches), optimizer, jit_compile=True)
-    return SystemRun(learner, batch)
+    recipe = small_recipe(request.param, Vocabulary.read(zh_vocabulary), ROWS)
+    return SystemRun(recipe, RecordSource(records_of(recipe.packings[0])))
 
 
 class SystemRun:
     """A learner whose step is compiled by XLA, its batch, and the values with which it begins."""
 
-    def __init__(self, learner, batch):
-        self.learner, self.batch = learner, batch
+    def __init__(self, recipe, source):
+        self.recipe, self.source = recipe, source
+        self.learner = learner = make_learner(recipe, source, jit_compile=True)
+        self.batch = next(iter(learner.streams["training"].batches.once(1)))
         self.variables = [*learner.variables, *learner.optimizer.variables, *learner.further_variables.values()]
         self.start = [variable.numpy() for variable in self.variables]
 
@@ -76,16 +47,6 @@ class SystemRun:
 
     def weights(self):
         return {name: weight.numpy() for name, weight in named_weights(self.learner.backbone).items()}
-
-
-@contextlib.contextmanager
-def without_graphs():
-    """Here functions run operation by operation, without a trace and without XLA."""
-    tf.config.run_functions_eagerly(True)
-    try:
-        yield
-    finally:
-        tf.config.run_functions_eagerly(False)
 
 
 def train(learner, batch, steps):
@@ -128,6 +89,23 @@ def test_step_compiled_by_xla_equals_the_plain_one(system_run):
         results.append(system_run.weights())
     for name, value in results[0].items():
         np.testing.assert_allclose(value, results[1][name], atol=2e-4, err_msg=name)
+
+
+def test_step_in_bfloat16_has_a_loss_and_gradients_near_those_of_float32(system_run):
+    """A loss that is not float32 cannot be multiplied by its float32 share, and ends the step."""
+    system_run.reset()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        half = make_learner(system_run.recipe, system_run.source, jit_compile=False)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert half.backbone.compute_dtype == "bfloat16" and {v.dtype for v in half.variables} == {"float32"}
+    learners = system_run.learner, half
+    with without_graphs():
+        plain, found = (train(learner, system_run.batch, 1) for learner in learners)
+    assert found["skipped"] == 0 and found["loss"] == pytest.approx(plain["loss"], rel=1e-2)
+    norms = [np.linalg.norm(learner.gradient_norms) for learner in learners]
+    assert norms[1] == pytest.approx(norms[0], rel=0.1)
 
 
 def test_rows_that_fill_up_a_batch_count_for_nothing(system_run):

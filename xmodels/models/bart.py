@@ -110,15 +110,15 @@ def moved_on(features):
 
 
 class OutputBias(keras.layers.Layer):
-    """Adds a number that is not trained to each of V logits."""
+    """Adds a number that is not trained to each of V logits, in float32."""
 
     def __init__(self, vocabulary_size: int, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(dtype="float32", **kwargs)
         self.bias = self.add_weight(shape=(vocabulary_size,), initializer="zeros", trainable=False, name="bias")
         self.built = True
 
     def call(self, logits):
-        return ops.add(logits, ops.cast(self.bias, logits.dtype))
+        return ops.add(logits, self.bias)
 
 
 class BartEmbedding(Layer):

@@ -69,7 +69,7 @@ class AttentiveGruCell(keras.layers.Layer):
 
     def call(self, gates, states, training=None):
         s, source, keys, bias = states
-        shares = ops.cast(self.attention(s, keys, ops.cast(bias, "float32")), source.dtype)  # (B, S)
+        shares = ops.cast(self.attention(s, keys, bias), source.dtype)  # (B, S)
         found = ops.einsum("bs,bsk->bk", shares, source)  # c_i
         new = self.gru.updated(gates + self.context(found), s)
         return ops.concatenate([s, new, found, shares], axis=-1), [new, source, keys, bias]

@@ -17,7 +17,7 @@ class AdditiveAttention(keras.layers.Layer):
     Call arguments:
         query: s, (B, Q).
         keys: U h, (B, S, A), of `project`, once for all queries.
-        bias: float32 (B, S), of `bias_of`.
+        bias: (B, S), of `bias_of`.
 
     Returns:
         (B, S) float32, summing to one over the real tokens of the source, and 0 at others.
@@ -48,7 +48,7 @@ class AdditiveAttention(keras.layers.Layer):
     def call(self, query, keys, bias):
         inner = ops.tanh(ops.expand_dims(self.query(query), 1) + keys)  # (B, S, A)
         scores = ops.cast(ops.einsum("bsa,a->bs", inner, ops.cast(self.scale, inner.dtype)), "float32")
-        return ops.softmax(scores + bias, axis=-1)
+        return ops.softmax(scores + ops.cast(bias, "float32"), axis=-1)
 
 
 def bias_of(padding_mask):
