@@ -20,8 +20,8 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
         names: a lexicon, a name a line.
 
     Returns:
-        "whole words": all characters of a hidden word; "names": of those words that the lexicon has; "characters of whole words";
-        "single characters", the others of the word shown.
+        "whole words": all characters of a hidden word; "names": the same of words that the lexicon has; "characters of whole words";
+        "single characters", the others of the word shown; and how many there are of each, such as "gaps of names".
     """
     found = loaded.load(run)
     objective = MaskedLM(found.backbone.config)
@@ -47,18 +47,19 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
         named = np.argmax(np.asarray(objective.logits(outputs, batch, found.backbone)), axis=-1)
         for row, kind in enumerate(kinds):
             each = (named[row] == labels[row])[labels[row] >= 0]
-            if kind != "character":
+            if kind == "name":
+                right["names"].append(bool(each.all()))
+            elif kind == "word":
                 right["whole words"].append(bool(each.all()))
-                right["names"] += [bool(each.all())] if kind == "name" else []
                 right["characters of whole words"] += each.tolist()
             else:
                 right["single characters"] += each.tolist()
-    numbers = {"gaps": len(right["whole words"]), "hidden names": len(right["names"])}
+    numbers = {f"gaps of {name}": len(values) for name, values in right.items()}
     return {name: float(np.mean(values)) for name, values in right.items()} | numbers
 
 
 def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], list[int], str]]:
-    """(ids, places that are hidden, word, name or character), in pairs: a word of several characters, then one character of it."""
+    """(ids, places that are hidden, what that is): words of several characters, each also as one character of it, and names."""
     words_of, rng, rows = segmenter("jieba"), np.random.default_rng(0), []
     for text, pieces in zip(texts[:TEXTS], tokenizer.encode_batch(texts[:TEXTS]), strict=True):
         starts = align(pieces, words_of(text)) if pieces.ids else None
@@ -74,9 +75,10 @@ def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], 
         ]
         for place in rng.permutation(len(words))[:GAPS]:
             word = words[place]
-            written = text[pieces.spans[word[0]][0] : pieces.spans[word[-1]][1]]
-            rows.append((pieces.ids[: LENGTH - 2], list(word), "name" if written in names else "word"))
+            rows.append((pieces.ids[: LENGTH - 2], list(word), "word"))
             rows.append((pieces.ids[: LENGTH - 2], [int(rng.choice(word))], "character"))
+        known = [word for word in words if text[pieces.spans[word[0]][0] : pieces.spans[word[-1]][1]] in names]
+        rows += [(pieces.ids[: LENGTH - 2], list(word), "name") for word in known[:GAPS]]
     return rows
 
 

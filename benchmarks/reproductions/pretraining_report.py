@@ -1,5 +1,6 @@
 """The page and the picture of the reproduction of pretraining."""
 
+import math
 import os
 import shlex
 import statistics
@@ -40,10 +41,12 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     ]
     if gaps:
         parts += [
-            "## Gaps in held-out text\n\nOne word of two to four characters is hidden, or one character of it. Names are those of "
-            "these words that ERNIE hides as entities: what jieba's tagger takes for a name in the training text. Right, in %:",
+            "## Gaps in held-out text\n\nOne word of two to four characters is hidden, or one character of it. Names are words that "
+            "ERNIE hides as entities: what jieba's tagger takes for a name in the training text. Right, in %:",
             table(["", *KINDS], [[arm, *(f"{100 * each[kind]:.1f}" for kind in KINDS)] for arm, each in gaps.items()]),
-            "{gaps:,} words, {hidden names:,} of them names; the same for all.".format_map(next(iter(gaps.values()))),
+            "{gaps of whole words:,} words and {gaps of names:,} names, the same for all.".format_map(
+                next(iter(gaps.values()))
+            ),
         ]
     parts += [f"![Test accuracy by labelled rows]({name}.png)", environment(command(flags), flags.seeds, flags.jobs)]
     print(write_page(name, TITLES[flags.language], parts))
@@ -108,9 +111,9 @@ def claims(flags, found: dict, lengths: dict, gaps: dict) -> dict[str, bool]:
             ("ernie", "whole words", "characters, then words, then names (ERNIE)"),
             ("ernie", "names", "characters, then words, then names (ERNIE)"),
         ):
-            answers[f"hiding {told}: names more hidden {kind} of held-out text than hiding characters"] = (
-                gaps[arm][kind] > gaps["bert"][kind]
-            )
+            answers[
+                f"hiding {told}: names more hidden {kind} of held-out text than hiding characters, by more than two standard errors"
+            ] = gaps[arm][kind] - gaps["bert"][kind] > 2 * error(gaps[arm], gaps["bert"], kind)
             answers[f"hiding {told}: as good or better in the tasks as hiding characters, on average over them"] = (
                 sum(mean[arm, task] - mean["bert", task] for task in tasks) >= 0
             )
@@ -119,6 +122,11 @@ def claims(flags, found: dict, lengths: dict, gaps: dict) -> dict[str, bool]:
         own["bert"]["losses"][0] < own["one_length"]["losses"][0]
     )
     return answers
+
+
+def error(one: dict, other: dict, kind: str) -> float:
+    """The standard error of the difference of two shares of the same gaps, as if they were independent."""
+    return math.sqrt(sum(each[kind] * (1 - each[kind]) / each[f"gaps of {kind}"] for each in (one, other)))
 
 
 def accuracies(found: dict) -> str:
