@@ -14,6 +14,7 @@ on so many rows. Interrupted, the same command goes on.
 """
 
 import argparse
+import dataclasses
 import glob
 import os
 import sys
@@ -22,7 +23,7 @@ from benchmarks.reproductions import cloze, peer_bert
 from benchmarks.reproductions.commands import results_of
 from benchmarks.reproductions.entities import write_lexicon
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
-from benchmarks.reproductions.pretraining_report import TITLES, report
+from benchmarks.reproductions.pretraining_report import PEER_ERNIE, TITLES, report
 
 SYSTEMS = {
     "en": {
@@ -35,6 +36,10 @@ SYSTEMS = {
 }
 RANDOM = {"en": ["bert", "gpt"], "zh": ["bert"]}
 ENTITIES = "entities.txt"
+ERNIE = dataclasses.replace(
+    peer_bert.BERT, name=PEER_ERNIE, pretraining="ErnieForPreTraining", encoder="ErnieModel", trunk="ernie"
+)
+PEERS = {peer_bert.NAME: "peer", ERNIE.name: "peer_ernie"}  # arm -> folder
 
 
 def main() -> None:
@@ -50,6 +55,9 @@ def main() -> None:
     filled = path(flags, "heldout.jsonl"), path(flags, ENTITIES)
     gaps = {name: cloze.score(pretrained(flags, found[0], name), *filled) for name in cloze_arms}
     peer = with_peer(flags, plan, found[0]) if flags.peer_rows else None
+    if peer and "ernie" in plan["systems"]:
+        with_ernie(flags, plan, found[0])
+        gaps |= {arm: cloze.score(f"hf:{path(flags, folder)}/pretrained", *filled) for arm, folder in PEERS.items()}
     report(flags, *found, gaps, peer)
 
 
@@ -65,17 +73,31 @@ def systems(flags) -> dict[str, dict]:
 
 def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
     """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
-    tasks = {name: files for name, files in plan["tasks"].items() if int(name.rpartition("-")[2]) in flags.peer_rows}
-    scores = peer_bert.scores(pretrained(flags, found, "bert"), path(flags, "peer"), tasks, plan["finetuning"])
+    folder, tasks = path(flags, PEERS[peer_bert.NAME]), tasks_of_peers(flags, plan)
+    scores = peer_bert.scores(pretrained(flags, found, "bert"), folder, tasks, plan["finetuning"])
     for task, arms in scores.items():
         found["scores"][task] |= arms
-    return peer_bert.read_results(path(flags, "peer"))
+    return peer_bert.read_results(folder)
+
+
+def with_ernie(flags, plan: dict, found: dict) -> None:
+    """Puts the scores of Hugging Face's ERNIE, which learns from the batches of ours, beside ours."""
+    folder = path(flags, PEERS[ERNIE.name])
+    checkpoint = os.path.join(folder, "pretrained")
+    peer_bert.pretrain(pretrained(flags, found, "ernie"), folder, checkpoint, ERNIE)
+    for task, files in tasks_of_peers(flags, plan).items():
+        given = folder, task, ERNIE.name, checkpoint, files, plan["finetuning"], ERNIE
+        found["scores"][task][ERNIE.name] = peer_bert.tuned(*given)
+
+
+def tasks_of_peers(flags, plan: dict) -> dict[str, dict]:
+    return {name: files for name, files in plan["tasks"].items() if int(name.rpartition("-")[2]) in flags.peer_rows}
 
 
 def parse(arguments) -> argparse.Namespace:
     parser = parser_of(__doc__)
     parser.add_argument(
-        "--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's BERT learns too"
+        "--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's BERT, and ERNIE, learn too"
     )
     return parser.parse_args(arguments)
 

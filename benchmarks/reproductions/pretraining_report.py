@@ -69,7 +69,25 @@ def peer_told(found: dict, peer: dict[str, float]) -> list[str]:
         f"hidden tokens of held-out text it names {100 * peer['accuracy']:.1f} %, ours "
         f"{100 * found['objectives']['bert']['accuracies'][0]:.1f} %. How far `bert` is ahead in accuracy, in points:",
         table(head, rows),
+        *([of_masks(found)] if any(PEER_ERNIE in scores for scores in found["scores"].values()) else ()),
     ]
+
+
+PEER_ERNIE = "hugging_face_ernie"
+
+
+def of_masks(found: dict) -> str:
+    """What ERNIE's masks gain over hidden characters in the tasks that a known implementation learns too."""
+    rows = []
+    for task, scores in found["scores"].items():
+        if PEER_ERNIE in scores:
+            mean = {arm: statistics.mean(score["test_accuracy"]) for arm, score in scores.items()}
+            gains = mean["ernie"] - mean["bert"], mean[PEER_ERNIE] - mean[peer_bert.NAME]
+            rows.append([task, *(f"{100 * points:+.1f}" for points in gains)])
+    return (
+        "ERNIE's masks against hidden characters, Hugging Face's ERNIE on the batches of ours, in points:\n\n"
+        + table(["", "ours", "Hugging Face"], rows)
+    )
 
 
 KINDS = ("whole words", "names", "characters of whole words", "single characters")
