@@ -78,7 +78,8 @@ class Objective(keras.layers.Layer):
     def predictions(self, outputs, batch, backbone):
         """What the network takes features of the batch for, int: {name of the feature: of its shape}; by default nothing.
 
-        A second head that names the same labels has a name of its own, and -1 where it is not asked. People look at them while a network trains.
+        A second head that names the same labels has a name of its own, and -1 where it is not asked. People look at them while a
+        network trains.
         """
         return {}
 
