@@ -4,6 +4,7 @@ import collections
 import os
 
 from data_pipelines.corpora.tables import Columns, iterate_table
+from data_pipelines.files import whole_file
 
 NAMES = ("nr", "ns", "nt", "nz")  # jieba's tags of persons, places, organisations and other names
 LEAST, SHORTEST = 3, 2  # times that a name stands in the text, and characters
@@ -22,6 +23,5 @@ def write_lexicon(texts: str, file: str) -> None:
         if len(word) >= SHORTEST and tag.startswith(NAMES)
     )
     names = sorted(name for name, times in found.items() if times >= LEAST)
-    with open(f"{file}.part", "w", encoding="utf-8") as stream:
+    with whole_file(file, "w") as stream:
         stream.write("\n".join(names) + "\n")
-    os.replace(f"{file}.part", file)

@@ -138,9 +138,8 @@ def _shown(values: dict, predictions: dict, tokens: list[str], tokenizer: Tokeni
 
 def _fragments(values: dict, slots: dict) -> dict:
     """A note of the places that the decoder fills, where it is told them."""
-    if (
-        "target_position_ids" not in values or "pack_ids" in values or not slots
-    ):  # packed targets count from their own beginning
+    is_packed = "pack_ids" in values  # its targets count from their own beginning
+    if "target_position_ids" not in values or is_packed or not slots:
         return {}
     places = [int(values["target_position_ids"][slot]) + 2 for slot in slots]  # the token behind, counted from 1
     written = " and ".join(f"{run[0]} to {run[-1]}" for run in spans.runs(places))
