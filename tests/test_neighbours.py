@@ -141,10 +141,10 @@ def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
 
 def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():
     lines = Baselines(0.05, 0.3)
-    assert lines.warning(0.05, 99, 1000) is None
-    assert "--learning_rate" in lines.warning(0.05, 100, 1000)
-    assert lines.warning(0.06, 100, 1000) is None
-    assert lines.warning(0.0, 50, 100) is None  # a trial
+    assert not lines.has_learnt_nothing(0.05, 99, 1000)
+    assert lines.has_learnt_nothing(0.05, 100, 1000)
+    assert not lines.has_learnt_nothing(0.06, 100, 1000)
+    assert not lines.has_learnt_nothing(0.0, 50, 100)  # a trial
 
 
 def test_baselines_come_back_from_their_folder(tmp_path):

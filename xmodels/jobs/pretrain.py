@@ -17,6 +17,7 @@ from xmodels.jobs import (
     devices,
     dry_run,
     length_schedule,
+    plateau,
     pretraining_evaluation,
     pretraining_network,
     pretraining_records,
@@ -96,7 +97,9 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
         baselines = _write_baselines(made, scored, claimed_before=state.step > 0)
         samples = pretraining_evaluation.samples_of(learner, scored, tokenizer, made.recipe.note)
-        warns = pretraining_evaluation.plateau(baselines, made.recipe.num_steps)
+        small = pretraining_network.small_numbers_at_hand(options, system)
+        width = learner.backbone.config.hidden_dim
+        warns = plateau.watched(baselines, made.recipe, small, width, made.records.sequence_length)
         flags = options.log_norms_steps, options.profile_steps
         watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, warns)
     loop = Loop(

@@ -16,7 +16,6 @@ from xmodels.objectives.perplexity import of_training
 from xmodels.runs.baselines import Baselines
 from xmodels.runs.samples import COUNT, joined, sampler
 from xmodels.training.step.learner import Learner
-from xmodels.training.watching.progress import measure_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,17 +104,6 @@ def count_baselines(
     as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
     shares = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
     return Baselines(shares.unigram, shares.neighbours, objective.accuracy, shares.visible)
-
-
-def plateau(baselines: Baselines | None, num_steps: int) -> Callable[[int, dict[str, float]], str | None]:
-    """What a line of the log is to be followed by: once, the warning that nothing has been learnt."""
-
-    def warning(step: int, means: dict[str, float]) -> str | None:
-        found = {measure_of(name): value for name, value in means.items()}
-        accuracy = found.get(baselines.measure) if baselines else None
-        return None if accuracy is None else baselines.warning(accuracy, step, num_steps)
-
-    return warning
 
 
 def baseline_lines(baselines: Baselines | None) -> dict[str, float]:

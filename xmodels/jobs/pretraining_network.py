@@ -78,6 +78,12 @@ def small_numbers(options, system) -> Small | None:
     return None if options.recipe == "published" else known
 
 
+def small_numbers_at_hand(options, system) -> Small | None:
+    """The numbers of small networks of the system, where a size narrower than its `base` begins with random weights."""
+    begins = not options.model_config_file and not options.init_checkpoint
+    return vars(system).get("SMALL") if begins and is_small(system, options.size) else None
+
+
 def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
     """The configuration that --model_config_file or --size names, with what --recipe, --mixer and --set change of it. What a file says
     holds for every recipe.

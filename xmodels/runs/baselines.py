@@ -62,13 +62,13 @@ class Baselines:
             text += f", beside those of them that are not hidden as well {self.visible_baseline:.1%}"
         return f"{text} ({self.measure})."
 
-    def warning(self, accuracy: float, step: int, num_steps: int) -> str | None:
-        """What to say of a run that has learnt nothing after a tenth of its steps, and not of a trial."""
-        if step < max(FEWEST, num_steps / 10) or accuracy > MARGIN * self.unigram_baseline:
-            return None
+    def has_learnt_nothing(self, accuracy: float, step: int, num_steps: int) -> bool:
+        """Whether a run has learnt nothing after a tenth of its steps; of a trial nothing is expected."""
+        return step >= max(FEWEST, num_steps / 10) and accuracy <= MARGIN * self.unigram_baseline
+
+    def warning(self, accuracy: float, step: int, num_steps: int) -> str:
+        """What to say of such a run."""
         return (
             f"Warning: after {step:,} of {num_steps:,} steps the network is right {accuracy:.1%} of the time, and always naming "
-            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text. Small networks take "
-            "--recipe=small, or a higher --learning_rate (1e-3 to 4e-3 below `base`), short rows first "
-            "(--length_schedule=32:0.5,128:0.5) and more steps; --num_warmup_steps may take up the whole run (docs/small_networks.md)."
+            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text."
         )

@@ -1,0 +1,62 @@
+"""What a run says that has learnt nothing: the lines of counting, and what to change."""
+
+import dataclasses
+
+import pytest
+from conftest import make_records
+from invocation import invoke
+
+from xmodels.jobs import plateau, pretrain
+from xmodels.jobs.pretrain import Options
+from xmodels.training import small
+from xmodels.training.recipe import Recipe
+
+PUBLISHED = Recipe(
+    num_steps=1000, learning_rate=1e-4, num_warmup_steps=10, backbone=None, objective=None, frame=None, batch_size=32
+)
+SMALL = dataclasses.replace(
+    PUBLISHED, learning_rate=4e-3, optimizer="muon", origin="small", length_schedule="32:0.5,128:0.5"
+)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "known", "expected"),
+    [
+        (PUBLISHED, small.MASKED, ["--recipe=small"]),
+        (dataclasses.replace(PUBLISHED, learning_rate=2e-3), small.MASKED, ["--recipe=small", "--optimizer=adamw"]),
+        (PUBLISHED, None, ["--num_train_steps"]),
+        (SMALL, small.MASKED, ["--num_train_steps"]),
+        (dataclasses.replace(SMALL, learning_rate=1e-4), small.MASKED, ["is low for muon", "--learning_rate=0.002"]),
+        (dataclasses.replace(SMALL, learning_rate=0.1), small.MASKED, ["is high for muon", "--learning_rate=0.002"]),
+        (dataclasses.replace(SMALL, num_warmup_steps=900), small.MASKED, ["still rising", "--num_warmup_steps=62"]),
+        (dataclasses.replace(SMALL, length_schedule=None), small.MASKED, ["--length_schedule=32:0.5,128:0.5"]),
+        (dataclasses.replace(SMALL, length_schedule=None), small.ONE_LENGTH, ["--num_train_steps"]),
+    ],
+)
+def test_the_cause_is_what_differs_from_the_numbers_of_small_networks(recipe, known, expected):
+    causes = plateau.likely_causes(recipe, known, 256, 128, 100)
+    text = " ".join(causes)
+    assert all(part in text for part in expected)
+    assert text.count("--") == sum(part.startswith("--") for part in expected)
+
+
+def test_a_run_names_the_lines_of_counting_and_warns_once_and_its_card_and_report_show_them(
+    zh_vocabulary, tmp_path, capsys
+):
+    records, run = make_records(tmp_path / "records", zh_vocabulary), str(tmp_path / "run")
+    options = Options(
+        system="bert", size="tiny", recipe="published", set="num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32",
+        data_dir=records, model_dir=run, num_train_steps=120, train_batch_size=4, learning_rate=1e-7, eval_steps=1, log_steps=20,
+    )  # fmt: skip
+    pretrain.pretrain(options)
+    output = capsys.readouterr()
+    said = output.out + output.err
+    assert said.index("always naming the commonest token is right") < said.index("step 20/120")
+    assert "naming the commonest one beside its true neighbours" in said
+    assert said.count("it has not begun to use the text") == 1
+    assert said.index("step 100/120") < said.index("it has not begun") < said.index("--recipe=small.")
+    card = (tmp_path / "run/model_card.md").read_text("utf-8")
+    assert "unigram_baseline" in card and "neighbour_baseline" in card
+    invoke("report", model_dir=run)
+    page = (tmp_path / "run/report.html").read_text("utf-8")
+    assert "commonest token" in page and "commonest beside the neighbours" in page

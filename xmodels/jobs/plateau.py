@@ -1,0 +1,72 @@
+"""Why a pretraining has learnt nothing yet, as far as its numbers tell."""
+
+from collections.abc import Callable
+
+from xmodels.runs.baselines import Baselines
+from xmodels.training.recipe import Recipe
+from xmodels.training.small import CAUSAL, MASKED, WIDTH, Small
+from xmodels.training.watching.progress import measure_of
+
+FAR = 3.0  # times the rate of small networks, above or below
+RATES = {each.training["optimizer"]: each.rate for each in (MASKED, CAUSAL)}  # at a width of `WIDTH`
+UNCORRECTED, HIGHEST_UNCORRECTED = "bert_adamw", 5e-4
+
+
+def watched(
+    baselines: Baselines | None, recipe: Recipe, small: Small | None, hidden_dim: int, sequence_length: int
+) -> Callable[[int, dict[str, float]], str | None]:
+    """What a line of the log is to be followed by: once, the warning that nothing has been learnt.
+
+    Args:
+        small: the numbers of small networks that the system has; None where it has none, or the network is not small.
+    """
+
+    def warning(step: int, means: dict[str, float]) -> str | None:
+        found = {measure_of(name): value for name, value in means.items()}
+        accuracy = found.get(baselines.measure) if baselines else None
+        if accuracy is None or not baselines.has_learnt_nothing(accuracy, step, recipe.num_steps):
+            return None
+        causes = likely_causes(recipe, small, hidden_dim, sequence_length, step)
+        return f"{baselines.warning(accuracy, step, recipe.num_steps)} {' '.join(causes)} See docs/small_networks.md."
+
+    return warning
+
+
+def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence_length: int, step: int) -> list[str]:
+    """Sentences that say what may be wrong and which flag changes it, the likeliest first.
+
+    Args:
+        sequence_length: of the records.
+        step: how many updates are done.
+    """
+    causes, rate = [], recipe.learning_rate
+    usual = RATES.get(recipe.optimizer, 0.0) * min(1.0, WIDTH / hidden_dim)
+    if step < recipe.num_warmup_steps:
+        causes.append(
+            f"The learning rate is still rising, in {recipe.num_warmup_steps:,} steps of warm-up: "
+            f"--num_warmup_steps={max(1, recipe.num_steps // 16)}."
+        )
+    if small and recipe.origin != "small":
+        causes.append(
+            "Its numbers are those of the paper, for networks and texts a hundred times as large: --recipe=small."
+        )
+    elif small and usual and rate < usual / FAR:
+        causes.append(f"A rate of {rate:g} is low for {recipe.optimizer} and this width: --learning_rate={usual:g}.")
+    if small and usual and rate > usual * FAR:
+        causes.append(f"A rate of {rate:g} is high for {recipe.optimizer} and this width: --learning_rate={usual:g}.")
+    if recipe.optimizer == UNCORRECTED and rate > HIGHEST_UNCORRECTED:
+        causes.append(
+            f"{UNCORRECTED} does not correct the bias of its moments, so that its first steps are several times as long as the rate "
+            "says: --optimizer=adamw."
+        )
+    if (
+        small
+        and recipe.origin == "small"
+        and not recipe.length_schedule
+        and (shorter := small.length_schedule(sequence_length))
+    ):
+        causes.append(f"Rows are long from the first step: --length_schedule={shorter}.")
+    return causes or [
+        f"Its numbers are the usual ones. Give it more steps than {recipe.num_steps:,} (--num_train_steps), and look at what it reads "
+        "(xmodels inspect_data)."
+    ]
