@@ -92,9 +92,10 @@ def test_a_wrong_schedule_is_refused(text, said):
         length_schedule.phases(text, 10, 128)
 
 
-def test_phases_divide_all_steps():
-    found = length_schedule.phases("32:0.7,128:0.3", 1600, 128)
-    assert [(p.length, p.first, p.last) for p in found] == [(32, 0, 1120), (128, 1120, 1600)]
+@pytest.mark.parametrize(("text", "longest", "border"), [("32:0.7,128:0.3", 128, 1120), ("128:0.9,512:0.1", 512, 1440)])
+def test_phases_divide_all_steps(text, longest, border):
+    found = length_schedule.phases(text, 1600, longest)
+    assert [(p.length, p.first, p.last) for p in found] == [(longest // 4, 0, border), (longest, border, 1600)]
     assert [sum(p.share(step) for p in found) for step in range(1600)] == [1.0] * 1600
 
 
@@ -117,22 +118,34 @@ def weights(folder):
     return read_weights(os.path.join(folder, "backbone", "weights.safetensors"))
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(full_sentences, small_config, tmp_path_factory):
+    """The folder of a run in two phases of four steps."""
+    folder = tmp_path_factory.mktemp("phases") / "whole"
+    pretrain(options(folder, full_sentences, small_config))
+    return folder
+
+
 @pytest.mark.long
-def test_a_run_in_phases_logs_each_and_resumes_exactly(full_sentences, small_config, tmp_path, monkeypatch):
-    """Killed in the first phase, it goes on through both."""
-    whole = options(tmp_path / "whole", full_sentences, small_config)
-    pretrain(whole)
-    lines = [entry for entry in read_log(tmp_path / "whole/log.jsonl") if entry["kind"] == "train"]
+def test_a_run_in_phases_logs_each(uninterrupted):
+    lines = [entry for entry in read_log(uninterrupted / "log.jsonl") if entry["kind"] == "train"]
     lengths = [[int(name.split("/")[0][7:]) for name in line if name.endswith("/masked_lm")] for line in lines]
     assert lengths == [[8]] * 4 + [[32]] * 4
-    assert "8 tokens in steps 1 to 4 (16 rows)" in (tmp_path / "whole/model_card.md").read_text("utf-8")
+    assert "8 tokens in steps 1 to 4 (16 rows)" in (uninterrupted / "model_card.md").read_text("utf-8")
 
-    parted = options(tmp_path / "parted", full_sentences, small_config)
+
+@pytest.mark.parametrize(
+    ("every", "step"), [(4, 4), pytest.param(3, 3, marks=pytest.mark.long), pytest.param(3, 6, marks=pytest.mark.long)]
+)
+def test_a_run_killed_between_phases_or_inside_of_one_resumes_exactly(
+    every, step, uninterrupted, full_sentences, small_config, tmp_path, monkeypatch
+):
+    parted = options(tmp_path / "parted", full_sentences, small_config, save_checkpoints_steps=every)
     save = loop.checkpoints.save
 
     def save_and_die(folder, learner, state, keep):
         save(folder, learner, state, keep)
-        if state.step == 3:
+        if state.step == step:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -140,7 +153,7 @@ def test_a_run_in_phases_logs_each_and_resumes_exactly(full_sentences, small_con
         with pytest.raises(KeyboardInterrupt):
             pretrain(parted)
     pretrain(parted)
-    first, second = weights(whole.model_dir), weights(parted.model_dir)
+    first, second = weights(uninterrupted), weights(parted.model_dir)
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
