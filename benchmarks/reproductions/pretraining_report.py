@@ -25,8 +25,8 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     """The page and the picture."""
     name, rates = f"pretraining_{flags.language}", RATES
     parts = [
-        f"Networks of 2 layers of 128, pretrained on {flags.million_tokens:g} million tokens each, of {corpus(flags)}. Fine-tuning in "
-        f"{len(flags.seeds)} seeds, by Muon, mean and largest values of all states side by side, each the epoch that is best "
+        f"Networks of 2 layers of 128, each pretrained once on {flags.million_tokens:g} million tokens, of {corpus(flags)}. Seeds are of "
+        f"the fine-tuning, {len(flags.seeds)} of them, by Muon, mean and largest values of all states side by side, each the epoch that is best "
         f"on the development file, at the rate of {rates[0]:g} and {rates[1]:g} that is best there for the arm and the task. Random "
         "weights get the same. The test file is read once. Counting names hidden tokens by their neighbours in the training text.",
         verdict(claims(flags, found, lengths, gaps)),
@@ -34,7 +34,7 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
         "of labelled rows.",
         accuracies(found),
         *(peer_told(found, peer) if peer else ()),
-        "## Own objectives, on held-out text",
+        "## Own objectives, on held-out text\n\nOf one pretraining each: read differences below a point as none.",
         objectives(found),
         "## Rows of 32 tokens and then of 128, against rows of 128 alone, at equally many tokens",
         objectives(lengths) + "\n\n" + accuracies(lengths),
