@@ -25,10 +25,11 @@ def report(flags, found: dict, lengths: dict, gaps: dict[str, dict], peer: dict[
     """The page and the picture."""
     name, rates = f"pretraining_{flags.language}", RATES
     parts = [
-        f"Networks of 2 layers of 128, each pretrained once on {flags.million_tokens:g} million tokens, of {corpus(flags)}. Seeds are of "
-        f"the fine-tuning, {len(flags.seeds)} of them, by Muon, mean and largest values of all states side by side, each the epoch that is best "
-        f"on the development file, at the rate of {rates[0]:g} and {rates[1]:g} that is best there for the arm and the task. Random "
-        "weights get the same. The test file is read once. Counting names hidden tokens by their neighbours in the training text.",
+        f"Networks of 2 layers of 128, each pretrained once on {flags.million_tokens:g} million tokens, of {corpus(flags)}. Seeds are "
+        f"of the fine-tuning, {len(flags.seeds)} of them, by Muon, mean and largest values of all states side by side, each the epoch "
+        f"that is best on the development file, at the rate of {rates[0]:g} and {rates[1]:g} that is best there for the arm and the "
+        "task. Random weights get the same. The test file is read once. Counting names hidden tokens by their neighbours in the "
+        "training text.",
         verdict(claims(flags, found, lengths, gaps)),
         "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "
         "of labelled rows.",
