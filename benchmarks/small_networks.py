@@ -3,8 +3,8 @@
     python -m benchmarks.small_networks --text_dir=quickstart-en/text --language=en --work_dir=work
 
 `text_dir` holds `pretrain.txt` and `heldout.txt`, such as the folder `text` of a quickstart. Every arm is a run of `xmodels pretrain
---size=tiny` that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name says, for equally many
-steps of equally many tokens. Runs that are finished in `work_dir` are not repeated. What was found is kept in
+--size=tiny` (of some studies `mini`) that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name
+says, for equally many steps of equally many tokens. Runs that are finished in `work_dir` are not repeated. What was found is kept in
 `results/small_networks.jsonl`, and the page shows all that stands there, so the command may be given again for another language or
 study.
 """
@@ -66,6 +66,7 @@ class Study:
         records: flags of `create_pretraining_data`.
         numbers: those of small networks, where the system has none.
         vocabulary: flags of `train_vocabulary` by language.
+        size: of the system.
     """
 
     system: str
@@ -73,11 +74,19 @@ class Study:
     arms: dict[str, dict]
     numbers: Small = ONE_LENGTH
     vocabulary: dict[str, dict] = dataclasses.field(default_factory=dict)
+    size: str = "tiny"
 
 
 BPE, BYTES, PIECES = (
     {"tokenizer": "bpe"}, {"tokenizer": "byte_bpe"}, {"tokenizer": "sentencepiece", "num_sentinels": 100}
 )  # fmt: skip
+# `mini` is twice as wide, so its usual rates are half as large.
+OF_MINI = {"small": {}} | {f"{name}, rate {rate}": {"optimizer": name, "learning_rate": rate} for name, rate in
+    (("adamw", 1e-3), ("muon", 2e-3), ("muon", 4e-3))} | {"published": ALIKE["published"]}  # fmt: skip
+TABLES = {
+    "output matrix of its own": {"set": {"tied_output": False}},
+    "output not scaled": {"set": {"scaled_output": False}},
+}
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
     "masked": Study(
@@ -85,11 +94,15 @@ STUDIES = {
     ),
     "causal": Study("gpt", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "masked, mini": Study("roberta_wwm", WORDS, OF_MINI, size="mini"),
+    "causal, mini": Study("gpt", STREAM, OF_MINI, vocabulary={"en": BPE}, size="mini"),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
     "many tasks": Study("ernie2", {"packing": "paragraph"}, OTHERS),
     "permuted": Study("xlnet", {"packing": "stream_bidirectional"}, OTHERS, vocabulary={"en": BPE}),
-    "spans to text": Study("t5", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, PIECES)),
+    "spans to text": Study(
+        "t5", {"packing": "full_sentences"}, OTHERS | TABLES, vocabulary=dict.fromkeys(VOCABULARY, PIECES)
+    ),
     "noise to text": Study("bart", {"packing": "full_sentences"}, OTHERS, vocabulary=dict.fromkeys(VOCABULARY, BYTES)),
     "fragment to text": Study("mass", {"packing": "full_sentences"}, OTHERS),
 }
@@ -135,7 +148,7 @@ def train(flags, name: str, arm: str) -> None:
     steps = round(flags.steps / share)
     try:
         run(
-            "pretrain", system=study.system, size="tiny", set=own or None, model_dir=model_dir, num_train_steps=steps,
+            "pretrain", system=study.system, size=study.size, set=own or None, model_dir=model_dir, num_train_steps=steps,
             data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
             train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=30, log_steps=steps // 24,
             num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
@@ -217,8 +230,8 @@ def report(flags) -> None:
     gather(flags)
     kept = read_kept()
     parts = [
-        "Held-out loss and accuracy of networks of 2 layers of 128. Each arm differs from the first one in what its name says. One "
-        "seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
+        "Held-out loss and accuracy of networks of 2 layers of 128, of `mini` 4 layers of 256. Each arm differs from the first one in "
+        "what its name says. One seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
         "(docs/watching.md)."
     ]
     for language, studies in kept.items():
