@@ -231,8 +231,8 @@ def report(flags) -> None:
     kept = read_kept()
     parts = [
         "Held-out loss and accuracy of networks of 2 layers of 128, of `mini` 4 layers of 256. Each arm differs from the first one in "
-        "what its name says. One seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
-        "(docs/watching.md)."
+        "what its name says. One seed: read differences below a point as none. Counting names each token by its neighbours in the "
+        "training text (docs/watching.md)."
     ]
     for language, studies in kept.items():
         for name, arms in studies.items():
