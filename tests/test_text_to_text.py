@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from invocation import invoke
 
+from data_pipelines.corpora.tables import Columns
+from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from xmodels import systems
@@ -105,6 +107,16 @@ def test_pairs_are_read_from_every_kind_of_table(tmp_path, capsys):
         assert "1 pair(s) with an empty side are left out" in capsys.readouterr().out
     with pytest.raises(UsageError, match="no column 'answer'.*--text_column=0 --target_column=1"):
         read_pairs(str(tmp_path / "rows.csv"), None, "text", "answer")
+
+
+def test_both_columns_are_asked_for_where_neither_is_known(tmp_path):
+    table = tmp_path / "rows.tsv"
+    table.write_text("german\tenglish\neins\tone\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="Name the two columns with --text_column and --text_pair_column"):
+        list(read_translations(str(table), Columns()))
+    with pytest.raises(UsageError, match="no column 'text_pair .* Name the column with --text_pair_column"):
+        list(read_translations(str(table), Columns("german")))
+    assert next(read_translations(str(table), Columns("german", "english")))[:2] == ("eins", "one")
 
 
 def test_an_export_writes_what_the_run_writes(tuned, tmp_path):

@@ -45,11 +45,16 @@ class BadRow:
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which columns to read: names, or positions counted from 0 (then the file has no header line)."""
+    """Which columns to read: names, or positions counted from 0 (then the file has no header line).
+
+    Attributes:
+        needs_pair: a table without a second text is an error.
+    """
 
     text: str | None = None
     text_pair: str | None = None
     label: str | None = None
+    needs_pair: bool = False
 
     @property
     def by_position(self) -> bool:
@@ -301,8 +306,9 @@ def _labels(cell: list) -> tuple[str, ...] | None:
 def _find(header: list[str], columns: Columns, with_labels: bool | None, path: str) -> list[int | None]:
     """The positions of text, second text and label among the names of a header."""
 
-    second = " --text_pair_column=1" if columns.text_pair is not None else ""
+    second = " --text_pair_column=1" if columns.text_pair is not None or columns.needs_pair else ""
     second = " --label_column=1" if with_labels else second
+    unnamed = columns.needs_pair and columns.text is None and columns.text_pair is None
 
     def position(given: str | None, usual: tuple[str, ...], flag: str, needed: bool) -> int | None:
         names = [given] if given is not None else [name for name in usual if name in header]
@@ -313,15 +319,18 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
             lowered = {name.lower(): name for name in header}
             near = difflib.get_close_matches((given or "").lower(), lowered, 1, 0.7)
             hint = f" Did you mean {lowered[near[0]]}?" if near else ""
+            named = (
+                "the two columns with --text_column and --text_pair_column" if unnamed else f"the column with {flag}"
+            )
             raise UsageError(
                 f"{path}: no column {given or ' or '.join(usual)!r}.{hint} The first line has: {', '.join(header)[:200]}. "
-                f"Name the column with {flag}, or give positions counted from 0 for a file without a header line, "
+                f"Name {named}, or give positions counted from 0 for a file without a header line, "
                 f"such as --text_column=0{second}."
             )
         return None
 
     text = position(columns.text, TEXT_NAMES, "--text_column", True)
-    pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", False)
+    pair = position(columns.text_pair, PAIR_NAMES, "--text_pair_column", columns.needs_pair)
     required = bool(with_labels)
     label = None if with_labels is False else position(columns.label, LABEL_NAMES, "--label_column", required)
     _check_different([text, pair, label], header, path)

@@ -1,5 +1,6 @@
 """Reads text and its translation: two files whose lines belong together, or two columns of a table."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
@@ -21,7 +22,9 @@ def read_translations(
         DataError: the files differ in their number of lines, or the table has no second column.
     """
     if target is None:
-        for row in read_table(path, columns, with_labels=False, bad_rows=bad_rows):
+        for row in read_table(
+            path, dataclasses.replace(columns, needs_pair=True), with_labels=False, bad_rows=bad_rows
+        ):
             if len(row.texts) < 2:
                 raise DataError(
                     f"{path}: has no column of translations. Name it with --text_pair_column. (`create_finetuning_data` also takes a "
