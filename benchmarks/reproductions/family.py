@@ -3,8 +3,8 @@
     python -m benchmarks.reproductions.family --language=en --output_dir=family-en --set=train=text.txt,heldout=heldout.txt,…
 
 Runs `xmodels compare` on samples/compare/family_LANGUAGE.yaml, whose head names what `--set` gives, and writes its numbers as a page.
-`--peer` trains Hugging Face's BERT on the batches of ours, and fine-tunes it on the same tasks: what a known implementation gives at
-this budget. Interrupted, the same command goes on.
+`--peers=bert,xlnet` trains Hugging Face's networks on the batches of ours, and fine-tunes them on the same tasks: what a known
+implementation gives at this budget. Interrupted, the same command goes on.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import string
 import yaml
 
 from benchmarks.measure import table
-from benchmarks.reproductions import peer_bert
+from benchmarks.reproductions import peer_bert, peer_xlnet
 from benchmarks.reproductions.commands import run
 from benchmarks.reproductions.pages import environment, verdict, write_page, write_picture
 from benchmarks.reproductions.pretraining_report import GAIN, accuracies, objectives
@@ -26,7 +26,7 @@ from data_pipelines.strict_yaml import variables_of
 PLANS = os.path.join("samples", "compare")
 WITHOUT = "majority", "bag_of_words", "word_vectors"  # arms that are no network
 RANDOM = "random-bert"
-PEERS = peer_bert.NAME, f"random-{peer_bert.NAME}"
+PEERS = {"bert": (peer_bert.BERT, "peer"), "xlnet": (peer_xlnet.XLNET, "peer_xlnet")}  # of ours: network and folder
 
 
 def main() -> None:
@@ -37,14 +37,15 @@ def main() -> None:
         found = json.load(file)
     with open(plan, encoding="utf-8") as file:
         values = yaml.safe_load(string.Template(file.read()).safe_substitute(variables_of(flags.set)))
-    report(flags, plan, values, found, with_peer(flags, values, found) if flags.peer else None)
+    report(flags, plan, values, found, {system: with_peer(flags, system, values, found) for system in flags.peers})
 
 
-def with_peer(flags, values: dict, found: dict) -> dict[str, float]:
-    """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
-    (ours,) = glob.glob(os.path.join(flags.output_dir, "pretrain", "pretrain-bert-????????"))
-    folder = os.path.join(flags.output_dir, "peer")
-    for task, arms in peer_bert.scores(ours, folder, values["tasks"], values["finetuning"]).items():
+def with_peer(flags, system: str, values: dict, found: dict) -> dict[str, float]:
+    """Puts the scores of Hugging Face's network beside ours. Returns what it scored on held-out text."""
+    (ours,) = glob.glob(os.path.join(flags.output_dir, "pretrain", f"pretrain-{system}-????????"))
+    peer, name = PEERS[system]
+    folder = os.path.join(flags.output_dir, name)
+    for task, arms in peer_bert.scores(ours, folder, values["tasks"], values["finetuning"], peer).items():
         found["scores"][task] |= arms
     return peer_bert.read_results(folder)
 
@@ -56,7 +57,10 @@ def parsed() -> argparse.Namespace:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--peer", action="store_true", help="Hugging Face's BERT too; needs torch and transformers")
+    parser.add_argument(
+        "--peers", type=lambda text: [name for name in text.split(",") if name], default=[],
+        help=f"Hugging Face's networks too, of {', '.join(PEERS)}, parted by commas; needs torch and transformers",
+    )  # fmt: skip
     return parser.parse_args()
 
 
@@ -92,12 +96,17 @@ def control_of(arm: str, mean: dict[tuple[str, str], float]) -> str:
 def systems_of(found: dict) -> list[str]:
     """The pretrained networks."""
     arms = dict.fromkeys(arm for scores in found["scores"].values() for arm in scores)
-    return [arm for arm in arms if arm not in (*WITHOUT, *PEERS) and not is_random(arm)]
+    return [arm for arm in arms if arm not in WITHOUT and not is_random(arm) and not is_peer(arm)]
 
 
 def is_random(arm: str) -> bool:
     """Whether an arm is a network that nothing has pretrained."""
     return arm.startswith("random-")
+
+
+def is_peer(arm: str) -> bool:
+    """Whether an arm is a known implementation, pretrained or not."""
+    return arm.removeprefix("random-") in [peer.name for peer, _ in PEERS.values()]
 
 
 def differences(found: dict) -> str:
@@ -113,7 +122,7 @@ def differences(found: dict) -> str:
     return table(["task", "arm", "points", "95 % interval", "p", "p, corrected"], rows)
 
 
-def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] | None) -> None:
+def report(flags, plan: str, values: dict, found: dict, peers: dict[str, dict[str, float]]) -> None:
     name, budget = f"family_{flags.language}", values["budget"]
     seeds = values["finetuning"]["seeds"]
     (unit, amount), *_ = budget.items()
@@ -130,7 +139,7 @@ def report(flags, plan: str, values: dict, found: dict, peer: dict[str, float] |
         "## Own objectives, on held-out text\n\nThe losses of different objectives are not comparable: `gpt` sees only what stands "
         "before a token, and some hide whole words.",
         objectives({**found, "objectives": {a: o for a, o in found["objectives"].items() if o["baselines"]}}),
-        *([of_peer(peer, values["finetuning"]["flags"], means(found))] if peer else ()),
+        *(of_peer(system, reached, values["finetuning"]["flags"], means(found)) for system, reached in peers.items()),
         f"## Differences from {found['reference']}\n\nA paired permutation test over test rows, two-sided, with Holm's correction "
         "over all rows of this table; it speaks of these networks, not of other pretrainings.",
         differences(found),
@@ -148,21 +157,21 @@ def in_precision(values: dict) -> str:
     return f" in {kind}" if kind else ""
 
 
-def of_peer(peer: dict[str, float], tuning: dict[str, str], mean: dict[tuple[str, str], float]) -> str:
+def of_peer(system: str, reached: dict[str, float], tuning: dict[str, str], mean: dict[tuple[str, str], float]) -> str:
     """What it is, what it reaches, and what its pretraining gains beside what that of ours gains."""
     way = f"{tuning['pooling']} of all states, {tuning['optimizer']}"
-    theirs, theirs_random = PEERS
+    theirs = PEERS[system][0].name
     tasks = [task for arm, task in mean if arm == theirs]
     gains = " and ".join(
-        f"{100 * (mean[theirs, task] - mean[theirs_random, task]):+.1f} points in {task} "
-        f"({100 * (mean['bert', task] - mean[RANDOM, task]):+.1f})"
+        f"{100 * (mean[theirs, task] - mean[f'random-{theirs}', task]):+.1f} points in {task} "
+        f"({100 * (mean[system, task] - mean[control_of(system, mean), task]):+.1f})"
         for task in tasks
     )
     return (
-        f"`{peer_bert.NAME}` begins with the weights with which `bert` began, and reads the same batches with the same masks; "
+        f"`{theirs}` begins with the weights with which `{system}` began, and reads the same batches with the same masks; "
         f"network, derivatives, optimizer and fine-tuning ({way}) are Hugging Face's and PyTorch's. On held-out text "
-        f"it reaches {peer['masked_lm']:.2f} nats, and names {100 * peer['accuracy']:.1f} % of the hidden tokens. Its "
-        f"pretraining gains, against its random weights (in brackets `bert`): {gains}."
+        f"it reaches {reached['masked_lm']:.2f} nats, and names {100 * reached['accuracy']:.1f} % of the hidden tokens. Its "
+        f"pretraining gains, against its random weights (in brackets `{system}`): {gains}."
     )
 
 
@@ -172,7 +181,7 @@ def draw(figure, found: dict) -> None:
         order = sorted(arms, key=lambda arm: statistics.mean(arms[arm]["test_accuracy"]))
         for place, arm in enumerate(order):
             values = [100 * value for value in arms[arm]["test_accuracy"]]
-            ours = arm not in (*WITHOUT, *PEERS)
+            ours = arm not in WITHOUT and not is_peer(arm)
             colour = "grey" if not ours else "#c83232" if is_random(arm) else "#1450c8"
             axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.5)
             axes.plot(statistics.mean(values), place, "|", color=colour, markersize=14)

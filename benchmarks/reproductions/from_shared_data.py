@@ -140,7 +140,9 @@ def write_table(path: str, rows) -> str:
 # --- pages
 
 
-def family(language: str, documents, classes: tuple, pairs: tuple, about: str) -> Callable[[Place], list[str]]:
+def family(
+    language: str, peers: str, documents, classes: tuple, pairs: tuple, about: str
+) -> Callable[[Place], list[str]]:
     """The command of a page of the family: texts with those of the training rows, a table of classes and one of pairs."""
 
     def command(place: Place) -> list[str]:
@@ -159,7 +161,7 @@ def family(language: str, documents, classes: tuple, pairs: tuple, about: str) -
         texts = write_text(place, f"family_{language}", [*documents(place), *learnt])
         given = {**texts, **{f"{name}_{part}": path for name, each in tables.items() for part, path in each.items()}}
         return [
-            "family", f"--language={language}", f"--output_dir={os.path.join(place.work, f'family_{language}')}", "--peer",
+            "family", f"--language={language}", f"--output_dir={os.path.join(place.work, f'family_{language}')}", f"--peers={peers}",
             "--set=" + ",".join(f"{name}={path}" for name, path in given.items()), f"--jobs={place.jobs}", f"--about={about}",
         ]  # fmt: skip
 
@@ -309,7 +311,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "family_en": (
         120,
         family(
-            "en", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
+            "en", "bert", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
             (["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"], Columns("0", "1", "2"), 3000),
             "Text: news, books, encyclopedia, captions and dialogues in English, with the texts of the training rows. classification: "
             "topics of news (AG News), 200 rows to learn from; pairs: inference (SNLI's development file), 3,000 rows.",
@@ -318,7 +320,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "family_zh": (
         90,
         family(
-            "zh", chinese,
+            "zh", "bert,xlnet", chinese,
             (
                 ["classification/chnsenticorp-zh/train.tsv.gz", "classification/chnsenticorp-zh/test.tsv"],
                 Columns("text_a", None, "label"), 1000,

@@ -53,6 +53,22 @@ class Architecture:
         self.prepare(model)
         return model
 
+    def begin(self) -> None:
+        """Forgets what was read before."""
+
+    def losses(self, model, batch):
+        """(masked LM, second question, share of hidden tokens that are right) of a batch of ours."""
+        return losses(model, batch, self)
+
+    def optimizers(self, model, rate: float, muon: bool) -> list:
+        return optimizers_of(model, rate, muon)
+
+    def encode(self, start: str, rows, names: list[str]) -> list[tuple[list[int], list[int], int]]:
+        """Ids, segments and label of each row, by Hugging Face's tokenizer of the folder `start`."""
+        import transformers
+
+        return encode(transformers.BertTokenizerFast(os.path.join(start, "vocab.txt")), rows, names)
+
 
 BERT = Architecture(
     NAME, "BertForPreTraining", "BertModel", "bert", lambda model, states, pooled: model.cls(states, pooled),
@@ -60,7 +76,7 @@ BERT = Architecture(
 )  # fmt: skip
 
 
-def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[str, dict]:
+def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict, peer: Architecture = BERT) -> dict[str, dict]:
     """Task -> arm -> accuracies on the test file, with the rate and the epoch that are best on the development file.
 
     Args:
@@ -69,10 +85,10 @@ def scores(run: str, folder: str, tasks: dict[str, dict], tuning: dict) -> dict[
         tuning: the plan's `finetuning`: seeds, the rates of `tune`, and of its flags `optimizer` and `pooling`.
     """
     checkpoint, found = os.path.join(folder, "pretrained"), {}
-    pretrain(run, folder, checkpoint)
+    pretrain(run, folder, checkpoint, peer)
     for task, files in tasks.items():
-        for arm, start in ((NAME, checkpoint), (f"random-{NAME}", os.path.join(folder, "initial"))):
-            found.setdefault(task, {})[arm] = tuned(folder, task, arm, start, files, tuning)
+        for arm, start in ((peer.name, checkpoint), (f"random-{peer.name}", os.path.join(folder, "initial"))):
+            found.setdefault(task, {})[arm] = tuned(folder, task, arm, start, files, tuning, peer)
     return found
 
 
@@ -131,20 +147,22 @@ def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, 
     copy_vocabulary(run, checkpoint)
     model = peer.load(initial, pretraining=True)
     recipe, streams = made.recipe, made.learner.streams
-    optimizers = optimizers_of(model, recipe.learning_rate, muon=True)
+    optimizers = peer.optimizers(model, recipe.learning_rate, muon=True)
     schedules = [with_linear_rate(each, recipe.num_warmup_steps, recipe.num_steps) for each in optimizers]
     batches = {name: iter(stream.batches.training()) for name, stream in streams.items()}
     model.train()
+    peer.begin()
     for step in range(recipe.num_steps):
         name = next(name for name, stream in streams.items() if stream.share(step))
         with precision_of(made.options):
-            masked, second, _ = losses(model, next(batches[name]), peer)
+            masked, second, _ = peer.losses(model, next(batches[name]))
         take_step(masked + second, model, optimizers, schedules)
         if step % 100 == 99:
             print(f"{peer.name}: step {step + 1:,}/{recipe.num_steps:,} · masked LM {float(masked):.2f}", flush=True)
     model.eval()
+    peer.begin()
     with torch.no_grad():
-        found = [losses(model, batch, peer) for batch in evaluation]
+        found = [peer.losses(model, batch) for batch in evaluation]
     means = [statistics.mean(float(each[number]) for each in found) for number in range(3)]
     # Copies: weights that are shared have a name each.
     model.save_pretrained(checkpoint, state_dict={name: value.clone() for name, value in model.state_dict().items()})
@@ -218,7 +236,7 @@ def others(model) -> list[tuple[str, object]]:
 
 def groups(named) -> list[dict]:
     """Biases and norms are not decayed."""
-    free = lambda name: name.endswith("bias") or "LayerNorm" in name  # noqa: E731
+    free = lambda name: name.endswith("bias") or "LayerNorm" in name or "layer_norm" in name  # noqa: E731
     return [
         {"params": [value for name, value in named if not free(name)], "weight_decay": DECAY},
         {"params": [value for name, value in named if free(name)], "weight_decay": 0.0},
@@ -301,21 +319,19 @@ def finetuned(
 
 def finetune(start: str, files: dict, rate: float, seed: int, way: Way, peer: Architecture = BERT) -> dict[str, float]:
     import torch
-    import transformers
 
     torch.manual_seed(seed)
     model = peer.load(start, pretraining=False)
-    tokenizer = transformers.BertTokenizerFast(os.path.join(start, "vocab.txt"))
     columns = Columns("text", "text_pair" if has_pairs(files["train"]) else None, "label")
     rows = {part: read_table(files[part], columns, bad_rows=[]) for part in ("train", "dev", "test")}
     names = sorted({row.label for row in rows["train"]})
-    encoded = {part: encode(tokenizer, each, names) for part, each in rows.items()}
+    encoded = {part: peer.encode(start, each, names) for part, each in rows.items()}
     head = torch.nn.Linear(model.config.hidden_size * len(way.pooling.split("+")), len(names))
     torch.nn.init.normal_(head.weight, std=model.config.initializer_range)
     torch.nn.init.zeros_(head.bias)
     both, epochs = torch.nn.ModuleList([model, head]), files["flags"]["num_train_epochs"]
     per_epoch = -(-len(rows["train"]) // BATCH)
-    optimizers = optimizers_of(both, rate, way.muon)
+    optimizers = peer.optimizers(both, rate, way.muon)
     steps = epochs * per_epoch
     schedules = [with_linear_rate(each, round(WARMUP * steps), steps) for each in optimizers]
     best = {"dev": -1.0, "test": 0.0}
