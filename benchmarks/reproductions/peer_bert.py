@@ -153,7 +153,7 @@ def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, 
     model.train()
     peer.begin()
     for step in range(recipe.num_steps):
-        name = next(name for name, stream in streams.items() if stream.share(step))
+        name = next(name for name, stream in streams.items() if not callable(stream.share) or stream.share(step))
         with precision_of(made.options):
             masked, second, _ = peer.losses(model, next(batches[name]))
         take_step(masked + second, model, optimizers, schedules)
