@@ -143,7 +143,9 @@ def pretrain(run: str, folder: str, checkpoint: str, peer: Architecture = BERT, 
     made, evaluation = prepared(run, os.path.join(folder, "unused"))
     if initial is None:
         initial = os.path.join(folder, "initial")
-        write_initial(made, run, folder)
+        if not os.path.isfile(os.path.join(initial, "vocab.txt")):  # which is written last
+            shutil.rmtree(initial, ignore_errors=True)
+            write_initial(made, run, folder)
     copy_vocabulary(run, checkpoint)
     model = peer.load(initial, pretraining=True)
     recipe, streams = made.recipe, made.learner.streams
