@@ -2,7 +2,8 @@
 
     python -m benchmarks.quickstart --work_dir=work
 
-Each run is the user's own command with all cores, in a folder `quickstart-LANGUAGE` of `--work_dir`; what stands there is begun anew. Writes results/quickstart.md with the lines that the command prints at its end.
+Each run is the user's own command with all cores, in a folder `quickstart-LANGUAGE` of `--work_dir`; what stands there is begun
+anew. Writes results/quickstart.md with the lines that the command prints at its end.
 """
 
 import argparse
@@ -22,12 +23,16 @@ RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 def learnt(language: str, folder: str) -> tuple[dict[str, str], float]:
     """The lines of a quickstart by name, and its minutes by the clock."""
     shutil.rmtree(folder, ignore_errors=True)
-    begun, command = time.monotonic(), [sys.executable, "-m", "launch", "quickstart"]
-    done = subprocess.run(
-        [*command, f"--language={language}", f"--output_dir={folder}"], stdout=subprocess.PIPE, text=True, check=True
-    )
-    minutes = (time.monotonic() - begun) / 60
-    return dict(found.groups() for line in done.stdout.splitlines() if (found := FACT.match(line))), minutes
+    command = [sys.executable, "-m", "launch", "quickstart", f"--language={language}", f"--output_dir={folder}"]
+    begun, found = time.monotonic(), {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            if fact := FACT.match(line):
+                found[fact[1]] = fact[2]
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return found, (time.monotonic() - begun) / 60
 
 
 def main() -> None:
