@@ -67,6 +67,6 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence
     ):
         causes.append(f"Rows are long from the first step: --length_schedule={shorter}.")
     return causes or [
-        f"Its numbers are the usual ones. Give it more steps than {recipe.num_steps:,} (--num_train_steps), and look at what it reads "
+        f"Its numbers do not tell why. Give it more steps than {recipe.num_steps:,} (--num_train_steps), and look at what it reads "
         "(xmodels inspect_data)."
     ]
