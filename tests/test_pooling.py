@@ -84,10 +84,28 @@ def test_a_pooling_that_the_paper_reads_is_no_other():
     same = {"roberta": "first", "gpt": "last", "xlnet": "last", "bart": "last", "bert": "published"}
     for name, pooling in same.items():
         reading = systems.load(name).READING
-        assert reading.with_pooling(pooling) == reading and reading.default_pooling(config) == "published"
+        assert reading.with_pooling(pooling) == reading and reading.default_pooling(config, "adamw") == "published"
         assert Classify(config, "ab", reading).pooling is None
         assert reading.with_pooling("mean").pooling == "mean"
     assert Classify(config, "ab", Reading().with_pooling("first")).pooling == "first"  # without the pooler's tanh
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "optimizer", "expected"),
+    [
+        ("bert", 128, "muon", "mean+max"),
+        ("roberta", 256, "muon", "mean+max"),
+        ("albert", 128, "muon", "mean+max"),
+        ("bert", 128, "adamw", "published"),
+        ("bert", 768, "muon", "published"),
+        ("xlnet", 128, "muon", "published"),
+        ("gpt2", 128, "muon", "published"),
+        ("bart", 128, "muon", "published"),
+    ],
+)
+def test_small_networks_that_hide_tokens_and_learn_by_muon_read_all_states(name, width, optimizer, expected):
+    config = dataclasses.replace(ModelConfig(9, 8, 1, 1, 8), hidden_dim=width)
+    assert systems.load(name).READING.default_pooling(config, optimizer) == expected
 
 
 @pytest.mark.parametrize("name", ["bert", "xlnet"])
@@ -211,7 +229,7 @@ def test_a_pooling_without_weights_is_told_from_the_published_one(
     if pooling == "mean":
         del flags["pooling"]
         own = dataclasses.replace(
-            bert.READING, default_pooling=lambda config: "mean" if config.hidden_dim < 64 else "max"
+            bert.READING, default_pooling=lambda config, optimizer: "mean" if config.hidden_dim < 64 else "max"
         )
         monkeypatch.setattr(bert, "READING", own)
     assert invoke("finetune", init_checkpoint=attentive / "start", model_dir=run, **flags) == 0

@@ -22,6 +22,7 @@ BERT_NUMBERS = {
 # ones take as much less as they are wider, down to about BERT's own. What Muon has trained is fine-tuned by it, at about half of the
 # rate of its pretraining: AdamW hardly moves it (docs/small_networks.md has what was measured).
 BASE_WIDTH, SMALL_WIDTH, SMALL_RATE, SMALL_MUON_RATE = 768, 128, 3e-4, 2e-3
+MEAN_AND_MAX = "mean+max"
 STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
 
 
@@ -51,9 +52,15 @@ SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summ
 STATELESS = pooling.STATELESS
 
 
-def as_published(config: Any) -> str:
+def as_published(config: Any, optimizer: str | None) -> str:
     """The default of a system: what its paper reads."""
     return PUBLISHED
+
+
+def of_small(config: Any, optimizer: str | None) -> str:
+    """That of networks that hide tokens: short pretrainings by Muon do not fill the state that their papers read
+    (benchmarks/results/readouts.md)."""
+    return MEAN_AND_MAX if optimizer == "muon" and config.hidden_dim < BASE_WIDTH else PUBLISHED
 
 
 def normal(stddev: float) -> keras.initializers.Initializer:
@@ -75,8 +82,8 @@ class Reading:
         make_initializer: (stddev) -> the initializer of the kernel of a head.
         head_dropout: the dropout of a head; None for that of the network.
         numbers: flags of `finetune` and what holds where they are not given; `numbers_for` has those of small networks.
-        default_pooling: configuration of the network -> the pooling of a fine-tuning that names none, of `layers.poolings`; a
-            run keeps the one that it began with.
+        default_pooling: configuration of the network, and the optimizer that trains it -> the pooling of a fine-tuning that names
+            none, of `layers.poolings`; a run keeps the one that it began with.
         pooling: of `layers.poolings`. Where it is not "published", tasks put it in the place of `summary`.
         encodes: whether the states are those of the encoder, which is all that is called.
     """
@@ -89,7 +96,7 @@ class Reading:
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
     head_dropout: float | None = None
     numbers: Mapping[str, Any] = dataclasses.field(default_factory=lambda: dict(BERT_NUMBERS))
-    default_pooling: Callable[[Any], str] = as_published
+    default_pooling: Callable[[Any, str | None], str] = of_small
     pooling: str = PUBLISHED
     encodes: bool = False
 
@@ -194,6 +201,7 @@ XLNET_READING = Reading(
     summary=last_position,
     has_dense=True,
     make_initializer=normal,
+    default_pooling=as_published,
     numbers={
         "learning_rate": 2e-5, "warmup_proportion": 0.1, "optimizer": "adamw", "lr_schedule": "linear",
     },
@@ -201,13 +209,14 @@ XLNET_READING = Reading(
 
 # Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
 # answers. The head is RoBERTa's.
-BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token)
+BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token, default_pooling=as_published)
 
 
 # Baselines that learn from labelled texts alone (docs/rnn_cnn.md). A token behind each text keeps empty ones from being none.
 FROM_LABELS_READING = Reading(
     frame=Frame.of(f"A {SEP} (B {SEP})"),
     make_initializer=lambda stddev: GlorotUniform(),
+    default_pooling=as_published,
     numbers={"learning_rate": 1e-3, "warmup_proportion": 0.0, "optimizer": "adam", "lr_schedule": "linear"},
 )
 
@@ -225,4 +234,6 @@ def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Read
     """
     end = next((role for role in (EOS, SEP) if role in vocabulary.roles), None) if generates else None
     frame = Frame.of(f"A {end} (B {end})" if end else "A (B)", whole_is_last=True)
-    return Reading(frame=frame, summary=last_token, make_initializer=normal, encodes=network.encodes)
+    return Reading(
+        frame=frame, summary=last_token, make_initializer=normal, encodes=network.encodes, default_pooling=as_published
+    )

@@ -3,7 +3,7 @@
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.frames import GPT, GPT_TOKENS
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.interfaces.reading import Reading, last_token, normal
+from xmodels.interfaces.reading import Reading, as_published, last_token, normal
 from xmodels.interfaces.writing import Writing
 from xmodels.models.gpt import SIZES, Gpt, GptConfig
 from xmodels.objectives.causal_lm import CausalLM
@@ -19,6 +19,7 @@ READING = Reading(
     added_tokens=GPT_TOKENS,
     asks_first=True,
     make_initializer=normal,
+    default_pooling=as_published,
     numbers={
         "learning_rate": 6.25e-5, "warmup_proportion": 0.002, "optimizer": "adamw", "adam_epsilon": 1e-8,
         "lr_schedule": "gpt_linear", "auxiliary_lm_weight": 0.5,

@@ -23,7 +23,10 @@ from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
 from xmodels.training.watching.progress import print_status
 
-SMALL_HINT = "Small networks are mostly read better by --pooling=mean+max (docs/probing.md), which formats of others do not have."
+SMALL_HINT = (
+    "Mean and largest values of all states answer (--pooling={}), which read small networks better (docs/probing.md). Formats of "
+    "others have no such head; --pooling=published has that of the paper."
+)
 TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
@@ -72,10 +75,11 @@ class TextReader(Reader):
             )
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
-            self.numbers["pooling"] = self.default_pooling or reading.default_pooling(loaded.config)
+            usual = reading.default_pooling(loaded.config, self.numbers.get("optimizer"))
+            self.numbers["pooling"] = self.default_pooling or usual
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
-            if pooling is None and self.numbers.get("optimizer") == "muon":  # only networks narrower than base
-                print_status(SMALL_HINT)
+            if pooling is None and usual != PUBLISHED:
+                print_status(SMALL_HINT.format(usual))
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
