@@ -109,8 +109,8 @@ def check_pooling(loaded: Checkpoint, target: str) -> None:
     if loaded.pooling and tasks:
         raise CheckpointError(
             f"{target}: the heads of this format have no --pooling={loaded.pooling}, with which a {loaded.model} has learnt "
-            f"--task={', '.join(tasks)}. Fine-tune with --pooling=published, convert the run that it was fine-tuned from, or serve this one with `xmodels "
-            "export_model`."
+            f"--task={', '.join(tasks)}. Fine-tune with --pooling=published, convert the run that it was fine-tuned from, or serve "
+            "this one with `xmodels export_model`."
         )
 
 
