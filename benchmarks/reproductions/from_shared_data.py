@@ -269,11 +269,42 @@ def readouts(place: Place) -> list[str]:
     """Each way of reading a text, with networks of the family's English page and topics of news."""
     news = ["classification/agnews-en/test.csv.gz"]
     table = parted(place, "readouts_en", news, Columns("2", None, "0"), 1000)
+    return [*read_by(place, READ, table, POOLINGS, "readouts"), "--epochs=6", *READ_FLAGS]
+
+
+def readouts_of_pairs(place: Place) -> list[str]:
+    """Mean and largest values against the published state, with the same networks and inference."""
+    pairs = ["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"]
+    table, systems = (
+        parted(place, "family_en/pair", pairs, Columns("0", "1", "2"), 3000),
+        [n for n in READ if n != "albert"],
+    )
+    command = read_by(place, systems, table, "published,mean+max", "readouts_pairs")
     return [
-        "readouts", *(f"--run={name}={pretrained(place, 'family_en', name)}" for name in READ), f"--poolings={POOLINGS}",
-        *(f"--{name}_file={table[part]}" for name, part in (("train", "train"), ("eval", "dev"), ("test", "test"))),
-        f"--folder={os.path.join(place.work, 'readouts_en')}", "--rates=1e-3,4e-3", "--seeds=1,2", "--epochs=6",
-        "--max_seq_length=64", "--output=benchmarks/results/readouts.md", "--", "--optimizer=muon", "--length_buckets=auto",
+        *command,
+        "--text_pair_column=text_pair",
+        "--title=Which state answers, of pairs",
+        "--epochs=4",
+        *READ_FLAGS,
+    ]
+
+
+READ_FLAGS = (
+    "--rates=1e-3,4e-3",
+    "--seeds=1,2",
+    "--max_seq_length=64",
+    "--",
+    "--optimizer=muon",
+    "--length_buckets=auto",
+)
+
+
+def read_by(place: Place, systems, table: dict[str, str], poolings: str, name: str) -> list[str]:
+    """Networks, tables, poolings and places of the page `name`."""
+    return [
+        "readouts", *(f"--run={system}={pretrained(place, 'family_en', system)}" for system in systems), f"--poolings={poolings}",
+        *(f"--{part}_file={table[of]}" for part, of in (("train", "train"), ("eval", "dev"), ("test", "test"))),
+        f"--folder={os.path.join(place.work, f'{name}_en')}", f"--output=benchmarks/results/{name}.md",
     ]  # fmt: skip
 
 
@@ -334,6 +365,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "pretraining_zh": (120, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "readouts_en": (55, readouts),
+    "readouts_pairs_en": (20, readouts_of_pairs),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),

@@ -68,7 +68,7 @@ def page(options, found: dict[tuple[str, str], dict]) -> str:
         linear.majority(*([r.label for r in x] for x in (train, test))),
     )
     return "\n\n".join([
-        "# Which state answers",
+        f"# {options.title}",
         f"Accuracy in percent, mean and standard deviation over {len(options.seeds)} seeds; bold: the best of the network on the "
         f"evaluation file. The rate was chosen there by the first seed from {', '.join(options.rates)}; `edge`: the best one is the "
         "smallest or the largest, so others may be better.",
@@ -99,6 +99,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max_seq_length", type=int, default=128)
     parser.add_argument("--random_init", action="store_true")
     parser.add_argument("--output", help="default: print")
+    parser.add_argument("--title", default="Which state answers", help="of the page")
     parser.add_argument("more", nargs="*", help="behind `--`: further flags of finetune, such as --length_buckets=auto")
     options = parser.parse_args()
     options.poolings, options.rates = options.poolings.split(","), options.rates.split(",")
