@@ -314,7 +314,7 @@ def test_published_sizes(size, changes, encoder, with_heads, monkeypatch):
     ("second", "parts", "packing"),
     [
         ("sentence_order", {"masked_lm", "sentence_order"}, "sentence_order"),
-        ("next_sentence", {"masked_lm", "next_sentence"}, "segment_pair"),
+        pytest.param("next_sentence", {"masked_lm", "next_sentence"}, "segment_pair", marks=pytest.mark.long),
         pytest.param("none", {"masked_lm"}, "full_sentences", marks=pytest.mark.long),
     ],
 )

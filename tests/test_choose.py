@@ -68,6 +68,7 @@ def test_records_hold_what_their_file_holds(data, asks_first):
         np.testing.assert_array_equal(found[name], values)
 
 
+@pytest.mark.long
 def test_records_teach_what_their_file_teaches(data, small_bert, capsys):
     files = {"train_file": data / "train.jsonl", "eval_file": data / "dev.jsonl"}
     records = {"data_dir": data / "train", "eval_file": data / "dev"}

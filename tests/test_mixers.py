@@ -218,7 +218,7 @@ def axes(function, *arguments):
 
 
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
-@pytest.mark.parametrize("network_class", [Bert, Gpt2])
+@pytest.mark.parametrize("network_class", [Bert, pytest.param(Gpt2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", NAMES)
 def test_training_makes_no_tensor_of_pairs_of_tokens_but_for_full_attention(name, network_class, is_packed):
     length = 512

@@ -283,6 +283,7 @@ def test_a_finished_run_says_so_and_other_tasks_are_another_run(run, data, small
     assert "epochs.order: None then, 'auxiliary_first' now" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_names_of_relevant_labels_and_the_main_task_last(data, small_bert, tmp_path):
     for path in data.glob("answer_*.tsv"):
         rows = [row.split("\t") for row in path.read_text("utf-8").splitlines()]

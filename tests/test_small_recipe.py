@@ -93,7 +93,14 @@ def test_a_run_says_whose_numbers_it_takes_and_begins_with_short_rows(zh_vocabul
     monkeypatch.setattr(small, "MASKED", dataclasses.replace(small.MASKED, shorter=(8, 0.5)))
     monkeypatch.setattr(systems.load("roberta_wwm"), "SMALL", small.MASKED)
     numbers = "num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32"
-    flags = {"set": numbers, "num_train_steps": 4, "train_batch_size": 4, "eval_steps": 1, "log_steps": 1}
+    flags = {
+        "set": numbers,
+        "num_train_steps": 4,
+        "train_batch_size": 4,
+        "eval_steps": 1,
+        "log_steps": 1,
+        "jit_compile": "false",
+    }
     options = Options(system="roberta_wwm", size="tiny", data_dir=records, model_dir=str(tmp_path / "run"), **flags)
     pretrain.pretrain(options)
     said = capsys.readouterr()
