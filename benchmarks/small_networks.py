@@ -81,8 +81,12 @@ BPE, BYTES, PIECES = (
     {"tokenizer": "bpe"}, {"tokenizer": "byte_bpe"}, {"tokenizer": "sentencepiece", "num_sentinels": 100}
 )  # fmt: skip
 # `mini` is twice as wide, so its usual rates are half as large.
-OF_MINI = {"small": {}} | {f"{name}, rate {rate}": {"optimizer": name, "learning_rate": rate} for name, rate in
-    (("adamw", 1e-3), ("muon", 2e-3), ("muon", 4e-3))} | {"published": ALIKE["published"]}  # fmt: skip
+OF_MINI = {
+    "small": {},
+    "adamw, rate 1e-3": ADAM["adamw, rate 1e-3"],
+    **{name: MUON[name] for name in ("muon, rate 2e-3", "muon, rate 4e-3")},
+    "published": ALIKE["published"],
+}
 TABLES = {
     "output matrix of its own": {"set": {"tied_output": False}},
     "output not scaled": {"set": {"scaled_output": False}},
