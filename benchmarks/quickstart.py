@@ -16,7 +16,7 @@ import time
 
 from benchmarks.measure import machine, publish, table
 
-FACT = re.compile(r"^  ([A-Z][\w ,]+): (.+)$")
+FACT = re.compile(r"^  ([A-Z][\w ,-]+): (.+)$")
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     for language in flags.languages:
         found, minutes = learnt(language, os.path.join(flags.work_dir, f"quickstart-{language}"))
         rows = [*([name, said] for name, said in found.items()), ["Minutes by the clock", f"{minutes:.1f}"]]
-        parts.append(f"## --language={language}\n\n{table(['', ''], rows)}")
+        parts.append(f"## --language={language}\n\n{table(['', ''], rows)}".strip())
     cores = os.cpu_count() or 1
     parts.append(f"    python -m benchmarks.quickstart --work_dir=work\n\n{machine(cores)}")
     publish("\n\n".join(parts) + "\n", os.path.join(RESULTS, "quickstart.md"))
