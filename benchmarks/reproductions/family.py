@@ -3,7 +3,7 @@
     python -m benchmarks.reproductions.family --language=en --output_dir=family-en --set=train=text.txt,heldout=heldout.txt,…
 
 Runs `xmodels compare` on samples/compare/family_LANGUAGE.yaml, whose head names what `--set` gives, and writes its numbers as a page.
-`--peers=bert,xlnet` trains Hugging Face's networks on the batches of ours, and fine-tunes them on the same tasks: what a known
+`--peers bert xlnet` trains Hugging Face's networks on the batches of ours, and fine-tunes them on the same tasks: what a known
 implementation gives at this budget. Interrupted, the same command goes on.
 """
 
@@ -58,8 +58,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--about", default="", help="what the texts and tables are, for the page")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--peers", type=lambda text: [name for name in text.split(",") if name], default=[],
-        help=f"Hugging Face's networks too, of {', '.join(PEERS)}, parted by commas; needs torch and transformers",
+        "--peers", nargs="+", choices=tuple(PEERS), default=[],
+        help="Hugging Face's networks too; needs torch and transformers",
     )  # fmt: skip
     return parser.parse_args()
 

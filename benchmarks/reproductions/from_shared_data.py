@@ -141,7 +141,7 @@ def write_table(path: str, rows) -> str:
 
 
 def family(
-    language: str, peers: str, documents, classes: tuple, pairs: tuple, about: str
+    language: str, peers: tuple[str, ...], documents, classes: tuple, pairs: tuple, about: str
 ) -> Callable[[Place], list[str]]:
     """The command of a page of the family: texts with those of the training rows, a table of classes and one of pairs."""
 
@@ -161,7 +161,7 @@ def family(
         texts = write_text(place, f"family_{language}", [*documents(place), *learnt])
         given = {**texts, **{f"{name}_{part}": path for name, each in tables.items() for part, path in each.items()}}
         return [
-            "family", f"--language={language}", f"--output_dir={os.path.join(place.work, f'family_{language}')}", f"--peers={peers}",
+            "family", f"--language={language}", f"--output_dir={os.path.join(place.work, f'family_{language}')}", "--peers", *peers,
             "--set=" + ",".join(f"{name}={path}" for name, path in given.items()), f"--jobs={place.jobs}", f"--about={about}",
         ]  # fmt: skip
 
@@ -275,28 +275,13 @@ def readouts(place: Place) -> list[str]:
 def readouts_of_pairs(place: Place) -> list[str]:
     """Mean and largest values against the published state, with the same networks and inference."""
     pairs = ["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"]
-    table, systems = (
-        parted(place, "family_en/pair", pairs, Columns("0", "1", "2"), 3000),
-        [n for n in READ if n != "albert"],
-    )
-    command = read_by(place, systems, table, "published,mean+max", "readouts_pairs")
-    return [
-        *command,
-        "--text_pair_column=text_pair",
-        "--title=Which state answers, of pairs",
-        "--epochs=4",
-        *READ_FLAGS,
-    ]
+    table = parted(place, "family_en/pair", pairs, Columns("0", "1", "2"), 3000)
+    command = read_by(place, [name for name in READ if name != "albert"], table, "published,mean+max", "readouts_pairs")
+    more = "--text_pair_column=text_pair", "--title=Which state answers, of pairs", "--epochs=4"
+    return [*command, *more, *READ_FLAGS]
 
 
-READ_FLAGS = (
-    "--rates=1e-3,4e-3",
-    "--seeds=1,2",
-    "--max_seq_length=64",
-    "--",
-    "--optimizer=muon",
-    "--length_buckets=auto",
-)
+READ_FLAGS = "--rates=1e-3,4e-3", "--seeds=1,2", "--max_seq_length=64", "--", "--optimizer=muon", "--length_buckets=auto"  # fmt: skip
 
 
 def read_by(place: Place, systems, table: dict[str, str], poolings: str, name: str) -> list[str]:
@@ -342,7 +327,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "family_en": (
         120,
         family(
-            "en", "bert", english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
+            "en", ("bert",), english, (["classification/agnews-en/test.csv.gz"], Columns("2", None, "0"), 200),
             (["sentence_pair/snli-en/dev.txt.gz", "sentence_pair/snli-en/test.txt.gz"], Columns("0", "1", "2"), 3000),
             "Text: news, books, encyclopedia, captions and dialogues in English, with the texts of the training rows. classification: "
             "topics of news (AG News), 200 rows to learn from; pairs: inference (SNLI's development file), 3,000 rows.",
@@ -351,7 +336,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "family_zh": (
         90,
         family(
-            "zh", "bert,xlnet", chinese,
+            "zh", ("bert", "xlnet"), chinese,
             (
                 ["classification/chnsenticorp-zh/train.tsv.gz", "classification/chnsenticorp-zh/test.tsv"],
                 Columns("text_a", None, "label"), 1000,

@@ -84,8 +84,7 @@ def save(loaded: Checkpoint, target: str) -> None:
         if tasks:
             raise CheckpointError(
                 f"{target}: this format has no place for what a {loaded.model} has learnt for --task={', '.join(tasks)}. "
-                "Fine-tune with --pooling=published, convert the run that it was fine-tuned from, or serve this one with `xmodels "
-                "export_model`."
+                "Convert the run that it was fine-tuned from, or serve this one with `xmodels export_model`."
             )
         check_pooling(loaded, target)
         taggers.check_plain(loaded, target)
