@@ -96,6 +96,25 @@ def tuned(
     return rate, [tried[rate], *(scored(rate, seed) for seed in others)]
 
 
+def bracketed(
+    made: Callable[[float], str], loss: Callable[[str], float], rates: Sequence[float], first: slice
+) -> dict[float, str]:
+    """Runs by their rate: those of `first`, and others of `rates` until the best one has worse neighbours or stands at an edge.
+
+    Args:
+        made: gives the run of a rate.
+        loss: of a run, on development data.
+        rates: in ascending order.
+    """
+    found = {rate: made(rate) for rate in rates[first]}
+    while True:
+        place = rates.index(min(found, key=lambda rate: loss(found[rate])))
+        missing = [rate for rate in rates[max(0, place - 1) : place + 2] if rate not in found]
+        if not missing:
+            return found
+        found |= {rate: made(rate) for rate in missing}
+
+
 def fraction_of(rows: list, fraction: float, seed: int) -> list:
     """The rows that `finetune --train_fraction` draws with a seed, where each row of a table is one example."""
     from xmodels.jobs.few_examples import drawn_places

@@ -212,7 +212,8 @@ def captions(place: Place, parts: dict[str, str]) -> list[str]:
 
 def transformer(place: Place) -> list[str]:
     pairs = captions(place, {"train": "train", "valid": "val", "test": "test_2016_flickr"})
-    return ["transformer_multi30k", *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}", "--peer"]
+    work = os.path.join(place.work, "transformer")
+    return ["transformer_multi30k", *pairs, f"--work_dir={work}", "--peer", f"--jobs={place.jobs}"]
 
 
 def mass(place: Place) -> list[str]:
@@ -232,7 +233,7 @@ def ernie2(place: Place) -> list[str]:
 
 def transformer_xl(place: Place) -> list[str]:
     work = os.path.join(place.work, "transformer_xl")
-    return ["transformer_xl", f"--workdir={work}", f"--data={place.given('lm')}", "--peer"]
+    return ["transformer_xl", f"--workdir={work}", f"--data={place.given('lm')}", "--peer", f"--jobs={place.jobs}"]
 
 
 def universal_transformer(place: Place) -> list[str]:

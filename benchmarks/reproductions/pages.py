@@ -13,8 +13,10 @@ RESULTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def mean_and_deviation(values: Sequence[float], form: str = ".1f", scale: float = 1.0) -> str:
-    """`71.2 ± 0.8`: mean and sample standard deviation; the number alone where there is one."""
+    """`71.2 ± 0.8`: mean and sample standard deviation; the number alone where there is one, nothing where there is none."""
     values = [scale * value for value in values]
+    if not values:
+        return ""
     if len(values) == 1:
         return format(values[0], form)
     return f"{statistics.mean(values):{form}} ± {statistics.stdev(values):{form}}"

@@ -2,9 +2,11 @@
 
 import dataclasses
 import gzip
+import itertools
 import json
 import os
 
+from benchmarks.reproductions.commands import is_finished
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.text.tokenizer import CONFIG
@@ -14,10 +16,11 @@ from xmodels.models.gpt import GptConfig
 from xmodels.models.transformer_xl import TransformerXLConfig
 
 REMEMBERED = 4  # segments that the memory of training holds
+DEV = 20  # one line of so many is held out of training, those at its end: they choose the rate
+TESTED = 100_000  # words or characters at most
 SHAPE = {"hidden_dim": 128, "num_layers": 4, "num_heads": 4, "intermediate_dim": 512, "dropout": 0.1}
 TRAINING = {
-    "learning_rate": 1e-3, "lr_schedule": "cosine", "weight_decay": 0.0, "clip_norm": 0.25,
-    "optimizer": "adamw", "adam_epsilon": 1e-8,
+    "lr_schedule": "cosine", "weight_decay": 0.0, "clip_norm": 0.25, "optimizer": "adamw", "adam_epsilon": 1e-8,
 }  # fmt: skip
 
 
@@ -38,13 +41,19 @@ class Text:
     test: str | None = None
     segmenter: str | None = None
 
-    def lines(self) -> tuple[list[str], list[str]]:
-        """The lines with text to learn from, and those to be scored on."""
+    def lines(self) -> dict[str, list[str]]:
+        """The lines with text of each part: to learn from, to choose by, and to be scored on."""
         train = _lines(self.train)
-        if self.test:
-            return train, _lines(self.test)
-        cut = len(train) * 9 // 10
-        return train[:cut], train[cut:]
+        cut = len(train) if self.test else len(train) * 9 // 10
+        test = _lines(self.test) if self.test else train[cut:]
+        kept = cut - cut // DEV
+        return {"train": train[:kept], "dev": train[kept:cut], "test": self._first(test, TESTED)}
+
+    def _first(self, lines: list[str], units: int) -> list[str]:
+        sizes = (len(line.split() if self.units == "words" else line) for line in lines)
+        return [
+            line for line, before in zip(lines, itertools.accumulate(sizes, initial=0), strict=False) if before < units
+        ]
 
 
 def _lines(path: str) -> list[str]:
@@ -52,11 +61,11 @@ def _lines(path: str) -> list[str]:
         return [line.strip() for line in file if line.strip()]
 
 
-def make_records(text: Text, length: int, folder: str) -> tuple[str, str]:
-    """The folders of the records to learn from and to be scored on. Every line of the text ends with the end token."""
+def make_records(text: Text, length: int, folder: str) -> dict[str, str]:
+    """The folder of the records of each part. Every line of the text ends with the end token."""
     vocabulary = os.path.join(folder, "vocabulary")
-    found = []
-    for part, lines in zip(("train", "test"), text.lines(), strict=True):
+    found = {}
+    for part, lines in text.lines().items():
         path, records = os.path.join(folder, f"{part}.txt"), os.path.join(folder, f"{part}_{length}")
         if not os.path.isdir(records):
             os.makedirs(folder, exist_ok=True)
@@ -73,8 +82,8 @@ def make_records(text: Text, length: int, folder: str) -> tuple[str, str]:
                 num_shards=1,
             )
             create(settings, records)
-        found.append(records)
-    return found[0], found[1]
+        found[part] = records
+    return found
 
 
 def _write_vocabulary(text: Text, path: str, folder: str) -> None:
@@ -101,17 +110,19 @@ def configs(vocabulary_size: int, length: int) -> dict[str, TransformerXLConfig 
     return {"transformer_xl": recurrent, "gpt": vanilla}
 
 
-def train(system: str, config, records: str, held_out: str, steps: int, rows: int, seed: int, run: str) -> str:
+def train(system: str, config, records: dict[str, str], steps: int, rows: int, rate: float, seed: int, run: str) -> str:
     """The folder of a finished run; one that is there already is taken as it is, and one that was interrupted goes on."""
+    if is_finished(run):
+        return run
     os.makedirs(run, exist_ok=True)
     path = f"{run}.json"
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"model": system, "config": config.to_json()}, file)
     pretrain(
         Options(
-            system=system, model_dir=run, data_dir=records, eval_data_dir=held_out, model_config_file=path, num_train_steps=steps,
-            num_warmup_steps=steps // 20, train_batch_size=rows, seed=seed, log_steps=200,
-            eval_every=steps, eval_steps=20, save_checkpoints_steps=500,
+            system=system, model_dir=run, data_dir=records["train"], eval_data_dir=records["dev"], model_config_file=path,
+            num_train_steps=steps, num_warmup_steps=steps // 20, train_batch_size=rows, learning_rate=rate, seed=seed,
+            log_steps=200, eval_every=steps, eval_steps=20, save_checkpoints_steps=500,
             distribution_strategy="one_device", **TRAINING,
         )
     )  # fmt: skip

@@ -15,6 +15,8 @@ from data_pipelines.records.source import RecordSource
 from xmodels.models import folder
 from xmodels.runs import loaded as loading
 
+BLOCK = 10  # segments one after the other, that count as one part of a text
+
 
 def load(run: str, **changes):
     """The network of a run, with other settings than it was trained with, and its objective."""
@@ -41,13 +43,25 @@ def kept(path: str, score: Callable, *arguments) -> dict:
 def over_seeds(scores: list[dict]) -> dict:
     """Scores of runs that differ by their seed, as one: means, and the nats of each run (`by_seed`)."""
     found = {"nats": float(np.mean([each["nats"] for each in scores])), "by_seed": [each["nats"] for each in scores]}
-    if "places" in scores[0]:
-        found["places"] = np.mean([each["places"] for each in scores], axis=0).tolist()
+    for name in ("places", "segments"):
+        if name in scores[0]:
+            found[name] = np.mean([each[name] for each in scores], axis=0).tolist()
     return found
 
 
+def gain(longer: dict, shorter: dict) -> tuple[float, float]:
+    """By what share a longer memory lowers the loss, and the standard error of that.
+
+    Both read the same tokens, so that what counts is how the difference varies from one part of the text to the next.
+    """
+    parts = [np.array(each["segments"])[: len(each["segments"]) // BLOCK * BLOCK] for each in (longer, shorter)]
+    shares = ((parts[1] - parts[0]) / shorter["nats"]).reshape(-1, BLOCK).mean(1)
+    return 1 - longer["nats"] / shorter["nats"], float(shares.std(ddof=1) / np.sqrt(len(shares)))
+
+
 def with_memory(run: str, records: str, memory_length: int, changes: dict, rows: int = 8) -> dict:
-    """Mean nats of a token (`nats`), and at each place of a segment (`places`), of a stream that is read in `rows` parts.
+    """Mean nats of a token (`nats`), also at each place of a segment (`places`) and of each step (`segments`), which is the next
+    segment of each row, of a stream that is read in `rows` parts.
 
     The segments are as long as those that the network has learnt from; the memory need not be. `changes` are settings of the
     network that evaluation may choose.
@@ -60,11 +74,13 @@ def with_memory(run: str, records: str, memory_length: int, changes: dict, rows:
         found = losses(objective, backbone, outputs["sequence_output"], batch["labels"])
         return found * batch["label_weights"], {name: outputs[name] for name in past}
 
-    past, sums, weights = backbone.initial_memory(rows, memory_length) if memory_length else {}, 0.0, 0.0
+    past, sums, weights = backbone.initial_memory(rows, memory_length) if memory_length else {}, [], []
     for batch in segments_of(records, rows):
         found, past = step(batch, past)
-        sums, weights = sums + found.numpy().sum(0, dtype=float), weights + batch["label_weights"].numpy().sum(0)
-    return _means(sums, weights)
+        sums.append(found.numpy().sum(0, dtype=float))
+        weights.append(batch["label_weights"].numpy().sum(0, dtype=float))
+    whole = [step for step, weight in enumerate(weights) if weight.sum()]  # the last one may hold nothing
+    return _means(sum(sums), sum(weights)) | {"segments": [sums[step].sum() / weights[step].sum() for step in whole]}
 
 
 def in_segments(run: str, records: str, rows: int = 8) -> dict:

@@ -1,9 +1,10 @@
 """Transformer-XL against a vanilla Transformer: what a memory is worth, and what it saves (Dai et al., 2019).
 
-    python -m benchmarks.reproductions.transformer_xl --workdir=xl         # about an hour on one free core for a seed
+    python -m benchmarks.reproductions.transformer_xl --workdir=xl --jobs=2
     python -m benchmarks.reproductions.transformer_xl --workdir=mine --text=mine:words:train.txt:test.txt --run=32,3000
 
-Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`.
+Both networks have equally many parameters, read the same tokens in the same order, and are trained by `xmodels pretrain`, each at
+the rate that is best for it on held-out text with the first seed.
 What is finished in --workdir is taken as it is. Writes benchmarks/results/reproductions/transformer_xl.md and .png.
 """
 
@@ -20,16 +21,19 @@ with quiet_start():
     import tensorflow as tf
 
     from benchmarks.reproductions import peer_transformer_xl, stream_models, stream_scores, window_speed
+    from benchmarks.reproductions.commands import bracketed, results_of, side_by_side
     from benchmarks.reproductions.pages import RESULTS
     from benchmarks.reproductions.stream_models import REMEMBERED
     from benchmarks.reproductions.stream_scores import kept, over_seeds
     from benchmarks.reproductions.xl_report import CLAMPED, EQUAL, Found, report
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-TIMES = (0, 1, 2, 4, 8)  # lengths of the memory at evaluation, in segments
+TIMES = (0, 1, 2, 4, 8, 16)  # lengths of the memory at evaluation, in segments
 ATTENTION = (128, 200, 400, 800, 1600)  # keys that a token sees, where speed is measured
-PRIVATE = ("--workdir", "--output", "--data", "--text")  # folders of a machine, which the page does not name
-RUNS = {"words": ((32, 1300),), "characters": ((32, 2000),)}  # lengths of segments, and steps
+# What the page does not name: folders of a machine, and its cores.
+PRIVATE = ("--workdir", "--output", "--data", "--text", "--jobs")
+RUNS = {"words": ((32, 1000),), "characters": ((32, 1500),)}  # lengths of segments, and steps
+RATES, FIRST = (5e-4, 1e-3, 2e-3, 4e-3), slice(1, 3)  # and those that are tried in any case
 VANILLA = {"words": (1,), "characters": (1, 2)}  # lengths of vanilla segments, in that of the first of these runs
 WAYS = {  # how distances beyond those of training are read -> settings of the network, by the length of a segment
     "": lambda length: {},
@@ -58,41 +62,51 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
     """
     folder = os.path.join(options.workdir, text.name)
     records = stream_models.make_records(text, length, folder)
-    held, tested = (json.loads(pathlib.Path(path, "manifest.json").read_text()) for path in records)
+    held, tested = (json.loads(pathlib.Path(records[part], "manifest.json").read_text()) for part in ("train", "test"))
     size = held["settings"]["vocabulary_size"]
-    both, runs = stream_models.configs(size, length), []
+    both = stream_models.configs(size, length)
 
-    def trained(system: str, config, records: tuple[str, str], length: int, seeds: list[int]) -> list[str]:
-        made = [f"{folder}/{system}_{length}_{steps}_{seed}" for seed in seeds]
-        for seed, run in zip(seeds, made, strict=True):
-            stream_models.train(system, config, *records, steps, options.tokens // length, seed, run)
-        runs.append(made[0])
-        return made
+    def trained(system: str, config, records: dict[str, str], length: int) -> list[str]:
+        """Runs of the seeds at the rate that is best with the first one; of vanilla networks, with the shortest segments."""
+
+        def made(rate: float, seed: int) -> str:
+            run = f"{folder}/{system}_{length}_{steps}_{rate:g}_{seed}"
+            return stream_models.train(system, config, records, steps, options.tokens // length, rate, seed, run)
+
+        if system not in rates:
+            tried = bracketed(lambda rate: made(rate, options.seeds[0]), dev_loss, RATES, FIRST)
+            rates[system] = min(tried, key=lambda rate: dev_loss(tried[rate]))
+        runs = [made(rates[system], seed) for seed in options.seeds]
+        sizes.append(stream_scores.parameters(runs[0]))
+        return runs
 
     def scored(runs: list[str], name: str, score, *arguments) -> dict:
         found = over_seeds([kept(f"{run}/{name}.json", score, run, *arguments) for run in runs])
         print(f"{text.name}: {name}: {found['nats']:.4f} nats", flush=True)
         return found
 
-    memory, others = {}, {}
-    made = trained("transformer_xl", both["transformer_xl"], records, length, options.seeds)
+    memory, others, rates, sizes = {}, {}, {}, []
+    runs = trained("transformer_xl", both["transformer_xl"], records, length)
     ways = {(times, way): WAYS[way](length) for times in TIMES for way in (WAYS if times > REMEMBERED else ("",))}
     for (times, way), changes in ways.items():
         name = f"memory_{times}{way and '_'}{way.replace(' ', '_')}"
-        memory[times, way] = scored(made, name, stream_scores.with_memory, records[1], times * length, changes)
-    peer = peer_transformer_xl.scores(made[0], records[1], length, ways) if options.peer else {}
+        memory[times, way] = scored(runs, name, stream_scores.with_memory, records["test"], times * length, changes)
+    peer = peer_transformer_xl.scores(runs[0], records["test"], length, ways) if options.peer else {}
     for times in vanilla:
         longer = stream_models.make_records(text, times * length, folder)
         config = dataclasses.replace(both["gpt"], max_sequence_length=times * length)
-        seeds = options.seeds if times == 1 else options.seeds[:1]  # longer ones are a control
-        made = trained("gpt", config, longer, times * length, seeds)
-        segments = scored(made, "segments", stream_scores.in_segments, longer[1])
-        others[times] = segments, scored(made, "windows", stream_scores.in_windows, longer[1], times * length // 4)
+        runs = trained("gpt", config, longer, times * length)
+        segments = scored(runs, "segments", stream_scores.in_segments, longer["test"])
+        windows = scored(runs, "windows", stream_scores.in_windows, longer["test"], times * length // 4)
+        others[times] = segments, windows
     return Found(
         text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
-        tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"],
-        [stream_scores.parameters(run) for run in runs], memory, others, peer,
+        tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"], sizes, list(rates.values()), memory, others, peer,
     )  # fmt: skip
+
+
+def dev_loss(run: str) -> float:
+    return results_of(run)["loss"]
 
 
 def speeds(options) -> dict[int, dict[str, float]]:
@@ -111,13 +125,17 @@ def main(options) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     os.makedirs(options.workdir, exist_ok=True)
-    fast = speeds(options)
+    names = [text.name for text in texts(options)]
+    if options.jobs > 1 and not options.only:
+        side_by_side("transformer_xl", [[*sys.argv[1:], f"--only={name}"] for name in names], options.jobs)
     found = [
         compare(text, *run, () if number else VANILLA[text.units], options)
         for text in texts(options)
+        if options.only in (None, text.name)
         for number, run in enumerate(options.run or RUNS[text.units])
     ]
-    print(report(found, fast, options))
+    if not options.only:
+        print(report(found, speeds(options), options))
 
 
 def pair(text: str) -> tuple[int, int]:
@@ -140,9 +158,12 @@ if __name__ == "__main__":
     )
     add("--tokens", type=int, default=1024, help="Of a batch.")
     add("--peer", action="store_true", help="Train Hugging Face's network on the batches of the first seed, too.")
+    add("--jobs", type=int, default=1, help="Texts side by side.")
+    add("--only", help="Name of a text: train and score on it, and write no page.")
     add("--rounds", type=int, default=5, help="Of the timings.")
     add("--seeds", type=int, nargs="+", default=[1, 2, 3])
     add("--output", default=RESULTS, help="Folder of the page.")
     given = parser.parse_args()
+    given.rates = ", ".join(f"{rate:g}" for rate in RATES)
     given.flags = "--workdir=WORKDIR" + "".join(f" {arg}" for arg in sys.argv[1:] if not arg.startswith(PRIVATE))
     main(given)
