@@ -168,11 +168,12 @@ def family(
     return command
 
 
-def pretraining(language: str) -> Callable[[Place], list[str]]:
+def pretraining(language: str, networks: str = "bert", peer_rows: str = "1000") -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         given = {"en": english_pretraining, "zh": chinese_pretraining}[language](place)
-        work = os.path.join(place.work, f"pretraining_{language}")
-        return ["pretraining", f"--language={language}", f"--work_dir={work}", f"--jobs={place.jobs}", *given]
+        work = os.path.join(place.work, f"pretraining_{'gpt_' * (networks == 'gpt')}{language}")
+        own = f"--language={language}", f"--networks={networks}", f"--peer_rows={peer_rows}"
+        return ["pretraining", *own, f"--work_dir={work}", f"--jobs={place.jobs}", *given]
 
     return command
 
@@ -182,7 +183,7 @@ def english_pretraining(place: Place) -> list[str]:
     write_once(science, text_of(place.given("lm/abc-news-en/science.txt.gz")).split("\n"))
     return [
         f"--text={place.given('lm/abc-news-en/rural.txt.gz')},{science}", f"--paragraphs={FOLLOWED}", "--million_tokens=14",
-        f"--task=topics:0:2={place.given('classification/agnews-en/test.csv.gz')}", "--peer_rows=1000",
+        f"--task=topics:0:2={place.given('classification/agnews-en/test.csv.gz')}", "--mixed_precision=bfloat16",
     ]  # fmt: skip
 
 
@@ -195,7 +196,7 @@ def chinese_pretraining(place: Place) -> list[str]:
         for name, folder in tasks.items()
     }
     return [
-        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=14", "--peer_rows=1000",
+        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=14",
         "--mixed_precision=bfloat16",
         *(f"--task={name}:label:text_a={paths}" for name, paths in files.items()),
     ]  # fmt: skip
@@ -307,7 +308,7 @@ def relations(place: Place) -> str:
 def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         work = os.path.join(place.work, "effects")
-        chosen = [each for each in english_pretraining(place) if not each.startswith(("--million", "--peer"))]
+        chosen = [each for each in english_pretraining(place) if not each.startswith(("--million", "--mixed"))]
         return [
             "effects",
             f"--effect={name}",
@@ -348,6 +349,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "pretraining_en": (120, pretraining("en")),
+    "pretraining_gpt_en": (100, pretraining("en", "gpt", "1000,5000")),
     "pretraining_zh": (120, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "readouts_en": (55, readouts),

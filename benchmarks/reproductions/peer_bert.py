@@ -60,6 +60,10 @@ class Architecture:
         """(masked LM, second question, share of hidden tokens that are right) of a batch of ours."""
         return losses(model, batch, self)
 
+    def states(self, model, ids, mask, segments):
+        """(B, L, D): what the network makes of rows, all (B, L)."""
+        return model(ids, attention_mask=mask, token_type_ids=segments).last_hidden_state
+
     def optimizers(self, model, rate: float, muon: bool) -> list:
         return optimizers_of(model, rate, muon)
 
@@ -340,12 +344,12 @@ def finetune(start: str, files: dict, rate: float, seed: int, way: Way, peer: Ar
     for _ in range(epochs):
         both.train()
         for places in torch.randperm(len(rows["train"])).split(BATCH):
-            logits, labels = answers(model, head, encoded["train"], places, way.pooling)
+            logits, labels = answers(model, head, encoded["train"], places, way.pooling, peer)
             take_step(torch.nn.functional.cross_entropy(logits, labels), both, optimizers, schedules)
         both.eval()
-        dev = accuracy(model, head, encoded["dev"], way.pooling)
+        dev = accuracy(model, head, encoded["dev"], way.pooling, peer)
         if dev > best["dev"]:
-            best = {"dev": dev, "test": accuracy(model, head, encoded["test"], way.pooling)}
+            best = {"dev": dev, "test": accuracy(model, head, encoded["test"], way.pooling, peer)}
     return best
 
 
@@ -363,7 +367,7 @@ def encode(tokenizer, rows, names: list[str]) -> list[tuple[list[int], list[int]
     return list(zip(pieces["input_ids"], pieces["token_type_ids"], labels, strict=True))
 
 
-def answers(model, head, encoded, places, pooling: str):
+def answers(model, head, encoded, places, pooling: str, peer: Architecture):
     """Logits and labels of rows, padded to their longest."""
     import torch
 
@@ -374,7 +378,7 @@ def answers(model, head, encoded, places, pooling: str):
         return torch.tensor([each + [0] * (length - len(each)) for each in lists])
 
     mask = padded([[1] * len(ids) for ids in rows])
-    states = model(padded(rows), attention_mask=mask, token_type_ids=padded(segments)).last_hidden_state
+    states = peer.states(model, padded(rows), mask, padded(segments))
     return head(pooled(states, mask, pooling)), torch.tensor(labels)
 
 
@@ -390,13 +394,13 @@ def pooled(states, mask, pooling: str):
     return torch.cat([ways[name]() for name in pooling.split("+")], dim=-1)
 
 
-def accuracy(model, head, encoded, pooling: str) -> float:
+def accuracy(model, head, encoded, pooling: str, peer: Architecture) -> float:
     import torch
 
     order = torch.tensor(sorted(range(len(encoded)), key=lambda place: len(encoded[place][0])))
     with torch.no_grad():
         right = 0
         for places in order.split(256):
-            logits, labels = answers(model, head, encoded, places, pooling)
+            logits, labels = answers(model, head, encoded, places, pooling, peer)
             right += int((logits.argmax(-1) == labels).sum())
     return right / len(encoded)

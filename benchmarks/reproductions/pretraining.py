@@ -1,80 +1,81 @@
-"""Does pretraining help a small BERT, BERT-wwm and GPT, and how many labels is it worth? (Devlin et al., 2018; Cui et al.,
-2019; Radford et al., 2018)
+"""Does pretraining help a small BERT, BERT-wwm or GPT, and how many labels is it worth? (Devlin et al., 2018; Cui et al., 2019;
+Radford et al., 2018)
 
     python -m benchmarks.reproductions.pretraining --language=zh --text=web.txt --work_dir=work \\
         --task=reviews:label:text_a=train.tsv,dev.tsv,test.tsv --task=moods:label:text_a=train2.tsv,dev2.tsv,test2.tsv
 
 A task is NAME:LABEL_COLUMN:TEXT_COLUMN=TRAIN[,DEV,TEST]; of one file alone, development and test rows are drawn. What is
 pretrained on is `--text`, whose documents are parted by blank lines, and the training texts of the tasks without their labels. All
-of it is a plan of `xmodels compare`, which this command writes: each network is pretrained on equally many tokens and
-fine-tuned on so many rows as `--rows` names, from there and from random weights, with rates that the development file chooses for
-each. A second plan compares two lengths in one run with one length. Then the pretrained networks of Chinese fill gaps of
-held-out text: whole words and single characters. `--peer_rows` trains Hugging Face's BERT on the batches of ours, and fine-tunes it
-on so many rows. Interrupted, the same command goes on.
+of it is a plan of `xmodels compare`, which this command writes: each network is pretrained on equally many tokens with each of
+`--pretraining_seeds`, and fine-tuned on so many rows as `--rows` names, from there and from random weights, with rates that the
+development file chooses for each. Of encoders a second plan compares two lengths in one run with one length, for as long; then
+those of Chinese fill gaps of held-out text: whole words and single characters. `--peer_rows` trains Hugging Face's network on the
+batches of ours, and fine-tunes it on so many rows. Interrupted, the same command goes on.
 """
 
 import argparse
-import dataclasses
-import glob
 import os
 import sys
 
 from benchmarks.reproductions import cloze, peer_bert
-from benchmarks.reproductions.commands import results_of
 from benchmarks.reproductions.entities import write_lexicon
-from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare
-from benchmarks.reproductions.pretraining_report import PEER_ERNIE, TITLES, report
+from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare, pretrained
+from benchmarks.reproductions.pretraining_networks import ERNIE, ONE_LENGTH, Networks, networks_of
+from benchmarks.reproductions.pretraining_report import Results, minutes, report
 
-SYSTEMS = {
-    "en": {
-        "bert": {},
-        "roberta_wwm": {},
-        "gpt": {"finetune": {"auxiliary_lm_weight": 0.0}},
-        "gpt_lm": {"system": "gpt", "finetune": {"auxiliary_lm_weight": 0.5}},
-    },
-    "zh": {"bert": {}, "bert_wwm": {}},
-}
-RANDOM = {"en": ["bert", "gpt"], "zh": ["bert"]}
 ENTITIES = "entities.txt"
-ERNIE = dataclasses.replace(
-    peer_bert.BERT, name=PEER_ERNIE, pretraining="ErnieForPreTraining", encoder="ErnieModel", trunk="ernie"
-)
-PEERS = {peer_bert.NAME: "peer", ERNIE.name: "peer_ernie"}  # arm -> folder
 
 
 def main() -> None:
     flags = parse(sys.argv[1:])
+    chosen = networks_of(flags.language, flags.networks)
     os.makedirs(flags.work_dir, exist_ok=True)
     tasks = prepare(flags)
-    plan = plan_of(flags, tasks, TITLES[flags.language], systems(flags), RANDOM[flags.language])
-    lengths = {**plan, "name": "Two lengths against one", "baselines": {"majority": True, "bag_of_words": True}}
-    lengths["systems"] = {"bert": {}, "one_length": {"system": "bert", "flags": {"length_schedule": "none"}}}
-    lengths["tasks"] = dict(list(plan["tasks"].items())[:1])
-    found = [compare(flags, name, each) for name, each in (("plan", plan), ("lengths", lengths))]
-    cloze_arms = plan["systems"] if flags.language == "zh" else ()
+    plan = plan_of(flags, tasks, chosen.title, systems(flags, chosen), chosen.random)
+    plan["pretraining"]["seeds"] = flags.pretraining_seeds
+    found = compare(flags, "plan", plan)
+    lengths = compare(flags, "lengths", as_long(plan, minutes(found, "bert"))) if chosen.lengths else None
     filled = path(flags, "heldout.jsonl"), path(flags, ENTITIES)
-    gaps = {name: cloze.score(pretrained(flags, found[0], name), *filled) for name in cloze_arms}
-    peer = with_peer(flags, plan, found[0]) if flags.peer_rows else None
+    gaps = {
+        name: [cloze.score(run, *filled) for run in pretrained(flags, found, name)]
+        for name in (plan["systems"] if chosen.gaps else ())
+    }
+    peer = with_peer(flags, chosen, plan, found) if flags.peer_rows else None
     if peer and "ernie" in plan["systems"]:
-        with_ernie(flags, plan, found[0])
-        gaps |= {arm: cloze.score(f"hf:{path(flags, folder)}/pretrained", *filled) for arm, folder in PEERS.items()}
-    report(flags, *found, gaps, peer)
+        with_ernie(flags, plan, found)
+        folders = {chosen.peer.name: "peer", ERNIE.name: "peer_ernie"}
+        gaps |= {arm: [cloze.score(f"hf:{path(flags, folder)}/pretrained", *filled)] for arm, folder in folders.items()}
+    report(flags, chosen, Results(found, lengths, gaps, peer))
 
 
-def systems(flags) -> dict[str, dict]:
-    """The networks of a language. ERNIE hides characters, then words as its phrases, then names, which the records have to mark."""
-    if flags.language == "en":
-        return SYSTEMS["en"]
+def as_long(plan: dict, spent: float) -> dict:
+    """The plan of a BERT that reads rows of one length, for so many processor minutes."""
+    return {
+        **plan,
+        "name": "Two lengths against one",
+        "budget": {"processor_minutes": round(spent, 1)},
+        "pretraining": {**plan["pretraining"], "seeds": plan["pretraining"]["seeds"][:1]},
+        "systems": ONE_LENGTH,
+        "baselines": {"majority": True, "bag_of_words": True},
+        "tasks": dict(list(plan["tasks"].items())[:1]),
+    }
+
+
+def systems(flags, chosen: Networks) -> dict[str, dict]:
+    """The arms. ERNIE hides characters, then words as its phrases, then names, which the records have to mark."""
+    if not chosen.gaps:
+        return chosen.systems
     write_lexicon(path(flags, "train.jsonl"), path(flags, ENTITIES))
     # Units that find no slot stay visible, so there is room for more than 15 % of the tokens.
     records = {"entity_lexicon": path(flags, ENTITIES), "max_predictions_per_seq": 40}
-    return SYSTEMS["zh"] | {"ernie": {"records": records}}
+    return chosen.systems | {"ernie": {"records": records}}
 
 
-def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
-    """Puts the scores of Hugging Face's BERT beside ours. Returns what it scored on held-out text."""
-    folder, tasks = path(flags, PEERS[peer_bert.NAME]), tasks_of_peers(flags, plan)
-    scores = peer_bert.scores(pretrained(flags, found, "bert"), folder, tasks, plan["finetuning"])
+def with_peer(flags, chosen: Networks, plan: dict, found: dict) -> dict[str, float]:
+    """Puts the scores of Hugging Face's network beside ours. Returns what it scored on held-out text."""
+    folder, tasks = path(flags, "peer"), tasks_of_peers(flags, plan)
+    first = pretrained(flags, found, chosen.measured)[0]
+    scores = peer_bert.scores(first, folder, tasks, plan["finetuning"], chosen.peer)
     for task, arms in scores.items():
         found["scores"][task] |= arms
     return peer_bert.read_results(folder)
@@ -82,9 +83,9 @@ def with_peer(flags, plan: dict, found: dict) -> dict[str, float]:
 
 def with_ernie(flags, plan: dict, found: dict) -> None:
     """Puts the scores of Hugging Face's ERNIE, which learns from the batches of ours, beside ours."""
-    folder = path(flags, PEERS[ERNIE.name])
+    folder = path(flags, "peer_ernie")
     checkpoint = os.path.join(folder, "pretrained")
-    peer_bert.pretrain(pretrained(flags, found, "ernie"), folder, checkpoint, ERNIE)
+    peer_bert.pretrain(pretrained(flags, found, "ernie")[0], folder, checkpoint, ERNIE)
     for task, files in tasks_of_peers(flags, plan).items():
         given = folder, task, ERNIE.name, checkpoint, files, plan["finetuning"], ERNIE
         found["scores"][task][ERNIE.name] = peer_bert.tuned(*given)
@@ -96,19 +97,11 @@ def tasks_of_peers(flags, plan: dict) -> dict[str, dict]:
 
 def parse(arguments) -> argparse.Namespace:
     parser = parser_of(__doc__)
-    parser.add_argument(
-        "--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's BERT, and ERNIE, learn too"
-    )
+    add = parser.add_argument
+    add("--networks", choices=("bert", "gpt"), default="bert", help="encoders of one family, or GPT")
+    add("--pretraining_seeds", type=numbers, default=[1, 2, 3], help="a pretraining for each")
+    add("--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's network learns too")
     return parser.parse_args(arguments)
-
-
-def pretrained(flags, found: dict, arm: str) -> str:
-    """The folder of the pretraining of an arm whose numbers were found; plans of other budgets leave theirs beside it."""
-    for mark in glob.glob(path(flags, f"comparison/done/pretrain-pretrain-{arm}-????????.json")):
-        folder = path(flags, f"comparison/pretrain/{os.path.basename(mark)[len('pretrain-') : -len('.json')]}")
-        if results_of(folder)["loss"] in found["objectives"][arm]["losses"]:
-            return folder
-    raise SystemExit(f"{path(flags, 'comparison')}: no pretraining of {arm} has the loss that results.json names.")
 
 
 if __name__ == "__main__":

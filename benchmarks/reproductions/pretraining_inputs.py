@@ -1,13 +1,14 @@
 """What the reproductions of pretraining share: flags, texts and tables from files in public use, and a plan of `xmodels compare`."""
 
 import argparse
+import glob
 import json
 import os
 import random
 
 import yaml
 
-from benchmarks.reproductions.commands import run
+from benchmarks.reproductions.commands import results_of, run
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.corpora.text_files import open_text
 
@@ -147,3 +148,16 @@ def compare(flags, name: str, plan: dict) -> dict:
     run("compare", plan=file, output_dir=folder, jobs=flags.jobs)
     with open(os.path.join(folder, "results.json"), encoding="utf-8") as stream:
         return json.load(stream)
+
+
+def pretrained(flags, found: dict, arm: str) -> list[str]:
+    """The folders of the pretrainings of an arm whose numbers were found, by seed; plans of other budgets leave theirs beside them."""
+    folders = {}
+    for mark in glob.glob(path(flags, f"comparison/done/pretrain-pretrain-{arm}-*.json")):
+        folder = path(flags, f"comparison/pretrain/{os.path.basename(mark)[len('pretrain-') : -len('.json')]}")
+        folders[results_of(folder)["loss"]] = folder
+    if missing := [loss for loss in found["objectives"][arm]["losses"] if loss not in folders]:
+        raise SystemExit(
+            f"{path(flags, 'comparison')}: no pretraining of {arm} has the losses {missing} of results.json."
+        )
+    return [folders[loss] for loss in found["objectives"][arm]["losses"]]
