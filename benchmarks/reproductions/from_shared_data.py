@@ -16,6 +16,7 @@ import io
 import json
 import os
 import random
+import resource
 import shlex
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from benchmarks.reproductions.effects import EFFECTS
 from benchmarks.reproductions.pretraining_inputs import DEV, HELD_OUT, TEST, write_once
 from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.files import whole_file
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
 READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
@@ -396,8 +398,25 @@ def main() -> None:
     module, *arguments = PAGES[flags.page][1](place)
     command = [sys.executable, "-m", f"benchmarks.reproductions.{module}", *arguments, *more]
     print(shlex.join(command), flush=True)
-    if not flags.print:
-        sys.exit(subprocess.run(command, check=False).returncode)
+    if flags.print:
+        return
+    code = subprocess.run(command, check=False).returncode
+    print(f"{flags.page}: {spent(place, flags.page):.0f} processor minutes so far.")
+    sys.exit(code)
+
+
+def spent(place: Place, page: str) -> float:
+    """Processor minutes of a page, those of this run and of the ones that were interrupted."""
+    path = place.made("minutes.json")
+    found = {}
+    if os.path.isfile(path):
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found[page] = found.get(page, 0.0) + (used.ru_utime + used.ru_stime) / 60
+    with whole_file(path, "w") as file:
+        json.dump(found, file)
+    return found[page]
 
 
 if __name__ == "__main__":
