@@ -26,7 +26,7 @@ NAME, LENGTH, SEED = "small_networks", 128, 12345
 KEPT = os.path.join(RESULTS, f"{NAME}.jsonl")
 VOCABULARY = {"en": 4000, "zh": 2000}
 COLUMNS = 3  # of the picture
-SHOWN = ("small", "muon, rate 4e-3", "adamw, rate 2e-3", "rate 1e-2", "one length", "published")
+SHOWN = ("small", "adamw, rate 2e-3", "rate 1e-2", "one length", "published")
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
 ALIKE = {  # of all studies: name of an arm -> what differs
     "small": {},
@@ -48,7 +48,6 @@ ALIKE = {  # of all studies: name of an arm -> what differs
 ADAM = {
     f"adamw, rate {rate}": {"optimizer": "adamw", "learning_rate": float(rate)} for rate in ("1e-3", "2e-3", "4e-3")
 }
-MUON = {f"muon, rate {rate}": {"optimizer": "muon", "learning_rate": float(rate)} for rate in ("2e-3", "4e-3", "1e-2")}
 PUBLISHED = {name: ALIKE[name] for name in ("small", "published", "published, rate 1e-3")}
 OTHERS = (
     PUBLISHED
@@ -84,7 +83,7 @@ BPE, BYTES, PIECES = (
 OF_MINI = {
     "small": {},
     "adamw, rate 1e-3": ADAM["adamw, rate 1e-3"],
-    **{name: MUON[name] for name in ("muon, rate 2e-3", "muon, rate 4e-3")},
+    "rate 4e-3": ALIKE["rate 4e-3"],
     "published": ALIKE["published"],
 }
 TABLES = {
@@ -96,8 +95,8 @@ STUDIES = {
     "masked": Study(
         "roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED, "twice as many hidden": {"set": {"masking_rate": 0.3}}}
     ),
-    "causal": Study("gpt", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
-    "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **MUON, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal": Study("gpt", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI, size="mini"),
     "causal, mini": Study("gpt", STREAM, OF_MINI, vocabulary={"en": BPE}, size="mini"),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from xmodels.runs.baselines import Baselines
 from xmodels.training.recipe import Recipe
-from xmodels.training.small import CAUSAL, MASKED, WIDTH, Small
+from xmodels.training.small import ADAMW_RATE, MASKED, WIDTH, Small
 from xmodels.training.watching.progress import measure_of
 
 FAR = 3.0  # times the rate of small networks, above or below
-RATES = {each.training["optimizer"]: each.rate for each in (MASKED, CAUSAL)}  # at a width of `WIDTH`
+RATES = {MASKED.training["optimizer"]: MASKED.rate, "adamw": ADAMW_RATE}  # at a width of `WIDTH`
 UNCORRECTED, HIGHEST_UNCORRECTED = "bert_adamw", 5e-4
 
 

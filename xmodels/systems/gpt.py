@@ -11,7 +11,7 @@ from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt, False
-SMALL = small.CAUSAL
+SMALL = small.ONE_LENGTH
 # Sections 3.3 and 4.1, and the code of the authors: `_start_ A _delimiter_ B _classify_`, and the state of the last token.
 READING = Reading(
     frame=GPT,

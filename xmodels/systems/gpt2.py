@@ -9,7 +9,7 @@ from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
 MODEL, NEEDS_WORDS = Gpt2, False
-SMALL = small.CAUSAL
+SMALL = small.ONE_LENGTH
 READING, WRITING = gpt.READING, gpt.WRITING
 
 RATES = {"base": 6e-4, "medium": 3e-4, "large": 2.5e-4, "xl": 1.5e-4}

@@ -14,6 +14,7 @@ from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.training.recipe import Recipe
 
 WIDTH = 128  # of `tiny`, which was measured
+ADAMW_RATE = 2e-3  # at that width, of who asks for AdamW
 POSITIONS = "embedding.position.embeddings"  # the table of networks that learn one row for each position
 
 
@@ -103,10 +104,8 @@ MASKED = Small(
     },
     shorter=(32, 0.5),
 )  # fmt: skip
-# Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too.
+# Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too. GPT normalises
+# the sum of token and position nowhere: sinusoids, whose slow waves are the same in all rows, drown the tokens there.
 ONE_LENGTH = dataclasses.replace(MASKED, position_gain=None, shorter=None)
 # A rate that knows no end, since a task may join a finished run of ERNIE 2.0, whose paragraphs are not cut.
 CONTINUAL = dataclasses.replace(MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None)
-# Nothing normalises the sum of token and position there: sinusoids, whose slow waves are the same in all rows, drown the tokens.
-# Muon at 4e-3 is better for GPT tiny (docs/small_networks.md); other sizes were not measured with it.
-CAUSAL = dataclasses.replace(ONE_LENGTH, rate=2e-3, training={**MASKED.training, "optimizer": "adamw"})
