@@ -14,6 +14,7 @@ from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 from xmodels.training.recipe import Recipe
 
 WIDTH = 128  # of `tiny`, which was measured
+FEWEST_ROWS = 8  # of a batch: what several devices share
 ADAMW_RATE = 2e-3  # at that width, of who asks for AdamW
 POSITIONS = "embedding.position.embeddings"  # the table of networks that learn one row for each position
 
@@ -30,7 +31,7 @@ class Small:
         position_gain: how large a position is in the sum with a token, relative to it, at the beginning; None draws positions
             as tokens are drawn.
         training: fields of the recipe.
-        tokens: of a batch.
+        tokens: of a batch, which has `FEWEST_ROWS` rows at least.
         shorter: the length and the share of the steps of rows that come first, where records are at least four times as long.
     """
 
@@ -39,7 +40,7 @@ class Small:
     rate: float
     training: dict[str, Any]
     position_gain: float | None = 1.0
-    tokens: int = 4096
+    tokens: int = 1024
     shorter: tuple[int, float] | None = None
 
     def configured(self, config: ModelConfig) -> ModelConfig:
@@ -72,7 +73,7 @@ class Small:
             return self.begun(recipe.backbone())
 
         return dataclasses.replace(
-            recipe, backbone=backbone, batch_size=max(1, self.tokens // sequence_length),
+            recipe, backbone=backbone, batch_size=max(FEWEST_ROWS, self.tokens // sequence_length),
             learning_rate=self.rate * min(1.0, WIDTH / hidden_dim), length_schedule=self.length_schedule(sequence_length),
             origin="small", **self.training,
         )  # fmt: skip
@@ -99,7 +100,7 @@ MASKED = Small(
     gain=0.68,
     rate=4e-3,
     training={
-        "num_steps": 10_000, "num_warmup_steps": 600, "optimizer": "muon", "schedule": "linear",
+        "num_steps": 40_000, "num_warmup_steps": 2_400, "optimizer": "muon", "schedule": "linear",
         **dict.fromkeys(("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "momentum")),
     },
     shorter=(32, 0.5),
