@@ -32,10 +32,11 @@ def chosen(records=None, **changes):
 def test_sizes_below_base_have_numbers_of_their_own_and_others_those_of_the_paper():
     config, recipe = chosen()
     assert (config.dropout, config.attention_dropout, config.initializer_stddev) == (0.0, 0.0, 0.0601)
-    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("muon", 4e-3, 8)
+    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size) == ("muon", 4e-3, 16)
     mini, of_mini = chosen(size="mini")
     assert of_mini.learning_rate == pytest.approx(2e-3)
     assert mini.initializer_stddev == pytest.approx(config.initializer_stddev / 2**0.5, abs=1e-4)
+    assert chosen(Records(512))[1].batch_size == 8  # rows enough for several devices
     for changes in ({"size": "base"}, {"recipe": "published"}):
         config, recipe = chosen(**changes)
         assert (config.dropout, config.initializer_stddev) == (0.1, 0.02)
@@ -163,7 +164,7 @@ def test_fine_tuning_takes_a_larger_rate_for_narrower_networks(width, rate):
 def test_encoder_decoders_have_numbers_for_small_networks_in_pretraining_and_fine_tuning(name):
     packing = {"packing": "full_sentences"}
     config, recipe = chosen(Records(128, **packing), system=name)
-    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size, recipe.num_steps) == ("muon", 4e-3, 8, 40_000)
+    assert (recipe.optimizer, recipe.learning_rate, recipe.batch_size, recipe.num_steps) == ("muon", 4e-3, 16, 20_000)
     assert config.dropout == 0.0
     published = systems.load(name).WRITING.numbers
     assert numbers_for(published, config)["learning_rate"] == max(3e-4, published["learning_rate"])

@@ -40,7 +40,7 @@ class Small:
     rate: float
     training: dict[str, Any]
     position_gain: float | None = 1.0
-    tokens: int = 1024
+    tokens: int = 2048
     shorter: tuple[int, float] | None = None
 
     def configured(self, config: ModelConfig) -> ModelConfig:
@@ -100,7 +100,7 @@ MASKED = Small(
     gain=0.68,
     rate=4e-3,
     training={
-        "num_steps": 40_000, "num_warmup_steps": 2_400, "optimizer": "muon", "schedule": "linear",
+        "num_steps": 20_000, "num_warmup_steps": 1_200, "optimizer": "muon", "schedule": "linear",
         **dict.fromkeys(("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "momentum")),
     },
     shorter=(32, 0.5),
