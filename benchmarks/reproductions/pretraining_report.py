@@ -59,7 +59,7 @@ def report(flags, chosen: Networks, results: Results) -> None:
         parts += [
             "## Rows of 32 tokens and then of 128, against rows of 128 alone, for as long\n\nThe latter, of one pretraining, gets the "
             "processor minutes that the steps of the former take.",
-            objectives(with_first(found, results.lengths)) + "\n\n" + accuracies(results.lengths),
+            objectives(both := with_first(found, results.lengths)) + "\n\n" + accuracies(both),
         ]
     if results.gaps:
         rows = [
@@ -88,7 +88,8 @@ def pretrainings(flags) -> str:
 
 def with_first(found: dict, lengths: dict) -> dict:
     """Numbers of BERT from the first plan beside those of the second."""
-    return {part: {"bert": found[part]["bert"], **lengths[part]} for part in ("objectives", "costs")}
+    scores = {task: {**arms, "bert": found["scores"][task]["bert"]} for task, arms in lengths["scores"].items()}
+    return {part: {"bert": found[part]["bert"], **lengths[part]} for part in ("objectives", "costs")} | {"scores": scores}
 
 
 def minutes(found: dict, arm: str) -> float:
