@@ -89,7 +89,9 @@ def pretrainings(flags) -> str:
 def with_first(found: dict, lengths: dict) -> dict:
     """Numbers of BERT from the first plan beside those of the second."""
     scores = {task: {**arms, "bert": found["scores"][task]["bert"]} for task, arms in lengths["scores"].items()}
-    return {part: {"bert": found[part]["bert"], **lengths[part]} for part in ("objectives", "costs")} | {"scores": scores}
+    return {part: {"bert": found[part]["bert"], **lengths[part]} for part in ("objectives", "costs")} | {
+        "scores": scores
+    }
 
 
 def minutes(found: dict, arm: str) -> float:
