@@ -21,6 +21,7 @@ TESTED = 100_000  # words or characters at most
 SHAPE = {"hidden_dim": 128, "num_layers": 4, "num_heads": 4, "intermediate_dim": 512, "dropout": 0.1}
 TRAINING = {
     "lr_schedule": "cosine", "weight_decay": 0.0, "clip_norm": 0.25, "optimizer": "adamw", "adam_epsilon": 1e-8,
+    "mixed_precision": "bfloat16",
 }  # fmt: skip
 
 

@@ -237,7 +237,7 @@ read the same tokens, so differences are paired). The paper's gain beyond the le
 loss; here {beyond:.1%} and two standard errors would show it."""
 
 PEER = """ Hugging Face's is their XLNet as a
-Transformer-XL (`attn_type="uni"`), trained by PyTorch on the same batches at the same rate."""
+Transformer-XL (`attn_type="uni"`), trained by PyTorch in float32 on the same batches at the same rate."""
 
 SPEED = """How many times as long a token takes where a window slides by one token and is read anew, as with kept states
 that are read on in segments. Random weights, vocabulary of 100, one text; both are graphs of TensorFlow without XLA.
