@@ -34,6 +34,11 @@ from data_pipelines.files import whole_file
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
 READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
+# About as many steps for each; GPT, which names every token, takes larger batches.
+BUDGETS = {
+    "bert": ("--million_tokens=8", "--train_batch_size=16"),
+    "gpt": ("--million_tokens=14", "--train_batch_size=32"),
+}
 POOLINGS = "published,first,last,mean,max,mean+max,attention"
 
 
@@ -70,7 +75,7 @@ def pretraining(language: str, networks: str = "bert", peer_rows: str = "1000") 
         given = {"en": english_pretraining, "zh": chinese_pretraining}[language](place)
         work = os.path.join(place.work, f"pretraining_{'gpt_' * (networks == 'gpt')}{language}")
         own = f"--language={language}", f"--networks={networks}", f"--peer_rows={peer_rows}"
-        return ["pretraining", *own, f"--work_dir={work}", f"--jobs={place.jobs}", *given]
+        return ["pretraining", *own, *BUDGETS[networks], f"--work_dir={work}", f"--jobs={place.jobs}", *given]
 
     return command
 
@@ -79,7 +84,7 @@ def english_pretraining(place: Place) -> list[str]:
     science = place.made("science.txt")
     write_once(science, text_of(place.given("lm/abc-news-en/science.txt.gz")).split("\n"))
     return [
-        f"--text={place.given('lm/abc-news-en/rural.txt.gz')},{science}", f"--paragraphs={FOLLOWED}", "--million_tokens=14",
+        f"--text={place.given('lm/abc-news-en/rural.txt.gz')},{science}", f"--paragraphs={FOLLOWED}",
         f"--task=topics:0:2={place.given('classification/agnews-en/test.csv.gz')}", "--mixed_precision=bfloat16",
     ]  # fmt: skip
 
@@ -93,7 +98,7 @@ def chinese_pretraining(place: Place) -> list[str]:
         for name, folder in tasks.items()
     }
     return [
-        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}", "--million_tokens=14",
+        f"--text={place.given('lm/cluecorpussmall-zh/sentences_by_doc.txt.gz')}",
         "--mixed_precision=bfloat16",
         *(f"--task={name}:label:text_a={paths}" for name, paths in files.items()),
     ]  # fmt: skip
@@ -205,7 +210,7 @@ def relations(place: Place) -> str:
 def effect(name: str, more: Callable[[Place], str] | None = None) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         work = os.path.join(place.work, "effects")
-        chosen = [each for each in english_pretraining(place) if not each.startswith(("--million", "--mixed"))]
+        chosen = [each for each in english_pretraining(place) if not each.startswith("--mixed")]
         return [
             "effects",
             f"--effect={name}",

@@ -3,6 +3,7 @@
 import argparse
 import glob
 import json
+import math
 import os
 import random
 
@@ -17,6 +18,8 @@ WORDS = {"do_whole_word_mask": True}
 DEV, TEST, HELD_OUT = 600, 2000, 0.04  # rows, and the share of the documents
 RATES = [1e-3, 4e-3]  # of Muon, which trained the networks (docs/small_networks.md)
 EPOCHS = {100: 30, 1000: 10, 5000: 4}  # of fine-tunings: rows -> times
+SCORED = 10  # states of a fine-tuning, about, that are scored on the development rows at most
+BATCH = 32  # rows of fine-tunings
 
 
 def numbers(text: str) -> list[int]:
@@ -34,6 +37,7 @@ def parser_of(description: str) -> argparse.ArgumentParser:
     add("--rows", type=numbers, default=list(EPOCHS), help="sizes of the labelled sets")
     add("--seeds", type=numbers, default=[1, 2, 3])
     add("--million_tokens", type=float, default=8, help="of each pretraining")
+    add("--train_batch_size", type=int, default=32, help="of each pretraining: rows of 128 tokens, or as many tokens")
     add("--epochs", type=numbers, help="of fine-tuning, one for each of --rows")
     add("--jobs", type=int, default=2)
     add(
@@ -60,7 +64,7 @@ def prepare(flags) -> dict[str, dict]:
             rows = parts["train"][:size]
             epochs = (flags.epochs or [EPOCHS.get(each, 5) for each in flags.rows])[place]
             tasks[f"{name}-{size}"] = {
-                "train": write_table(flags, f"{name}-{size}", rows), **held, "flags": {"num_train_epochs": epochs},
+                "train": write_table(flags, f"{name}-{size}", rows), **held, "flags": epochs_of(epochs, size),
             }  # fmt: skip
     for file in flags.text.split(","):
         with open_text(file) as lines:
@@ -72,6 +76,12 @@ def prepare(flags) -> dict[str, dict]:
     for name, part in (("heldout", texts[:held_out]), ("train", texts[held_out:])):
         write_once(path(flags, f"{name}.jsonl"), [json.dumps({"text": text}, ensure_ascii=False) for text in part])
     return tasks
+
+
+def epochs_of(epochs: int, rows: int) -> dict[str, int]:
+    """Flags of a fine-tuning: its epochs, and how often it is scored where that would cost more than to learn."""
+    seldom = epochs // SCORED
+    return {"num_train_epochs": epochs, **({"eval_every": seldom * math.ceil(rows / BATCH)} if seldom > 1 else {})}
 
 
 def split_spec(spec: str) -> tuple[str, str, str, list[str]]:
@@ -127,13 +137,15 @@ def plan_of(flags, tasks: dict, title: str, systems: dict, random_starts=()) -> 
         | {"flags": {"input_format": "jsonl"}},
         "vocabulary": {"size": VOCABULARY[flags.language]},
         "records": {**WORDS, **({"segmenter": "jieba"} if flags.language == "zh" else {})},
-        "pretraining": {"max_seq_length": 128, "train_batch_size": 32, "flags": {"recipe": "small"} | precision},
+        "pretraining": {
+            "max_seq_length": 128, "train_batch_size": flags.train_batch_size, "flags": {"recipe": "small"} | precision,
+        },
         "systems": systems,
         "baselines": {"random": list(random_starts)},
         "finetuning": {
             "seeds": flags.seeds, "tune": {"learning_rate": RATES},
             "flags": {
-                "train_batch_size": 32, "max_seq_length": 64, "pooling": "mean+max", "optimizer": "muon",
+                "train_batch_size": BATCH, "max_seq_length": 64, "pooling": "mean+max", "optimizer": "muon",
                 "length_buckets": "auto",
             },
         },

@@ -43,10 +43,11 @@ def report(flags, chosen: Networks, results: Results) -> None:
     """The page and the picture."""
     name, found = f"pretraining_{'gpt_' * (flags.networks == 'gpt')}{flags.language}", results.found
     parts = [
-        f"Networks of 2 layers of 128, {pretrainings(flags)} {flags.million_tokens:g} million tokens, of {corpus(flags)}. Fine-tuned "
-        f"with {len(flags.seeds)} seeds by Muon, mean and largest values of all states side by side, each the epoch that is best on "
-        f"the development file, at the rate of {RATES[0]:g} and {RATES[1]:g} that is best there for the arm and the task. Random "
-        "weights get the same. The test file is read once. Counting names tokens by their neighbours in the training text.",
+        f"Networks of 2 layers of 128, {pretrainings(flags)} {flags.million_tokens:g} million tokens in batches of "
+        f"{128 * flags.train_batch_size:,}, of {corpus(flags)}. Fine-tuned with {len(flags.seeds)} seeds by Muon, mean and largest "
+        f"values of all states side by side. The development file chooses the rate, of {RATES[0]:g} and {RATES[1]:g}, for each arm "
+        "and task, and the state of each run, of those after every epoch (every third one of 100 rows). Random weights get the same. "
+        "The test file is read once. Counting names tokens by their neighbours in the training text.",
         verdict(claims(flags, chosen, results)),
         "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "
         "of labelled rows.",
@@ -244,6 +245,7 @@ def command(flags) -> str:
     given = {name: getattr(flags, name, None) for name in ("rows", "pretraining_seeds", "seeds", "peer_rows")}
     numbers = [f"--{name}={','.join(map(str, each))}" for name, each in given.items() if each]
     numbers += [f"--mixed_precision={flags.mixed_precision}"] if flags.mixed_precision else []
+    numbers += [f"--train_batch_size={flags.train_batch_size}"]
     return shlex.join([
         "python", "-m", "benchmarks.reproductions.pretraining", f"--language={flags.language}", f"--text={text}",
         *(["--networks=gpt"] if getattr(flags, "networks", None) == "gpt" else []),
