@@ -72,7 +72,7 @@ def test_order_and_sight_of_xlnet_are_what_its_logits_depend_on(tokenizer):
         name: ops.convert_to_numpy(value)
         for name, value in objective.predictions(objective.forward(backbone, batch), batch, backbone).items()
     }
-    (example,) = examples({**batch, **objective.sight(batch)}, predictions, tokenizer, {})
+    (example,) = examples({**batch, **objective.target_visibility(batch)}, predictions, tokenizer, {})
     depends = dependence(lambda rows: objective.logits(objective.forward(backbone, rows), backbone), batch, 5)
     hidden, places = hidden_of(example["pieces"]), batch["mask_positions"].numpy()[0]
     assert len(hidden) == 6 and all(shown == "" for _, _, shown, _ in hidden)
@@ -96,7 +96,7 @@ def test_sight_of_unilm_is_what_its_logits_depend_on(tokenizer, model):
     batch = batch_of(tokenizer, mask_positions=places, label_weights=np.ones((1, 4), "float32"))
     batch |= {"labels": tf.gather(batch["token_ids"], places[0], axis=1), "objective_ids": tf.constant([model])}
     batch |= {"source_lengths": tf.constant([5])}
-    (example,) = examples({**batch, **objective.sight(batch)}, {}, tokenizer, {})
+    (example,) = examples({**batch, **objective.target_visibility(batch)}, {}, tokenizer, {})
     depends = dependence(lambda rows: masked.logits(objective.forward(backbone, rows), rows, backbone), batch, 5)
     tokens = [tokenizer.vocabulary.tokens[i] for i in batch["token_ids"].numpy()[0]]
     assert ("table" in example) == (model != BIDIRECTIONAL)

@@ -71,7 +71,7 @@ def batch_of(objective, source=4, rows=1):
 
 def seen(objective, source=4):
     return np.array(
-        ops.broadcast_to(unilm.sight(batch_of(objective, source)).dense(LENGTH, LENGTH), (1, 1, LENGTH, LENGTH))
+        ops.broadcast_to(unilm.visible_of(batch_of(objective, source)).dense(LENGTH, LENGTH), (1, 1, LENGTH, LENGTH))
     )[0, 0]
 
 
@@ -96,7 +96,7 @@ def test_nothing_leaks_into_a_state_that_its_token_may_not_see(name, network):
         tape.watch(x)
         states = x
         for block in network.blocks:
-            states = block(states, visible=unilm.sight(batch))
+            states = block(states, visible=unilm.visible_of(batch))
         mixed = tf.reduce_sum(states * tf.range(1.0, 17.0), axis=-1)  # (1, L)
     found = np.abs(tape.batch_jacobian(mixed, x).numpy()[0]).max(axis=-1)  # (L, L)
     may = seen(OBJECTIVES[name]) | np.eye(LENGTH, dtype=bool)  # a state holds its own embedding, also of padding
@@ -110,7 +110,7 @@ def test_without_an_objective_it_is_bert(network):
     for name, value in bert(batch).items():
         np.testing.assert_array_equal(np.array(value), np.array(network(batch)[name]))
         np.testing.assert_array_equal(
-            np.array(value), np.array(network(batch, visible=unilm.sight(batch))[name]), err_msg="bidirectional"
+            np.array(value), np.array(network(batch, visible=unilm.visible_of(batch))[name]), err_msg="bidirectional"
         )
 
 
@@ -234,7 +234,7 @@ def logits_of(writer, source, targets):
         "token_ids": ids, "padding_mask": np.ones(ids.shape, bool), "source_lengths": np.full(len(ids), width),
         "segment_ids": np.where(np.arange(ids.shape[1]) < width, 4, 5) * np.ones_like(ids), "objective_ids": np.full(len(ids), 3),
     }  # fmt: skip
-    states = writer.backbone(batch, visible=unilm.sight(batch))["sequence_output"][:, -1]
+    states = writer.backbone(batch, visible=unilm.visible_of(batch))["sequence_output"][:, -1]
     return np.array(writer.logits(states))
 
 
@@ -495,7 +495,7 @@ def test_transformers_computes_the_same_from_what_we_write(zh_vocabulary, tmp_pa
     given = batch_of(3, rows=2) | {"token_ids": ids, "segment_ids": segments}
     head = MaskedLM(checkpoint.config)
     given["mask_positions"] = np.tile(np.arange(LENGTH, dtype="int32"), (2, 1))
-    outputs = backbone(given, visible=unilm.sight(given))
+    outputs = backbone(given, visible=unilm.visible_of(given))
     head.logits(outputs, given, backbone)
     folder.assign(head.prefix, head, checkpoint.values, "x")
     real = np.tile(np.arange(LENGTH) < REAL, (2, 1))

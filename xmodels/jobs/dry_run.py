@@ -42,7 +42,7 @@ def show(
     _table([(name, f"{value.dtype.name} {tuple(value.shape)}", "") for name, value in batch.items()])
     print_status("")
     first = {name: value[:COUNT] for name, value in batch.items()}
-    first |= learner.first_objective.sight(first)
+    first |= learner.first_objective.target_visibility(first)
     for example in examples(first, {}, tokenizer, classes_of(learner.first_objective, labels)):
         print_status(f"  {as_text(example)}\n")
     print_status("Dry run: nothing was written.")

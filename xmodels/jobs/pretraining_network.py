@@ -53,7 +53,7 @@ def check_mixer(options, system) -> None:
             "a system such as bert or gpt2."
         )
     try:
-        mixers.check_honours(mixers.find(options.mixer), system.MODEL.asked)
+        mixers.check_honours(mixers.find(options.mixer), system.MODEL.mixer_must_honour)
     except ValueError as error:
         raise UsageError(f"--mixer={options.mixer}: {error}") from None
 

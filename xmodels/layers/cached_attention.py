@@ -6,9 +6,9 @@ from keras import ops
 
 from xmodels.layers.attention.core import attend_to_kept, heads_first, write_at
 from xmodels.layers.attention.places import (
+    attention_mask_from,
     positions_of,
     positions_of_slots,
-    seen_from,
     slot_of,
 )
 from xmodels.layers.attention.visible import Visible
@@ -39,11 +39,13 @@ class CachedAttention(Mixer):
 
     def attend_to_kept(self, x, kept, visible: Visible):
         """`attend_to` of what `keep` has given."""
-        seen = self.honoured(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
-        return self.merge(attend_to_kept(self.query(x), *kept, seen, scale=self.scale))
+        attention_mask = self.honoured(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
+        return self.merge(attend_to_kept(self.query(x), *kept, attention_mask, scale=self.scale))
 
     def step(self, x, past, place):
         past = tuple(write_at(old, new, slot_of(place)) for old, new in zip(past, self.keep(x), strict=True))
         length, slots = ops.shape(x)[1], ops.shape(past[0])[2]
         bias = self.bias(positions_of(place, length), positions_of_slots(place, slots))
-        return self.merge(attend_to_kept(self.query(x), *past, seen_from(place, length, slots), bias, self.scale)), past
+        return self.merge(
+            attend_to_kept(self.query(x), *past, attention_mask_from(place, length, slots), bias, self.scale)
+        ), past

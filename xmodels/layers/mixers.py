@@ -131,9 +131,9 @@ def _class_of(name: str) -> type[Mixer] | None:
     )  # fmt: skip
 
 
-def check_honours(mixer: type[Mixer], asked: frozenset[str]) -> None:
+def check_honours(mixer: type[Mixer], required: frozenset[str]) -> None:
     """Raises a ValueError unless a mixer heeds all these fields of `Visible`."""
-    missing = sorted(asked - mixer.honours)
+    missing = sorted(required - mixer.honours)
     if missing:
         raise ValueError(
             f"{mixer.__name__} cannot honour {', '.join(f'`{name}`' for name in missing)} of `Visible`; it honours "
@@ -141,16 +141,16 @@ def check_honours(mixer: type[Mixer], asked: frozenset[str]) -> None:
         )
 
 
-def mixer_for(config, initialization: Initialization, asked: frozenset[str]) -> Mixer:
+def mixer_for(config, initialization: Initialization, required: frozenset[str]) -> Mixer:
     """The mixer that a configuration names.
 
     Args:
         config: has `mixer`, `num_heads`, `hidden_dim`, `attention_dropout`, and the numbers of the mixer.
-        asked: the fields of `Visible` that the network sets.
+        required: the fields of `Visible` that the network sets.
 
     Raises:
-        ValueError: it is not known, or heeds less than is asked.
+        ValueError: it is not known, or heeds less than is required.
     """
     mixer = find(config.mixer)
-    check_honours(mixer, asked)
+    check_honours(mixer, required)
     return mixer.for_network(config, initialization)

@@ -88,5 +88,5 @@ class BucketAttention(CachedAttention):
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
         places = ops.arange(length, dtype="int32")
-        seen, bias = self.honoured(visible).dense(length, length), self.bias(places, places)
-        return attention_probabilities(self.query(x), self.key(x), seen, bias, 1.0)
+        attention_mask, bias = self.honoured(visible).dense(length, length), self.bias(places, places)
+        return attention_probabilities(self.query(x), self.key(x), attention_mask, bias, 1.0)

@@ -101,7 +101,7 @@ class Albert(Backbone):
     """
 
     config_class = AlbertConfig
-    asked = frozenset({"padding", "packs"})  # of the mixer
+    mixer_must_honour = frozenset({"padding", "packs"})
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
@@ -183,7 +183,7 @@ class Group(Layer):
             return {name: getattr(first.blocks[index], name) for name in config.shared_half} if first else {}
 
         inner = range(config.num_inner_layers)
-        self.blocks = [post_norm_block(config, index, Albert.asked, **shared(index)) for index in inner]
+        self.blocks = [post_norm_block(config, index, Albert.mixer_must_honour, **shared(index)) for index in inner]
 
     def call(self, x, visible=None, training=None):
         for block in self.blocks:

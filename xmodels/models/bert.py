@@ -63,14 +63,14 @@ class Bert(Encoder):
     """
 
     config_class = BertConfig
-    asked = frozenset({"padding", "packs"})  # of the mixer
+    mixer_must_honour = frozenset({"padding", "packs"})
     reads = {**Backbone.reads, "segment_ids": Feature((None,))}
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,)), "pack_starts": Feature((None,))}
 
     def __init__(self, config: BertConfig, **kwargs):
         super().__init__(config, **kwargs)
         self.embedding = self.make_embedding(config)
-        self.blocks = [post_norm_block(config, index, self.asked) for index in range(config.num_layers)]
+        self.blocks = [post_norm_block(config, index, self.mixer_must_honour) for index in range(config.num_layers)]
         initializer = truncated_normal(config.initializer_stddev)
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
 
@@ -109,14 +109,15 @@ class Bert(Encoder):
         return {"pooled_output": self.pooler(first[:, 0])}
 
 
-def post_norm_block(config, index: int, asked: frozenset[str], initialization=None, **shared) -> PostNormBlock:
-    """A block of BERT; `asked` is what the network asks of its mixer, `shared` are parts that belong to another block.
+def post_norm_block(config, index: int, required: frozenset[str], initialization=None, **shared) -> PostNormBlock:
+    """A block of BERT; `required` are the fields of `Visible` that its mixer must honour, `shared` are parts of
+    another block.
 
     `initialization` is that of its kernels; by default BERT's.
     """
     initialization = initialization or initializations.bert(config.initializer_stddev)
     parts = {
-        "mixer": lambda: mixer_for(config, initialization, asked),
+        "mixer": lambda: mixer_for(config, initialization, required),
         "feedforward": lambda: FeedForward(
             config.hidden_dim, config.intermediate_dim, config.activation, initialization
         ),

@@ -41,7 +41,7 @@ class Gpt(Backbone):
     """
 
     config_class = GptConfig
-    asked = frozenset({"padding", "causal", "packs"})  # of the mixer
+    mixer_must_honour = frozenset({"padding", "causal", "packs"})
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
 
     def __init__(self, config: GptConfig, **kwargs):
@@ -54,7 +54,7 @@ class Gpt(Backbone):
 
     def make_block(self, config: GptConfig, index: int) -> keras.layers.Layer:
         initialization = initializations.gpt(config.initializer_stddev)
-        mixer = mixer_for(config, initialization, self.asked)
+        mixer = mixer_for(config, initialization, self.mixer_must_honour)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 

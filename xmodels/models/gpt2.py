@@ -38,7 +38,7 @@ class Gpt2(Gpt):
 
     def make_block(self, config: Gpt2Config, index: int) -> keras.layers.Layer:
         initialization = initializations.gpt2(config.initializer_stddev, config.num_layers)
-        mixer = mixer_for(config, initialization, self.asked)
+        mixer = mixer_for(config, initialization, self.mixer_must_honour)
         feedforward = FeedForward(config.hidden_dim, config.intermediate_dim, config.activation, initialization)
         return PreNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 

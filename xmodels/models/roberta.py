@@ -46,14 +46,16 @@ class Roberta(Encoder):
     """
 
     config_class = RobertaConfig
-    asked = frozenset({"padding", "packs"})  # of the mixer
+    mixer_must_honour = frozenset({"padding", "packs"})
     may_read = {"pack_ids": Feature((None,)), "position_ids": Feature((None,))}
 
     def __init__(self, config: RobertaConfig, **kwargs):
         super().__init__(config, **kwargs)
         initialization = gpt(config.initializer_stddev)
         self.embedding = SumEmbedding(config, config.num_positions, initialization, name="embedding")
-        self.blocks = [post_norm_block(config, index, self.asked, initialization) for index in range(config.num_layers)]
+        self.blocks = [
+            post_norm_block(config, index, self.mixer_must_honour, initialization) for index in range(config.num_layers)
+        ]
 
     def embed(self, features, training=None):
         """(B, L, D)"""

@@ -134,22 +134,24 @@ class TwoStreamBlock(Block):
         self.biases = RelativeBiases(config, name="biases") if config.untied_biases else None
 
     def call(
-        self, x, signal, seen, memory=None, biases=None, differs=None, is_reversed=None, targets=None, target_positions=None,
-        target_seen=None, training=None,
+        self, x, signal, attention_mask, memory=None, biases=None, differs=None, is_reversed=None, targets=None, target_positions=None,
+        target_attention_mask=None, training=None,
     ):  # fmt: skip
         states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
         mixed, mixed_targets = self.mixer(
-            x, states, signal, biases or self.biases.all(), seen, differs, is_reversed, targets, target_positions,
-            target_seen, training=training,
+            x, states, signal, biases or self.biases.all(), attention_mask, differs, is_reversed, targets, target_positions,
+            target_attention_mask, training=training,
         )  # fmt: skip
         outputs = {"content": self._finish(x, mixed, training)}
         if targets is not None:
             outputs["targets"] = self._finish(targets, mixed_targets, training)
         return outputs
 
-    def attention_map(self, x, signal, seen, biases=None, differs=None, is_reversed=None):
+    def attention_map(self, x, signal, attention_mask, biases=None, differs=None, is_reversed=None):
         """That of the content stream without a memory, float32 (B, H, N, N), for pictures."""
-        return self.mixer.content_probabilities(x, signal, biases or self.biases.all(), seen, differs, is_reversed)
+        return self.mixer.content_probabilities(
+            x, signal, biases or self.biases.all(), attention_mask, differs, is_reversed
+        )
 
     def _finish(self, x, mixed, training):
         """What follows the attention."""
@@ -253,7 +255,7 @@ class XLNet(Backbone):
         length = ops.shape(features["token_ids"])[1]
         shared: dict[str, Any] = {"signal": self.dropout(self.signal(features, slots + length), training=training)}
         shared["biases"] = None if self.biases is None else self.biases.all()
-        shared["seen"] = self._seen(features, slots)
+        shared["attention_mask"] = self._attention_mask(features, slots)
         if "segment_ids" in features:
             segments = features["segment_ids"]  # (B, N)
             everywhere = ops.pad(segments, ((0, 0), (slots, 0)))  # the memory is of segment 0
@@ -263,15 +265,17 @@ class XLNet(Backbone):
         if "query_mask" in features:
             mask = features["query_mask"]
             shared["target_positions"] = features["mask_positions"]
-            shared["target_seen"] = self._with_memory(
+            shared["target_attention_mask"] = self._with_memory(
                 mask, features, slots if mask.shape[2] == features["token_ids"].shape[1] else 0
             )
             if self.config.attention_type == "uni":
                 before = ops.take(self._before(length, slots)[0, 0], features["mask_positions"], axis=0)  # (B, P, K)
-                shared["target_seen"] = ops.logical_and(shared["target_seen"], ops.expand_dims(before, 1))
+                shared["target_attention_mask"] = ops.logical_and(
+                    shared["target_attention_mask"], ops.expand_dims(before, 1)
+                )
         return shared
 
-    def _seen(self, features, slots: int):
+    def _attention_mask(self, features, slots: int):
         """bool (B, 1, N, K): where each token of the content stream may look."""
         length = ops.shape(features["token_ids"])[1]
         itself = same_place(length)
@@ -279,12 +283,12 @@ class XLNet(Backbone):
         if mask is None:
             real = ops.expand_dims(ops.cast(features["padding_mask"], "bool"), 1)  # (B, 1, N)
             mask = ops.logical_or(real, ops.expand_dims(itself, 0))
-        seen = self._with_memory(mask, features, slots)
+        attention_mask = self._with_memory(mask, features, slots)
         if self.config.attention_type == "uni":
             # As in the released code, a token sees itself in any case.
             itself = ops.pad(itself, ((0, 0), (slots, 0)))
-            seen = ops.logical_or(ops.logical_and(seen, self._before(length, slots)), itself)
-        return seen
+            attention_mask = ops.logical_or(ops.logical_and(attention_mask, self._before(length, slots)), itself)
+        return attention_mask
 
     def _before(self, length: int, slots: int):
         """bool (1, 1, N, K): the keys that are not behind a query, with `same_length` the last of them."""
@@ -292,7 +296,7 @@ class XLNet(Backbone):
         return Visible(causal=True, window=window).dense(slots + ops.arange(length, dtype="int32"), slots + length)
 
     def _with_memory(self, mask, features, slots: int):
-        """bool (B, rows, N) -> (B, 1, rows, K): the filled slots of the memory are seen by all rows."""
+        """bool (B, rows, N) -> (B, 1, rows, K): the filled slots of the memory are visible to all rows."""
         if not slots:
             return ops.expand_dims(mask, 1)
         filled = ops.arange(slots, dtype="int32") >= slots - ops.expand_dims(features["memory_filled"], 1)  # (B, M)

@@ -76,17 +76,17 @@ class Objective(keras.layers.Layer):
         return {"tokens": (ops.sum(real), ops.cast(ops.size(real), "float32"))}
 
     def predictions(self, outputs, batch, backbone):
-        """What the network takes features of the batch for, int: {name of the feature: of its shape}; by default nothing.
+        """Predictions for features of the batch: {name of the feature: int array of its shape}; by default {}.
 
-        A second head that names the same labels has a name of its own, and -1 where it is not asked. People look at them while a
-        network trains.
+        A second head that predicts the same labels has a name of its own, and -1 where it makes no prediction. Reports and samples in
+        the log show them.
         """
         return {}
 
-    def sight(self, batch):
-        """What each target may see, {"seen": bool (B, P, L)}, where that is not all that the network reads; by default nothing.
+    def target_visibility(self, batch):
+        """Which tokens each target may attend to: {"target_visibility": bool (B, P, L)}; {} where it may attend to all.
 
-        People look at it beside the predictions.
+        Reports show it beside the predictions.
         """
         return {}
 

@@ -50,5 +50,5 @@ class PermutationLM(Objective):
     def predictions(self, outputs, batch, backbone):
         return {"labels": ops.argmax(self.logits(outputs, backbone), axis=-1)}
 
-    def sight(self, batch):
-        return {"seen": batch["query_mask"]}
+    def target_visibility(self, batch):
+        return {"target_visibility": batch["query_mask"]}

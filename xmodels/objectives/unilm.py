@@ -10,10 +10,10 @@ from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 from xmodels.objectives.next_sentence import NextSentence
 
-SIGHT = {"objective_ids": Feature(()), "source_lengths": Feature(())}
+MASK_FEATURES = {"objective_ids": Feature(()), "source_lengths": Feature(())}
 
 
-def sight(batch) -> Visible:
+def visible_of(batch) -> Visible:
     """What each token sees (figure 1): all; itself and what stands before; itself and what stands behind; or, of the source, the
     source, and of the target also itself and the target before.
 
@@ -30,11 +30,11 @@ def sight(batch) -> Visible:
     return Visible(batch["padding_mask"], order=order)
 
 
-def seen_by_targets(batch):
-    """Of `sight` what each hidden token sees, bool (B, P, L)."""
+def visible_to_targets(batch):
+    """What each hidden token sees, bool (B, P, L)."""
     length = batch["padding_mask"].shape[1]
-    seen = sight(batch).dense(length, length)[:, 0]  # (B, L, L)
-    return ops.take_along_axis(seen, ops.expand_dims(batch["mask_positions"], -1), axis=1)
+    visible = visible_of(batch).dense(length, length)[:, 0]  # (B, L, L)
+    return ops.take_along_axis(visible, ops.expand_dims(batch["mask_positions"], -1), axis=1)
 
 
 class Unilm(Together):
@@ -50,10 +50,10 @@ class Unilm(Together):
 
     @property
     def needs(self):
-        return {**super().needs, **SIGHT}
+        return {**super().needs, **MASK_FEATURES}
 
     def forward(self, backbone, batch, training=None):
-        return backbone(batch, visible=sight(batch), training=training)
+        return backbone(batch, visible=visible_of(batch), training=training)
 
     def score(self, outputs, batch, backbone):
         bidirectional = ops.cast(ops.equal(batch["objective_ids"], BIDIRECTIONAL), "float32")
@@ -65,8 +65,8 @@ class Unilm(Together):
     def predictions(self, outputs, batch, backbone):
         return self.masked_lm.predictions(outputs, batch, backbone)  # few examples ask about pairs
 
-    def sight(self, batch):
-        return {"seen": seen_by_targets(batch)}
+    def target_visibility(self, batch):
+        return {"target_visibility": visible_to_targets(batch)}
 
 
 class TargetMaskedLM(MaskedLM):
@@ -86,10 +86,10 @@ class TargetMaskedLM(MaskedLM):
 
     @property
     def needs(self):
-        return {**MaskedLM.needs, **SIGHT}
+        return {**MaskedLM.needs, **MASK_FEATURES}
 
     def forward(self, backbone, batch, training=None):
-        return backbone(batch, visible=sight(batch), training=training)
+        return backbone(batch, visible=visible_of(batch), training=training)
 
     def score(self, outputs, batch, backbone):
         answer = batch["labels"], self.logits(outputs, batch, backbone), batch["label_weights"]
@@ -98,8 +98,8 @@ class TargetMaskedLM(MaskedLM):
             "masked_lm_accuracy": weighted_accuracy(*answer),
         }
 
-    def sight(self, batch):
-        return {"seen": seen_by_targets(batch)}
+    def target_visibility(self, batch):
+        return {"target_visibility": visible_to_targets(batch)}
 
 
 class NextToken(Objective):

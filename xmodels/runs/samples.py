@@ -46,7 +46,7 @@ def sampler(
     def sample() -> list[dict]:
         if not cached:
             batch = first()
-            cached.append({**batch, **objective.sight(batch)})
+            cached.append({**batch, **objective.target_visibility(batch)})
         with learner.averaged():
             predictions = {name: value.numpy() for name, value in predict(cached[0]).items()}
         return examples(cached[0], predictions, tokenizer, classes_of(objective, labels))
@@ -89,7 +89,7 @@ def examples(
     """The examples of a batch, those left out that only fill it up.
 
     Args:
-        batch: its features, and what `Objective.sight` adds.
+        batch: its features, and what `Objective.target_visibility` adds.
         predictions: {name of a feature: what the network thinks it is}; may be empty.
         classes: of `classes_of`.
     """
@@ -153,8 +153,8 @@ def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tok
         named = [int(predictions["span_labels"][slot]) for slot in slots]
         beside = [_text(tokenizer, identity) if identity >= 0 else None for identity in named]
         return spans.shown(tokens, hidden, dict(zip(hidden, beside, strict=True)))
-    if hidden and "seen" in values:
-        return sight.shown(tokens, hidden, values["seen"][list(slots), : len(tokens)])
+    if hidden and "target_visibility" in values:
+        return sight.shown(tokens, hidden, values["target_visibility"][list(slots), : len(tokens)])
     return {"pieces": pieces(tokens, hidden)}
 
 

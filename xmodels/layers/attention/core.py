@@ -62,13 +62,13 @@ def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool 
     )
 
 
-def attention_probabilities(query, key, seen=None, bias=None, scale: float | None = None):
+def attention_probabilities(query, key, attention_mask=None, bias=None, scale: float | None = None):
     """How much each query takes of each key.
 
     Args:
         query: (B, L, H, K).
         key: (B, S, H, K).
-        seen: bool, broadcastable to (B, H, L, S), True where a query may look; None for everywhere.
+        attention_mask: bool, broadcastable to (B, H, L, S), True where a query may look; None for everywhere.
         bias: broadcastable to (B, H, L, S), added to the scores.
         scale: of the products; by default 1 / sqrt(K).
 
@@ -76,20 +76,20 @@ def attention_probabilities(query, key, seen=None, bias=None, scale: float | Non
         (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
     """
     scores = ops.einsum("blhk,bshk->bhls", query * _scale(query, scale), key)
-    return _shares(scores, seen, bias)
+    return _shares(scores, attention_mask, bias)
 
 
 def _scale(query, scale: float | None):
     return ops.cast(query.shape[-1] ** -0.5 if scale is None else scale, query.dtype)
 
 
-def _shares(scores, seen, bias):
+def _shares(scores, attention_mask, bias):
     """The softmax of scores (B, H, L, S), in float32."""
     scores = ops.cast(scores, "float32")
     if bias is not None:
         scores = scores + ops.cast(bias, "float32")
-    if seen is not None:
-        scores = scores + (1.0 - ops.cast(seen, "float32")) * HIDDEN  # at the size of the mask, often one row
+    if attention_mask is not None:
+        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * HIDDEN  # at the size of the mask, often one row
     return ops.softmax(scores, axis=-1)
 
 
@@ -120,10 +120,12 @@ def heads_first(x):
     return ops.transpose(x, (0, 2, 1, 3))
 
 
-def attend_to_kept(query, key, value, seen=None, bias=None, scale: float | None = None):
+def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: float | None = None):
     """`attend`, for decoding, where keys and values are (B, H, S, K). Query and result are (B, L, H, K)."""
     scores = ops.einsum("bhlk,bhsk->bhls", heads_first(query * _scale(query, scale)), key)
-    return heads_first(ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, seen, bias), value.dtype), value))
+    return heads_first(
+        ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, attention_mask, bias), value.dtype), value)
+    )
 
 
 def write_at(past, present, slot):

@@ -42,8 +42,8 @@ class LinearAttention(Mixer):
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
         weights = ops.einsum("blhk,bshk->bhls", features(self.query(x)), features(self.key(x)))
-        seen = self.honoured(visible).dense(length, length)
-        weights = weights if seen is None else weights * ops.cast(seen, "float32")
+        attention_mask = self.honoured(visible).dense(length, length)
+        weights = weights if attention_mask is None else weights * ops.cast(attention_mask, "float32")
         return weights / (ops.sum(weights, axis=-1, keepdims=True) + EPSILON)
 
     def start(self, batch, length: int):

@@ -69,19 +69,21 @@ class LocalWindow(Mixer):
             real = real * ops.cast(visible.padding, "int32")
         near = Visible(causal=visible.causal, window=visible.window)
         places = size + ops.arange(size, dtype="int32")
-        seen = near.dense(places, 2 * size if visible.causal else 3 * size)  # (1, 1, w, 2 w or 3 w)
-        seen = ops.logical_and(seen, row(around(real) > 0))
+        attention_mask = near.dense(places, 2 * size if visible.causal else 3 * size)  # (1, 1, w, 2 w or 3 w)
+        attention_mask = ops.logical_and(attention_mask, row(around(real) > 0))
         if visible.packs is not None:
             packs = ops.cast(visible.packs, "int32")
             same = ops.equal(ops.expand_dims(own(packs), 2), ops.expand_dims(around(packs), 1))  # (B n, w, 2 w or 3 w)
-            seen = ops.logical_and(seen, ops.logical_and(ops.expand_dims(same, 1), row(around(packs) > 0)))
-        mixed = attend(own(query), around(key), around(value), seen, dropout=self.dropout, training=training)
+            attention_mask = ops.logical_and(
+                attention_mask, ops.logical_and(ops.expand_dims(same, 1), row(around(packs) > 0))
+            )
+        mixed = attend(own(query), around(key), around(value), attention_mask, dropout=self.dropout, training=training)
         return ops.reshape(mixed, (batch, count * size, *mixed.shape[2:]))[:, :length]
 
     def probabilities(self, x, visible=None):
         length = ops.shape(x)[1]
-        seen = self.narrowed(self.honoured(visible)).dense(length, length)
-        return attention_probabilities(self.query(x), self.key(x), seen)
+        attention_mask = self.narrowed(self.honoured(visible)).dense(length, length)
+        return attention_probabilities(self.query(x), self.key(x), attention_mask)
 
     def start(self, batch, length: int):
         shape = (batch, min(self.window, length), self.num_heads, self.head_dim)
@@ -94,8 +96,10 @@ class LocalWindow(Mixer):
         real = ops.expand_dims(ops.arange(slots + length, dtype="int32") >= slots - position, 0)  # (1, w + L)
         visible = Visible(padding=real, causal=True, window=self.window)
         if length <= slots:
-            seen = visible.dense(slots + ops.arange(length, dtype="int32"), slots + length)  # (1, 1, L, w + L)
-            mixed = attend(query, key, value, seen)
+            attention_mask = visible.dense(
+                slots + ops.arange(length, dtype="int32"), slots + length
+            )  # (1, 1, L, w + L)
+            mixed = attend(query, key, value, attention_mask)
         else:  # a prompt, as a text that begins with the past
             query = ops.pad(query, ((0, 0), (slots, 0), (0, 0), (0, 0)))
             mixed = self.mix(query, key, value, visible)[:, slots:]

@@ -42,7 +42,7 @@ def slot_of(place):
     return place.slot if isinstance(place, Beams) else place
 
 
-def seen_from(place, length: int, slots: int):
+def attention_mask_from(place, length: int, slots: int):
     """bool, broadcastable to (B, H, L, S): the slots that the tokens at a place see."""
     if isinstance(place, Beams):
         return ops.expand_dims(place.seen, 1)

@@ -66,12 +66,12 @@ class RelativeAttention(Layer):
     def attend(self, query, key, value, place, content_bias, position_bias, visible=None, training=None):
         """(B, N, H, K') of queries and (B, K, H, K') of keys and values -> (B, N, D)"""
         scores = self.scores(query, key, place, content_bias, position_bias)
-        seen = None
+        attention_mask = None
         if visible is not None:
             queries, keys = ops.shape(query)[1], ops.shape(key)[1]
             positions = keys - queries + ops.arange(queries, dtype="int32")  # (N,)
-            seen = visible.dense(positions, keys)
-        return self.merge(self.mix(probabilities(scores, seen), value, training))
+            attention_mask = visible.dense(positions, keys)
+        return self.merge(self.mix(probabilities(scores, attention_mask), value, training))
 
     def mix(self, shares, value, training=None):
         """(B, H, N, K) of probabilities and (B, K, H, K') of values -> (B, N, H, K')"""
@@ -95,9 +95,9 @@ def by_distance(query, place, bias):
     return ops.einsum(f"blhk,{rows}->bhls", query + ops.cast(bias, query.dtype), place)
 
 
-def probabilities(scores, seen=None):
-    """Softmax of float32 (B, H, N, K) over the keys that are seen: bool, broadcastable to it; None for all."""
-    return ops.softmax(scores if seen is None else ops.where(seen, scores, HIDDEN), axis=-1)
+def probabilities(scores, attention_mask=None):
+    """Softmax of float32 (B, H, N, K) over the keys where `attention_mask` is True: bool, broadcastable to it; None for all."""
+    return ops.softmax(scores if attention_mask is None else ops.where(attention_mask, scores, HIDDEN), axis=-1)
 
 
 def shifted(x):

@@ -28,12 +28,12 @@ class TwoStreamAttention(RelativeAttention):
         states: (B, K, D), what keys and values are made of; its last N are `content`.
         signal: (K + N - 1, D), of the distances K - 1, ..., -N + 1; with `is_reversed` followed by those of the opposite ones.
         biases: `content_bias`, `position_bias`, `segment_bias`, (H, K') each, K' the width of a head.
-        seen: bool (B, 1, N, K), where each token may look.
+        attention_mask: bool (B, 1, N, K), where each token may look.
         differs: bool (B, N, K), True where two tokens are of different segments; None without segments.
         is_reversed: int (B,), 1 where a row reads backwards; None where none does.
         targets: (B, P, D), the states of the query stream; None without one.
         target_positions: int (B, P), the place of each.
-        target_seen: bool (B, 1, P, K), where each target may look. One that sees nothing gets zeros.
+        target_attention_mask: bool (B, 1, P, K), where each target may look. One that sees nothing gets zeros.
 
     Returns:
         (B, N, D), and (B, P, D) or None.
@@ -47,11 +47,11 @@ class TwoStreamAttention(RelativeAttention):
         self.segment = self.add_weight(shape=shape, initializer=initialization.inner(), name="segment")
 
     def call(
-        self, content, states, signal, biases, seen, differs=None, is_reversed=None, targets=None, target_positions=None,
-        target_seen=None, training=None,
+        self, content, states, signal, biases, attention_mask, differs=None, is_reversed=None, targets=None, target_positions=None,
+        target_attention_mask=None, training=None,
     ):  # fmt: skip
         shares, value, keys = self.shares(states, signal, biases, is_reversed), self.value(states), ops.shape(states)[1]
-        taken = shares(self.query(content), lambda x: part(shifted(x), -1, 0, keys), differs, seen)
+        taken = shares(self.query(content), lambda x: part(shifted(x), -1, 0, keys), differs, attention_mask)
         mixed = self.merge(self.mix(taken, value, training))
         if targets is None:
             return mixed, None
@@ -61,29 +61,29 @@ class TwoStreamAttention(RelativeAttention):
         def shift(x):
             return shifted_rows(x, target_positions, ops.shape(content)[1], keys)
 
-        taken = shares(self.query(targets), shift, differs, target_seen)
+        taken = shares(self.query(targets), shift, differs, target_attention_mask)
         # Without a key to look at, the softmax is uniform over all forbidden ones, the token of the target among them.
-        taken = taken * ops.cast(ops.any(target_seen, axis=-1, keepdims=True), taken.dtype)
+        taken = taken * ops.cast(ops.any(target_attention_mask, axis=-1, keepdims=True), taken.dtype)
         return mixed, self.merge(self.mix(taken, value, training))
 
     def shares(self, states, signal, biases, is_reversed=None):
-        """What gives to (queries, shift by distance, `differs`, `seen`) how much each takes of each key, (B, H, rows, K)."""
+        """What gives to (queries, shift by distance, `differs`, `attention_mask`) how much each takes of each key, (B, H, rows, K)."""
         key, place = self.key(states), self.places(signal, is_reversed)
 
-        def taken(query, shift, differs, seen):
+        def taken(query, shift, differs, attention_mask):
             scores = by_content(query, key, biases["content_bias"])
             scores = scores + shift(by_distance(query, place, biases["position_bias"]))
             if differs is not None:
                 scores = scores + self.of_segments(query, differs, biases["segment_bias"])
-            return probabilities(ops.cast(scores * self.scale, "float32"), seen)
+            return probabilities(ops.cast(scores * self.scale, "float32"), attention_mask)
 
         return taken
 
-    def content_probabilities(self, content, signal, biases, seen, differs=None, is_reversed=None):
+    def content_probabilities(self, content, signal, biases, attention_mask, differs=None, is_reversed=None):
         """How much each token takes of each, without a memory: float32 (B, H, N, N), for pictures."""
         length = ops.shape(content)[1]
         shares = self.shares(content, signal, biases, is_reversed)
-        return shares(self.query(content), lambda x: part(shifted(x), -1, 0, length), differs, seen)
+        return shares(self.query(content), lambda x: part(shifted(x), -1, 0, length), differs, attention_mask)
 
     def places(self, signal, is_reversed=None):
         """W_r r of each distance: (R, H, K'), or (B, R, H, K') where rows differ in direction."""

@@ -68,10 +68,10 @@ class Visible:
             parts.append(row(self.packs > 0))
         if self.padding is not None:
             parts.append(row(ops.cast(self.padding, "bool")))
-        seen = None
+        attention_mask = None
         for part in parts:
-            seen = part if seen is None else ops.logical_and(seen, part)
-        return seen
+            attention_mask = part if attention_mask is None else ops.logical_and(attention_mask, part)
+        return attention_mask
 
     @staticmethod
     def _of(queries, values):
