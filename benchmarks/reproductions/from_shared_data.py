@@ -113,10 +113,12 @@ def captions(place: Place, parts: dict[str, str]) -> list[str]:
     ]
 
 
-def transformer(place: Place) -> list[str]:
-    pairs = captions(place, {"train": "train", "valid": "val", "test": "test_2016_flickr"})
-    work = os.path.join(place.work, "transformer")
-    return ["transformer_multi30k", *pairs, f"--work_dir={work}", "--peer", f"--jobs={place.jobs}"]
+def transformer(module: str, *more: str) -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        pairs = captions(place, {"train": "train", "valid": "val", "test": "test_2016_flickr"})
+        return [module, *pairs, f"--work_dir={os.path.join(place.work, 'transformer')}", f"--jobs={place.jobs}", *more]
+
+    return command
 
 
 def mass(place: Place) -> list[str]:
@@ -262,7 +264,8 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (80, ernie2),
     "mass_fragments": (210, mass),
-    "transformer_multi30k": (120, transformer),
+    "transformer_multi30k": (60, transformer("transformer_multi30k")),
+    "transformer_norms": (100, transformer("transformer_norms", "--peer")),
     "transformer_xl": (120, transformer_xl),
     "universal_transformer_babi": (120, universal_transformer),
 }  # fmt: skip
