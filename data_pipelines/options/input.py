@@ -1,4 +1,4 @@
-"""The options that say what raw text to read; all commands that read it share them. docs/data.md shows examples."""
+"""The options for reading raw text, shared by all commands that read it. docs/data.md shows examples."""
 
 import dataclasses
 from typing import ClassVar
@@ -10,8 +10,8 @@ LANGUAGES = ("en", "zh")
 
 
 def encoding_option(section: str | None = None) -> str:
-    """The flag --encoding, which all commands share that read text files."""
-    return option("utf-8", "Encoding of text files without a byte-order mark, such as gb18030, big5, utf-16, windows-1252: a name that Python knows. With another than utf-8, byte-order marks still go first.", section=section)  # fmt: skip
+    """The flag --encoding of all commands that read text files."""
+    return option("utf-8", "Encoding of text files without a byte-order mark, such as gb18030, big5, utf-16, windows-1252; any name that Python knows. With encodings other than utf-8, a byte-order mark still takes precedence.", section=section)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,12 +20,12 @@ class InputOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    input_file: str = option(REQUIRED, "Files: comma-separated names or globs, also .gz .bz2 .xz .zst; tfds:NAME or tfds:FOLDER, with @SPLIT. For a mixture give each its share of the text: wiki/*.txt:0.7,news/*.gz:0.3", section="Input (docs/data.md shows a command for each kind of corpus)")  # fmt: skip
+    input_file: str = option(REQUIRED, "Input files: comma-separated names or globs, also .gz .bz2 .xz .zst; or tfds:NAME or tfds:FOLDER, with @SPLIT. For a mixture, give each source its share of the text: wiki/*.txt:0.7,news/*.gz:0.3", section="Input (docs/data.md shows a command for each kind of corpus)")  # fmt: skip
     language: str = option("en", "Language of the text.", choices=LANGUAGES)
-    input_format: str = option("auto", "auto: by the ending of the name, then by looking. sentences: one a line, blank lines between documents. text: free prose, paragraphs parted by blank lines. documents: one a line. jsonl, tsv, csv, parquet: one in a field of each record. wikiextractor: its output, <doc …> or JSON. dialogue: turns. parallel: a text and its translation. Or by patterns of names: *.txt=text,wiki/*=documents, and one without a pattern for all others.")  # fmt: skip
-    text_field: str | None = option(None, "Field or column that holds the text (also --text_column): a name, meta.text for a field inside another, or a number from 0 for tables without a header line. Default: the usual names.", alias="text_column")  # fmt: skip
-    target_field: str | None = option(None, "The same for the translation in parallel text (also --target_column).", alias="target_column")  # fmt: skip
-    target_file: str | None = option(None, "Files that hold the translations of those of --input_file, line by line.")
-    on_bad_text: str = option("fail", "Bytes that are not of the encoding, and NUL: stop and name the place, put U+FFFD in their place, or drop the line (also endless lines).", choices=BAD_TEXT)  # fmt: skip
+    input_format: str = option("auto", "auto: detected from the ending of the name, else from the content. sentences: one a line, blank lines between documents. text: free prose, paragraphs separated by blank lines. documents: one a line. jsonl, tsv, csv, parquet: one document in a field of each record. wikiextractor: its output, <doc …> or JSON. dialogue: turns. parallel: a text and its translation. Or by file name patterns: *.txt=text,wiki/*=documents; an entry without a pattern is for all other files.")  # fmt: skip
+    text_field: str | None = option(None, "Field or column of the text (also --text_column): a name, meta.text for a nested field, or a number from 0 for tables without a header line. Default: the usual names, such as text.", alias="text_column")  # fmt: skip
+    target_field: str | None = option(None, "Field or column of the translation in parallel text (also --target_column).", alias="target_column")  # fmt: skip
+    target_file: str | None = option(None, "Files with the translations of those in --input_file, line by line.")
+    on_bad_text: str = option("fail", "What to do with bytes that are invalid in the encoding, and NUL. fail: stop and name the place. replace: put U+FFFD in their place. drop: leave out the line, and endless lines too.", choices=BAD_TEXT)  # fmt: skip
     encoding: str = encoding_option()
-    when_exhausted: str = option("repeat", "When a source of a mixture ends: read it again until each has been read whole at least once, or stop.", choices=EXHAUSTED)  # fmt: skip
+    when_exhausted: str = option("repeat", "What to do when a source of a mixture ends. repeat: read it again until each has been read completely at least once. stop: stop.", choices=EXHAUSTED)  # fmt: skip
