@@ -10,10 +10,10 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class AdaptiveLM(Objective):
-    """Each state names the token that follows, cluster by cluster.
+    """Predicts the next token from each state with an `AdaptiveSoftmax`.
 
-    The frame of the records writes `labels` and `label_weights`, (B, N) each. The loss in nats a token; divided by ln 2 it is
-    bits, its exponential is the perplexity.
+    The frame of the records writes `labels` and `label_weights`, (B, L) each. The loss is in nats per token: divided by ln 2 it
+    is in bits, and its exponential is the perplexity.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -31,5 +31,5 @@ class AdaptiveLM(Objective):
         return {"adaptive_lm": weighted_cross_entropy(*answer)}, {"adaptive_lm_accuracy": weighted_accuracy(*answer)}
 
     def logits(self, states, backbone):
-        """(..., D) -> float32 (..., V), log-probabilities."""
+        """Returns log-probabilities: (..., D) -> float32 (..., V)."""
         return self.head.log_probabilities(ops.convert_to_tensor(states), backbone.embedding)

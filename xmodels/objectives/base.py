@@ -1,4 +1,4 @@
-"""What a network learns: the corruption it needs, the head it adds, and how it is scored."""
+"""What a network learns: the corruption of its inputs, the head on top of it, and its losses and metrics."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,91 +11,100 @@ from data_pipelines.features import Feature, Features
 
 
 class Objective(keras.layers.Layer):
-    """One way to learn. Methods are called by name, never through `__call__`.
+    """Base class of training objectives. Methods are called by name, never through `__call__`.
 
-    `reads` says what the records must hold; `transform()` gives the op that turns them into what `forward` and `score`
-    need: what the backbone reads, and `needs`. `classes` names the classes of a feature that holds one number: its title
-    and the name of each value, for people.
+    `reads` declares the features that the records must hold. `transform()` returns the op that turns them into the
+    features that `forward` and `score` take: those that the backbone reads, and `needs`. `classes` describes features that
+    hold one class per example, for reports: {feature: (title, names of the classes)}.
     """
 
     reads: ClassVar[Features] = {}
     needs: ClassVar[Features] = {}
     classes: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {}
-    sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
-    # What a token may be told by, of those beside it: "both" neighbours, or the two "before". None: it names no tokens.
+    # Weights of which a batch reads few rows, by their names in `named_weights`.
+    sparse_tables: ClassVar[tuple[str, ...]] = ()
+    # The neighbours from which a baseline of counts may predict a token: "both" (one on each side) or "before" (the two
+    # before it). None: the objective predicts no tokens.
     context: ClassVar[str | None] = None
-    accuracy: ClassVar[str | None] = None  # the metric that counts the tokens that it names rightly
-    sums_examples: ClassVar[bool] = False  # is the loss of a step the sum over its examples, and not their mean?
+    accuracy: ClassVar[str | None] = None  # the metric that is the accuracy of the predicted tokens
+    sums_examples: ClassVar[bool] = False  # the loss of a step is the sum over its examples instead of their mean
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.built = True  # it has no call; the heads below it build themselves
+        self.built = True  # an objective has no `call`; its heads build themselves
 
     @property
     def label(self) -> str:
-        """The class name in snake case: `masked_lm` for `MaskedLM`. Names its weights in a checkpoint."""
+        """The class name in snake case, such as `masked_lm` for `MaskedLM`. Names the weights in a checkpoint."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     @property
     def parts(self) -> list["Objective"]:
-        """The objectives that it joins; by default itself."""
+        """The objectives that this one combines; by default only itself."""
         return [self]
 
     @property
     def prefix(self) -> str:
-        """Leads the names of its weights in a checkpoint."""
+        """The prefix of the names of the weights in a checkpoint."""
         return f"objective.{self.label}"
 
     def transform(self):
-        """An op on batches of features; by default nothing changes."""
+        """Returns an op on batches of features; by default the identity."""
         return lambda features: features
 
     def batch_features(self, backbone) -> tuple[str, ...]:
-        """The features of a batch that `forward` and `score` read; others need not travel to the devices."""
+        """Names of the features of a batch that `forward` and `score` read; only these are copied to the devices."""
         return tuple({**backbone.reads, **backbone.may_read, **self.needs, "example_weights": Feature((), "float32")})
 
     def forward(self, backbone, batch, training=None):
-        """Calls the backbone. Override for a special mask or for several passes."""
+        """Returns the outputs of the backbone. Override for a special mask or for several passes."""
         return backbone(batch, training=training)
 
     def score(self, outputs, batch, backbone):
-        """Losses and metrics of one batch.
+        """Returns the losses and the metrics of one batch.
 
         Returns:
-            Two dictionaries from names to (sum, weight). The training step divides by the weight summed over all
+            Two dictionaries from names to (sum, weight), scalars. The training step divides by the weight summed over all
             replicas and micro-batches, so the weights may depend on the batch only, not on the outputs.
+
+        Raises:
+            TypeError: the subclass does not define it.
         """
         raise TypeError(f"{type(self).__name__} must define `score`.")
 
     def counts(self, batch) -> dict:
-        """What a batch holds of the units of the log, the first of which measures speed: {unit: (real ones, all)}.
+        """Returns how many units of the log a batch holds: {unit: (count without padding, count with padding)}.
 
-        By default tokens: those that `padding_mask` marks, and all positions.
+        The speed of training is measured in the first unit. By default there is one, tokens: those that `padding_mask` marks,
+        and all positions.
         """
         real = ops.cast(batch["padding_mask"], "float32")
         return {"tokens": (ops.sum(real), ops.cast(ops.size(real), "float32"))}
 
     def predictions(self, outputs, batch, backbone):
-        """Predictions for features of the batch: {name of the feature: int array of its shape}; by default {}.
+        """Returns predictions for features of the batch: {feature: int array of its shape}; by default {}.
 
-        A second head that predicts the same labels has a name of its own, and -1 where it makes no prediction. Reports and samples in
-        the log show them.
+        A second head that predicts the same labels uses a name of its own, with -1 where it makes no prediction. The samples in
+        the log and in reports show the predictions.
         """
         return {}
 
     def target_visibility(self, batch):
-        """Which tokens each target may attend to: {"target_visibility": bool (B, P, L)}; {} where it may attend to all.
+        """Returns which tokens each target may attend to: {"target_visibility": bool (B, P, L)}; {} if it may attend to all.
 
-        Reports show it beside the predictions.
+        Reports show it next to the predictions.
         """
         return {}
 
 
 class Together(Objective):
-    """Several objectives on one pass through the network; their losses are added.
+    """Combines objectives that share one forward pass; their losses are added.
+
+    Args:
+        parts: the objectives.
 
     Raises:
-        ValueError: a part has a `forward` of its own, so that there is no one pass.
+        ValueError: a part overrides `forward`, so the pass cannot be shared.
     """
 
     def __init__(self, parts, **kwargs):
@@ -160,5 +169,5 @@ class Together(Objective):
 
 
 def together(*parts: Objective) -> Together:
-    """Joins objectives that share one forward pass, such as masked LM and next sentence."""
+    """Combines objectives that share one forward pass, such as masked LM and next sentence prediction."""
     return Together(parts, name="objective")

@@ -5,9 +5,9 @@ from xmodels.objectives.token_labels import TokenLabels
 
 
 class Capitals(TokenLabels):
-    """Was the word written with a capital (1)? The network reads it in lower case.
+    """Predicts for each token whether its word was capitalised (1) or not (0). The network reads lower-cased text.
 
-    `capitals_share` is what always answering 1 would score; about 1 word of 8 in English.
+    The metric `capitals_share` is the accuracy of always predicting 1: about 1 word in 8 in English.
     """
 
     reads = needs = {"capital_labels": Feature((None,))}

@@ -1,4 +1,4 @@
-"""Causal language modelling: name each token from those before it (Radford et al., 2018, equation 1)."""
+"""Causal language modelling: predict each token from those before it (Radford et al., 2018, equation 1)."""
 
 from keras import ops
 
@@ -9,7 +9,7 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class CausalLM(Objective):
-    """The state at each position names the token that follows. The output matrix is the table of tokens, without bias.
+    """Predicts the next token from the state at each position. The logits are tied to the token embedding, without a bias.
 
     The frame of the records writes `labels` and `label_weights`, (B, L) each: the next token, and 1 where there is one.
     """
@@ -27,5 +27,5 @@ class CausalLM(Objective):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):
-        """(..., D) -> float32 (..., V)"""
+        """Returns the logits of the next token: (..., D) -> float32 (..., V)."""
         return tied_logits(states, backbone.embedding.token)

@@ -5,7 +5,7 @@ from xmodels.objectives.segment_pair import SegmentPair
 
 
 class Dialogue(SegmentPair):
-    """Are all turns of one dialogue (1), or was one of them drawn from another (0)?"""
+    """Predicts whether all turns are from the same dialogue (1) or one of them was drawn from another one (0)."""
 
     reads = needs = {"dialogue_labels": Feature(())}
     classes = {"dialogue_labels": ("turns", ("one is drawn from elsewhere", "of one dialogue"))}

@@ -4,4 +4,4 @@ from xmodels.objectives.relation import Relation
 
 
 class DiscourseRelation(Relation):
-    """Which connective, such as "however", was taken out between the two sentences?"""
+    """Predicts which connective, such as "however", was removed from between the two sentences."""

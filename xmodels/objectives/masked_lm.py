@@ -9,10 +9,12 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class MaskedLM(Objective):
-    """Hide tokens, then name them. Plain, whole-word and static masking differ only in `corrupt`.
+    """Masks tokens and predicts them. Plain, whole-word and static masking differ only in `corrupt`.
 
-    `corrupt` is an op that writes `mask_positions`, `labels` and `label_weights`, all (B, P); records with static masks
-    hold them already and need none. `initialization` is that of the head; by default BERT's.
+    Args:
+        corrupt: an op that writes `mask_positions`, `labels` and `label_weights`, (B, P) each. None if the records hold
+            them already (static masking).
+        initialization: of the head; by default BERT's.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -32,7 +34,7 @@ class MaskedLM(Objective):
         return self.corrupt or super().transform()
 
     def logits(self, outputs, batch, backbone):
-        """Scores of the whole vocabulary at the hidden places, float32 (B, P, V)."""
+        """Returns the logits at the masked positions, float32 (B, P, V)."""
         hidden, table = outputs["sequence_output"], backbone.embedding.token
         return self.head(hidden, batch["mask_positions"], token_embedding=table)
 

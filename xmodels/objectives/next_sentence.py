@@ -5,7 +5,7 @@ from xmodels.objectives.segment_pair import SegmentPair
 
 
 class NextSentence(SegmentPair):
-    """Does the second segment follow the first (0), or does it come from elsewhere (1)?"""
+    """Predicts whether the second segment follows the first (0) or is a random one (1)."""
 
     reads = needs = {"next_sentence_labels": Feature(())}
     classes = {"next_sentence_labels": ("second segment", ("follows", "is another"))}

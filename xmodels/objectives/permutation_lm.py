@@ -9,12 +9,13 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class PermutationLM(Objective):
-    """Names each target from its place, the context, and the targets before it in a random order of factorisation.
+    """Predicts each target from its position, the context, and the targets before it in a random factorisation order.
 
-    The output matrix is the table of tokens, with a bias of its own.
+    The output matrix is the token embedding, with a bias of its own.
 
-    `permute` is an op that writes `mask_positions`, `labels` and `label_weights` (B, P), `query_mask` (B, P, N) and
-    `content_mask` (B, N, N), as `data_pipelines.ops.permutation`.
+    Args:
+        permute: an op that writes `mask_positions`, `labels` and `label_weights`, (B, P) each, `query_mask` bool (B, P, L)
+            and `content_mask` bool (B, L, L), as `data_pipelines.ops.permutation` does. None if the features hold them already.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -38,7 +39,7 @@ class PermutationLM(Objective):
         return self.permute or super().transform()
 
     def logits(self, outputs, backbone):
-        """Scores of the whole vocabulary for each target, float32 (B, P, V)."""
+        """Returns the logits of each target, float32 (B, P, V)."""
         return vocabulary_logits(outputs["query_output"], backbone.embedding.token, self.bias)
 
     def score(self, outputs, batch, backbone):

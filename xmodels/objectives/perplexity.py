@@ -1,22 +1,23 @@
-"""What a loss in nats means: perplexities and bits."""
+"""Perplexity and bits per character of a loss in nats."""
 
 import math
 from collections.abc import Mapping
 
-NEXT_TOKEN = ("causal_lm", "adaptive_lm", "untied_lm")  # losses in nats a token, of networks that name the next one
+NEXT_TOKEN = ("causal_lm", "adaptive_lm", "untied_lm")  # losses of next-token prediction, in nats per token
 
 
 def perplexity(loss: float, count: int) -> float | None:
-    """exp of the mean of a sum over `count`."""
+    """exp(loss / count) for a summed `loss`; None if `count` is 0 or the mean is 700 or more, where exp overflows."""
     return math.exp(loss / count) if count and loss / count < 700 else None
 
 
 def of_training(means: Mapping[str, float], kind: str) -> dict[str, float]:
-    """What the loss of a network that names the next token means, by the kind of its tokens; nothing for other losses.
+    """Returns the perplexity or the bits per character of next-token prediction; {} for other losses.
 
     Args:
-        means: of an evaluation; only its `loss` and names are looked at.
-        kind: of the tokenizer.
+        means: the mean losses and metrics of an evaluation. Only the names and the value of `loss` are used.
+        kind: of the tokenizer. "characters" gives `bits_per_character`, "words" gives `word_perplexity`, and any other
+            `token_perplexity`.
     """
     if not means.keys() & set(NEXT_TOKEN):
         return {}

@@ -1,4 +1,4 @@
-"""Sequence to sequence by a network that decides how long it thinks (Dehghani et al., 2018, section 2.2; Graves, 2016)."""
+"""Sequence to sequence with adaptive computation time (Dehghani et al., 2018, section 2.2; Graves, 2016)."""
 
 from keras import ops
 
@@ -7,12 +7,12 @@ from xmodels.objectives.seq2seq import Seq2Seq
 
 
 class PonderingSeq2Seq(Seq2Seq):
-    """`Seq2Seq`, plus `ponder_weight` times the mean of steps and remainder over the tokens of each side.
+    """`Seq2Seq` with a ponder cost for each side: `ponder_weight` times the mean of steps plus remainder over its tokens.
 
-    The metrics `encoder_steps` and `decoder_steps` are the mean numbers of steps.
+    The metrics `encoder_steps` and `decoder_steps` are the mean numbers of steps per token.
 
     Args:
-        label_smoothing: of `Seq2Seq`.
+        label_smoothing: as in `Seq2Seq`.
         ponder_weight: tensor2tensor's `act_loss_weight`.
     """
 

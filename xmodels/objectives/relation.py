@@ -1,15 +1,15 @@
-"""Relations of two texts that labelled files give: what `DiscourseRelation` and `Relevance` share."""
+"""Classification of pairs of texts with labels from a file: the base class of `DiscourseRelation` and `Relevance`."""
 
 from data_pipelines.features import Feature
 from xmodels.objectives.segment_pair import SegmentPair
 
 
 class Relation(SegmentPair):
-    """Which of the named labels has the pair?
+    """Predicts the label of a pair of texts.
 
     Args:
-        title: what the label is, for people.
-        names: the labels, in the order of their ids.
+        title: what the label describes, for reports.
+        names: the names of the labels, in the order of their ids.
     """
 
     reads = needs = {"labels": Feature(())}

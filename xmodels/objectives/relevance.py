@@ -4,4 +4,4 @@ from xmodels.objectives.relation import Relation
 
 
 class Relevance(Relation):
-    """Was the title clicked for the query, shown only, or neither?"""
+    """Predicts whether the title was clicked for the query, only shown, or neither."""

@@ -5,7 +5,9 @@ from xmodels.objectives.token_labels import TokenLabels
 
 
 class RepeatedTokens(TokenLabels):
-    """Does the token stand in another part of its document too (1)? Frequent words of long documents mostly do: compare the accuracy
-    with `repeated_tokens_share`."""
+    """Predicts whether the token also occurs in another part of its document (1).
+
+    Frequent words of long documents mostly do, so compare the accuracy with `repeated_tokens_share`, that of always predicting 1.
+    """
 
     reads = needs = {"repeated_labels": Feature((None,))}

@@ -1,4 +1,4 @@
-"""How the two segments of an example relate: what `NextSentence` and `SentenceOrder` share."""
+"""Classification of the two segments of an example: the base class of `NextSentence`, `SentenceOrder` and others."""
 
 import keras
 from keras import ops
@@ -9,9 +9,10 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class SegmentPair(Objective):
-    """One Dense layer on the pooled output.
+    """Classifies the pooled output (B, D) with a Dense layer.
 
-    A subclass names the label of an example in `reads`, in `needs`, and, with the names of its values, in `classes`.
+    A subclass declares the label, int (B,), in `needs` and in `classes`, with the names of its values, and in `reads` what
+    the records hold.
     """
 
     def __init__(self, config, **kwargs):

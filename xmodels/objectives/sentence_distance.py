@@ -5,7 +5,7 @@ from xmodels.objectives.segment_pair import SegmentPair
 
 
 class SentenceDistance(SegmentPair):
-    """Does the second segment follow the first (0), is it from elsewhere in the same document (1), or from another one (2)?"""
+    """Predicts whether the second segment follows the first (0), is from elsewhere in the document (1), or from another one (2)."""
 
     reads = needs = {"distance_labels": Feature(())}
     classes = {"distance_labels": ("second segment", ("follows", "elsewhere in the document", "of another document"))}

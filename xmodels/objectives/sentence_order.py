@@ -5,7 +5,7 @@ from xmodels.objectives.segment_pair import SegmentPair
 
 
 class SentenceOrder(SegmentPair):
-    """Do two segments of one text stand in their order (0), or are they swapped (1)?"""
+    """Predicts whether two consecutive segments of a text are in order (0) or swapped (1)."""
 
     reads = needs = {"sentence_order_labels": Feature(())}
     classes = {"sentence_order_labels": ("segments", ("in order", "swapped"))}

@@ -7,9 +7,9 @@ from xmodels.objectives.segment_pair import SegmentPair
 
 
 class SentenceReordering(SegmentPair):
-    """Which permutation do the parts of a paragraph stand in?
+    """Predicts the permutation in which the parts of a paragraph are arranged.
 
-    `sentence_reordering_share` is what always answering the first one would score: that a paragraph is one part.
+    The metric `sentence_reordering_share` is the accuracy of always predicting the first class: that there is only one part.
 
     Args:
         orders: the permutations, in the order of their classes.

@@ -1,4 +1,4 @@
-"""Sequence to sequence: name each token of the target from the source and the target before it (Vaswani et al., 2017)."""
+"""Sequence to sequence: predict each target token from the source and the target before it (Vaswani et al., 2017)."""
 
 from keras import ops
 
@@ -8,14 +8,14 @@ from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accurac
 
 
 class Seq2Seq(Objective):
-    """Label-smoothed cross-entropy of the target. The network has the output matrix: its `logits`.
+    """Label-smoothed cross-entropy of the target. The backbone computes the logits with its method `logits`.
 
-    The frame of the records writes `target_ids`, what the decoder reads, `labels` and `label_weights`, all (B, T).
+    The frame of the records writes `target_ids` (the inputs of the decoder), `labels` and `label_weights`, (B, T) each.
 
     Args:
-        label_smoothing: the share of probability that the target gives to other tokens (section 5.4). The metric
-            `negative_log_likelihood`, whose exponential is the perplexity, knows none.
-        corrupt: the op that makes source and target of a text, where records hold plain text.
+        label_smoothing: the probability that is spread over the tokens other than the label (section 5.4). The metric
+            `negative_log_likelihood`, whose exponential is the perplexity, is computed without smoothing.
+        corrupt: an op that makes source and target out of a text. None if the records hold pairs.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -33,7 +33,7 @@ class Seq2Seq(Objective):
         return self.measured(batch, self.logits(outputs["sequence_output"], backbone))
 
     def measured(self, batch, logits):
-        """Losses and metrics, as of `score`, of logits float32 (B, T, V)."""
+        """Returns the losses and metrics, as `score` does, of logits float32 (B, T, V)."""
         answer = batch["labels"], logits, batch["label_weights"]
         return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing)}, {
             "negative_log_likelihood": weighted_cross_entropy(*answer),
@@ -44,5 +44,5 @@ class Seq2Seq(Objective):
         return {"labels": ops.argmax(self.logits(outputs["sequence_output"], backbone), axis=-1)}
 
     def logits(self, states, backbone):
-        """(..., D) -> float32 (..., V)"""
+        """Returns the logits of the backbone: (..., D) -> float32 (..., V)."""
         return backbone.logits(states)

@@ -1,4 +1,4 @@
-"""Negative sampling: tell the contexts of a word from words drawn by chance (Mikolov et al., 2013b, equation 4)."""
+"""Negative sampling: distinguish the context words of a word from random words (Mikolov et al., 2013b, equation 4)."""
 
 from keras import ops
 
@@ -7,10 +7,10 @@ from xmodels.objectives.base import Objective
 
 
 class NegativeSampling(Objective):
-    """-log sigmoid(w . c) - sum over K negatives n of log sigmoid(-w . n), for each pair of a word and a context.
+    """-log sigmoid(w . c) - sum over K negatives n of log sigmoid(-w . n), for each pair of a word w and a context word c.
 
-    A negative that is the context itself is skipped. The rate of word2vec is that of a pair, so the loss of a step is the
-    sum over its pairs; what the log shows is the mean.
+    Negatives that equal the context word are skipped. word2vec's learning rate applies to each pair, so the loss of a step
+    is the sum over its pairs; the log shows the mean.
     """
 
     reads = {"token_ids": Feature((None,)), "segment_lengths": Feature((None,))}

@@ -9,18 +9,18 @@ from xmodels.layers.heads import SpanBoundaryHead
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 
-LONGEST = 20  # tokens of a span that are named, from its beginning
+LONGEST = 20  # only the first so many tokens of a span are predicted
 
 
 class SpanBoundary(Objective):
-    """Names each token of a hidden span from the states of the two tokens around the span and its place in the span.
+    """Predicts each token of a masked span from the states of the two tokens around the span and its position in the span.
 
-    A span is a run of hidden tokens; spans that touch are one. It goes with an objective that hides tokens, such as
-    `MaskedLM`, and takes the places and labels that this one leaves in the batch. As in the released code, a span that has no
-    token of the text on one of its sides does not count.
+    A span is a run of consecutive masked tokens, so adjacent spans count as one. Combine it with an objective that masks
+    tokens, such as `MaskedLM`, whose `mask_positions` and `labels` it uses. As in the released code, a span does not count if
+    one of its neighbours is not a token of the text.
 
     Args:
-        special_ids: the ids of the tokens that stand around texts and between them: no side of a span.
+        special_ids: the ids of the special tokens around and between texts, which are no neighbours of a span.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -36,7 +36,7 @@ class SpanBoundary(Objective):
         self.head = SpanBoundaryHead(config, LONGEST, name="head")
 
     def logits(self, outputs, batch, backbone):
-        """Scores of the whole vocabulary for each hidden token, float32 (B, P, V), and their weights (B, P)."""
+        """Returns the logits of each masked token, float32 (B, P, V), and their weights (B, P)."""
         hidden, table = outputs["sequence_output"], backbone.embedding.token
         first, last, place = spans(batch["mask_positions"], batch["label_weights"])
         end = ops.shape(hidden)[1] - 1
@@ -47,7 +47,7 @@ class SpanBoundary(Objective):
         return logits, batch["label_weights"] * ops.cast(counts, "float32")
 
     def in_text(self, batch, places):
-        """Whether tokens of the text stand at `places`, (B, P), which are not hidden: bool (B, P)."""
+        """Whether the tokens at `places`, int (B, P), none of them masked, are no special tokens: bool (B, P)."""
         token_ids = ops.take_along_axis(ops.convert_to_tensor(batch["token_ids"]), places, axis=1)
         return ops.all(
             ops.expand_dims(token_ids, -1) != ops.convert_to_tensor(self.special_ids, token_ids.dtype), axis=-1
@@ -61,19 +61,20 @@ class SpanBoundary(Objective):
         }
 
     def predictions(self, outputs, batch, backbone):
-        """{"span_labels": int (B, P)}: -1 for tokens that do not count."""
+        """Returns {"span_labels": int (B, P)}, -1 for tokens that do not count."""
         logits, weights = self.logits(outputs, batch, backbone)
         return {"span_labels": ops.where(weights > 0, ops.argmax(logits, axis=-1), -1)}
 
 
 def spans(positions, weights):
-    """The run of hidden places that each hidden place belongs to.
+    """Finds the run of consecutive masked positions that each masked position belongs to.
 
     Args:
-        positions: int (B, P), ascending where `weights` is positive; what follows does not count.
+        positions: int (B, P), ascending where `weights` is positive; the slots after these are ignored.
+        weights: float (B, P), 0 in unused slots.
 
     Returns:
-        int (B, P) each: the first and the last place of the run, and how many places of it lie before.
+        int (B, P) each: the first and the last position of the run, and the index within the run, from 0.
     """
     real = weights > 0  # (B, P)
     before = ops.pad(positions[:, :-1], ((0, 0), (1, 0)), constant_values=-2)
@@ -82,7 +83,7 @@ def spans(positions, weights):
     index = ops.arange(positions.shape[1])
     earlier = ops.expand_dims(index, 0) <= ops.expand_dims(
         index, 1
-    )  # (P, P): is the second place at or before the first?
+    )  # (P, P): True where the second index is not above the first
     places = ops.expand_dims(positions, 1)  # (B, 1, P)
     first = ops.max(ops.where(earlier & ops.expand_dims(opens, 1), places, 0), axis=-1)
     most = ops.max(positions) + 1

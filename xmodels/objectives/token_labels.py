@@ -1,4 +1,4 @@
-"""Tasks that ask something of every token: what `Capitals` and `RepeatedTokens` share."""
+"""Binary classification of every token: the base class of `Capitals` and `RepeatedTokens`."""
 
 import keras
 from keras import ops
@@ -9,9 +9,9 @@ from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entrop
 
 
 class TokenLabels(Objective):
-    """One Dense layer on the state of each token: 0 or 1. The loss is the mean over the tokens that count.
+    """Classifies the state of each token as 0 or 1 with a Dense layer. The loss is the mean over the tokens that count.
 
-    A subclass names the feature int (B, L) in `reads` and in `needs`; 2 there is a token that does not count.
+    A subclass declares the label, int (B, L), in `reads` and in `needs`: 0, 1, or 2 for tokens that do not count.
     """
 
     def __init__(self, config, **kwargs):

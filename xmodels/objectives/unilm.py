@@ -1,4 +1,4 @@
-"""UniLM's objectives: a masked LM whose tokens see what one of four language models lets them (Dong et al., 2019, section 2.3)."""
+"""UniLM's objectives: masked LM with the attention masks of four language models (Dong et al., 2019, section 2.3)."""
 
 from keras import ops
 
@@ -14,16 +14,18 @@ MASK_FEATURES = {"objective_ids": Feature(()), "source_lengths": Feature(())}
 
 
 def visible_of(batch) -> Visible:
-    """What each token sees (figure 1): all; itself and what stands before; itself and what stands behind; or, of the source, the
-    source, and of the target also itself and the target before.
+    """Returns which tokens each token attends to, by the language model of the example (figure 1).
+
+    Bidirectional: all tokens. Left to right: itself and those before it. Right to left: itself and those after it. Sequence to
+    sequence: source tokens attend to the source, target tokens also to themselves and to the target before them.
 
     Args:
-        batch: `objective_ids` int (B,), `source_lengths` int (B,), `padding_mask` bool (B, L).
+        batch: with `objective_ids` int (B,), `source_lengths` int (B,) and `padding_mask` bool (B, L).
     """
     objective = ops.expand_dims(batch["objective_ids"], 1)  # (B, 1)
     source = ops.expand_dims(ops.cast(batch["source_lengths"], "int32"), 1)
     place = ops.expand_dims(ops.arange(ops.shape(batch["padding_mask"])[1], dtype="int32"), 0)  # (1, L)
-    # A token sees those whose number is not above its own.
+    # A token attends to those whose order is not above its own.
     order = ops.where(objective == LEFT_TO_RIGHT, place, 0)
     order = ops.where(objective == RIGHT_TO_LEFT, -place, order)
     order = ops.where(objective == SEQ2SEQ, ops.maximum(place - source + 1, 0), order)
@@ -31,16 +33,16 @@ def visible_of(batch) -> Visible:
 
 
 def visible_to_targets(batch):
-    """What each hidden token sees, bool (B, P, L)."""
+    """Returns which tokens each masked token attends to, bool (B, P, L)."""
     length = batch["padding_mask"].shape[1]
     visible = visible_of(batch).dense(length, length)[:, 0]  # (B, L, L)
     return ops.take_along_axis(visible, ops.expand_dims(batch["mask_positions"], -1), axis=1)
 
 
 class Unilm(Together):
-    """Masked LM in four directions, and next sentence prediction where both segments are seen.
+    """Masked LM as one of four language models, and next sentence prediction on the bidirectional examples.
 
-    `corrupt` is an op as of `MaskedLM`. The frame of the records draws which model an example trains.
+    `corrupt` is an op as in `MaskedLM`. The frame of the records draws which language model an example trains.
     """
 
     classes = {"objective_ids": ("language model", ("bidirectional", "left to right", "right to left", "seq2seq"))}
@@ -63,19 +65,21 @@ class Unilm(Together):
         return losses | pair_losses, metrics | pair_metrics
 
     def predictions(self, outputs, batch, backbone):
-        return self.masked_lm.predictions(outputs, batch, backbone)  # few examples ask about pairs
+        return self.masked_lm.predictions(outputs, batch, backbone)  # few examples train next sentence prediction
 
     def target_visibility(self, batch):
         return {"target_visibility": visible_to_targets(batch)}
 
 
 class TargetMaskedLM(MaskedLM):
-    """Masked LM of a target behind its source, with smoothed labels: how UniLM is fine-tuned to write (section 2.5).
+    """Masked LM of a target that follows its source, with label smoothing: fine-tunes UniLM to generate text (section 2.5).
 
-    Its head is that of the pretraining.
+    Its head is that of pretraining.
 
     Args:
-        label_smoothing: the share of probability that other tokens get; `padding_id` gets none of it (and code).
+        corrupt: an op as in `MaskedLM`.
+        label_smoothing: the probability that is spread over the tokens other than the label.
+        padding_id: the id of `[PAD]`, which gets none of that probability, as in the released code.
     """
 
     label = "masked_lm"
@@ -103,7 +107,7 @@ class TargetMaskedLM(MaskedLM):
 
 
 class NextToken(Objective):
-    """The head of the masked LM, which names the token at each `[MASK]`, while a text is written."""
+    """The head of the masked LM for generation: predicts the token at a `[MASK]`."""
 
     label = "masked_lm"
 
@@ -114,6 +118,6 @@ class NextToken(Objective):
         self.head.norm.build((None, None, config.embedding_dim))
 
     def logits(self, states, backbone):
-        """(B, D) -> float32 (B, V)"""
+        """Returns the logits of one token per row: (B, D) -> float32 (B, V)."""
         here = ops.zeros((ops.shape(states)[0], 1), "int32")
         return self.head(ops.expand_dims(states, 1), here, token_embedding=backbone.embedding.token)[:, 0]

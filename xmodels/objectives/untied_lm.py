@@ -7,7 +7,7 @@ from xmodels.objectives.causal_lm import CausalLM
 
 
 class UntiedLM(CausalLM):
-    """`CausalLM`, but for its softmax, which has a matrix and a bias of its own instead of the table of tokens."""
+    """`CausalLM` whose output layer has a matrix and a bias of its own instead of the token embedding."""
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
