@@ -12,7 +12,7 @@ ACTIVATIONS = {
 
 
 def activation(name: str):
-    """The function of that name. Raises ValueError with the known names."""
+    """Returns the activation function of that name. Raises a ValueError that lists the known names."""
     if name not in ACTIVATIONS:
         raise ValueError(f"Unknown `activation`. Received: {name!r}. Known: {', '.join(sorted(ACTIVATIONS))}.")
     return ACTIVATIONS[name]

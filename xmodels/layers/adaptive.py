@@ -1,7 +1,7 @@
-"""Adaptive input (Baevski and Auli, 2019) and softmax (Grave et al., 2017): rare tokens get narrow tables.
+"""Adaptive input embeddings (Baevski and Auli, 2019) and adaptive softmax (Grave et al., 2017): rare tokens get narrow tables.
 
-Tokens stand in the order of their frequency. Cluster i holds those from cutoffs[i - 1] to cutoffs[i]; its table has
-`embedding_dim` // `embedding_division` ** i columns. With a division of 1 there is one table.
+Token ids are sorted by frequency, the most frequent first. Cluster i holds those from cutoffs[i - 1] up to, not including,
+cutoffs[i]; its table has `embedding_dim` // `embedding_division` ** i columns. If `embedding_division` is 1 there is one table.
 """
 
 import keras
@@ -9,15 +9,15 @@ from keras import ops
 
 from xmodels.layers.initialization import Initialization
 
-LEAST = 20_000  # tokens of a vocabulary that is worth clusters
+LEAST = 20_000  # smaller vocabularies are not split into clusters
 WORDS, WORD_CUTOFFS = 267_735, (20_000, 40_000, 200_000)  # of WikiText-103
 
 
 class AdaptiveEmbedding(keras.layers.Layer):
-    """int (B, L) -> (B, L, D), times sqrt(D).
+    """Token embeddings times sqrt(D): int (B, L) -> (B, L, D).
 
-    `tables` and `projections` hold one entry for each cluster, or one for all where they are of one width; a
-    projection is None where the only table is as wide as the network.
+    `tables` and `projections` hold one entry per cluster, or a single one if all clusters are equally wide. The projection is
+    None if there is a single table whose width is D.
     """
 
     def __init__(self, config, initialization: Initialization, projection: Initialization, **kwargs):
@@ -45,7 +45,7 @@ class AdaptiveEmbedding(keras.layers.Layer):
         return [getattr(self, f"projection_{i}", None) for i in range(len(self.widths))]
 
     def call(self, token_ids):
-        token_ids = ops.cast(token_ids, "int32")  # as `Embedding` does: a SavedModel of Keras traces with floats
+        token_ids = ops.cast(token_ids, "int32")  # as `Embedding` does: Keras traces a SavedModel with floats
         if len(self.widths) == 1:
             x = ops.take(ops.cast(self.tables[0], self.compute_dtype), token_ids, axis=0)
             return self._projected(x, self.projections[0]) * self.scale
@@ -64,11 +64,11 @@ class AdaptiveEmbedding(keras.layers.Layer):
 
 
 class AdaptiveSoftmax(keras.layers.Layer):
-    """Log-probabilities of tokens: of the first cluster and of each other one as a whole, then within these.
+    """A softmax over the tokens of the first cluster and one entry for each other cluster, and a softmax within each of these.
 
-    Its tables are those of the embedding. So are the projections where `tied_projections` has a T for the cluster; an F gives
-    one of its own. All clusters are scored at all positions, so shapes are static and the last log-probabilities are
-    exact; the gain is in parameters, not in time.
+    The tables are those of the `AdaptiveEmbedding`. So is the projection of cluster i if character i of `tied_projections` is
+    "T"; "F" gives the softmax a projection of its own. All clusters are computed at all positions, so shapes are static and all
+    log-probabilities are exact: this saves parameters, not time.
     """
 
     def __init__(self, config, initialization: Initialization, projection: Initialization, **kwargs):
@@ -92,11 +92,11 @@ class AdaptiveSoftmax(keras.layers.Layer):
                 setattr(self, f"projection_{i}", own)
 
     def logits(self, x, embedding: AdaptiveEmbedding):
-        """What has the log-probabilities for its softmax, at the least cost: (..., D) -> float32 (..., V)"""
+        """Returns logits whose log-softmax is `log_probabilities`, normalised only if needed: (..., D) -> float32 (..., V)."""
         return self._logits(x, embedding, 0) if len(self.sizes) == 1 else self.log_probabilities(x, embedding)
 
     def log_probabilities(self, x, embedding: AdaptiveEmbedding):
-        """(..., D) -> float32 (..., V)"""
+        """Returns the log-probability of each token: (..., D) -> float32 (..., V)."""
         head = self._logits(x, embedding, 0)
         if len(self.sizes) == 1:
             return ops.log_softmax(head, axis=-1)
@@ -127,21 +127,23 @@ class AdaptiveSoftmax(keras.layers.Layer):
 
 
 def cutoffs_of(vocabulary_size: int) -> tuple[int, ...]:
-    """Where clusters of a vocabulary end that is sorted by frequency: those of WikiText-103 (Dai et al., 2019), in
-    proportion. None for small vocabularies, of which a plain softmax costs little."""
+    """Returns the ends of all clusters but the last, in proportion to those of WikiText-103 (Dai et al., 2019).
+
+    Returns () for vocabularies below `LEAST`, for which a plain softmax is cheap.
+    """
     if vocabulary_size < LEAST:
         return ()
     return tuple(round(end * vocabulary_size / WORDS / 1000) * 1000 for end in WORD_CUTOFFS)
 
 
 def cluster_sizes(config) -> list[int]:
-    """How many tokens each cluster holds."""
+    """Returns the number of tokens of each cluster."""
     ends = [*config.cutoffs, config.vocabulary_size]
     return [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def widths_of(config) -> list[int]:
-    """The columns of each table."""
+    """Returns the width of each table."""
     if config.embedding_division == 1 or not config.cutoffs:
         return [config.embedding_dim]
     return [max(1, config.embedding_dim // config.embedding_division**i) for i in range(len(config.cutoffs) + 1)]

@@ -1,4 +1,4 @@
-"""Adaptive computation time: each position stops after a number of steps of its own (Graves, 2016, arXiv 1603.08983;
+"""Adaptive computation time: each position halts after its own number of steps (Graves, 2016, arXiv 1603.08983;
 Dehghani et al., 2018, section 2.2 and appendix C)."""
 
 import dataclasses
@@ -16,15 +16,15 @@ OUTPUTS = {
 
 
 class Clock(NamedTuple):
-    """How far the positions have come; (B, L) each, float32 but for `halted`.
+    """The state of halting at each position, (B, L) each: `halted` bool, the others float32.
 
-    `halted` is a boolean of its own: a sum of probabilities that should be 1 may be 0.99999994.
+    `halted` is not derived from `total`, since a sum of probabilities that should be 1 may be 0.99999994.
     """
 
     halted: Any
-    total: Any  # of the probabilities so far
-    remainder: Any  # R: what was left of 1 at the last step
-    steps: Any  # n: those used
+    total: Any  # the sum of the halting probabilities, without that of the last step
+    remainder: Any  # R: 1 - total at the step where the position halts, 0 before
+    steps: Any  # n: the number of steps used so far
 
     @staticmethod
     def started(shape) -> "Clock":
@@ -34,16 +34,19 @@ class Clock(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Halting:
-    """The rule by which positions stop.
+    """The rule by which positions halt.
 
     Attributes:
-        output: "interpolate": w s + (1 - w) of the output before, tensor2tensor's "basic" and the listing in the paper;
-            "accumulate": the sum of w s, the mean that the text of both papers speaks of.
-        epsilon: a position stops at the step that brings its sum above 1 - epsilon; its weight is then what is left of 1.
-        force: those that are still going stop at the last step too, so that all weights sum to 1. Not in tensor2tensor.
-        freeze: the state of a position that has stopped is copied to the following steps, as the paper's text says. In
-            tensor2tensor it goes on changing, visible to the others; only its output stays.
-        bias: where the bias of the probability begins; 1 means about two steps.
+        output: how the states s of the steps are combined with their weights w. "interpolate": w s + (1 - w) times the output
+            so far, as tensor2tensor's "basic" and the listing in the paper; "accumulate": the sum of w s, the mean that the
+            text of both papers describes.
+        epsilon: a position halts at the step where the sum of its probabilities exceeds 1 - epsilon; the weight of that step
+            is 1 minus the sum before it.
+        force: whether positions that have not halted do so at the last step, so that their weights sum to 1. tensor2tensor
+            does not.
+        freeze: whether the state of a halted position is copied to the following steps, as in the text of the paper. In
+            tensor2tensor it keeps changing and others attend to it; only its output is fixed.
+        bias: the initial bias of the halting probability; 1 means about two steps.
     """
 
     output: str = "interpolate"
@@ -53,7 +56,7 @@ class Halting:
     bias: float = 1.0
 
     def tick(self, clock: Clock, probability, is_last: bool):
-        """Weights (B, L) of the states after this step, from the probabilities (B, L) to stop, and the new clock."""
+        """Returns the weights (B, L) of the states after this step and the new clock, from halting probabilities (B, L)."""
         running = ops.logical_not(clock.halted)
         full = clock.total + probability > 1.0 - self.epsilon
         stops = running if is_last and self.force else ops.logical_and(running, full)
@@ -65,10 +68,17 @@ class Halting:
 
 
 class AdaptiveSteps(Steps):
-    """`Steps`, of which each position uses as many as it needs.
+    """`Steps` with adaptive computation time: each position halts by the rule `halting`.
 
-    A step that no position needs any more is computed all the same and changes nothing, so adaptive computation saves no
-    time here. Padding takes part, unseen by other positions; `ponder_cost` leaves it out.
+    All steps are computed, even if every position has halted, so adaptive computation saves no time here. Padding is computed
+    too, though no other position attends to it; `ponder_cost` excludes it.
+
+    Args:
+        kind, channels, num_steps: as in `Steps`.
+        halting: the `Halting` rule.
+
+    Raises:
+        ValueError: `halting.output` is unknown.
     """
 
     def __init__(self, kind: str, channels: int, num_steps: int, halting: Halting, **kwargs):
@@ -79,10 +89,10 @@ class AdaptiveSteps(Steps):
         self.halting = keras.layers.Dense(1, bias_initializer=keras.initializers.Constant(halting.bias), name="halting")
 
     def run(self, x, places, advance):
-        """Arguments as of `Steps`.
+        """Runs the steps; arguments as in `Steps`.
 
         Returns:
-            The output (B, L, D), and float32 `ponder_times` n (B, L), `remainders` R (B, L) and
+            The output (B, L, D), and a dictionary of float32 `ponder_times` n (B, L), `remainders` R (B, L) and
             `halting_weights` w (B, L, T).
         """
         output, clock, weights = ops.zeros_like(x), Clock.started(ops.shape(x)[:-1]), []
@@ -97,19 +107,19 @@ class AdaptiveSteps(Steps):
         return output, {**times, "halting_weights": ops.stack(weights, axis=-1)}
 
     def probability(self, x):
-        """(B, L, D) -> float32 (B, L): how likely a position stops."""
+        """Returns the halting probability of each position: (B, L, D) -> float32 (B, L)."""
         return ops.sigmoid(ops.cast(self.halting(x), "float32")[..., 0])
 
 
 def ponder_cost(ponder_times, remainders, weights):
-    """n + R (Graves, 2016, equation 13), of which only R has a gradient.
+    """The ponder cost n + R (Graves, 2016, equation 13), of which only R has a gradient.
 
     Args:
-        ponder_times, remainders: (B, L).
-        weights: (B, L), 1 for positions that count; tensor2tensor counts padding too.
+        ponder_times, remainders: float32 (B, L), n and R.
+        weights: (B, L), 1 for positions that count, 0 for others; tensor2tensor counts padding too.
 
     Returns:
-        (sum, sum of the weights), scalars.
+        (weighted sum, sum of the weights), scalars.
     """
     weights = ops.cast(weights, "float32")
     return ops.sum((ponder_times + remainders) * weights), ops.sum(weights)

@@ -1,4 +1,4 @@
-"""A stochastic answer network: reads two texts against each other several times before it answers (Liu, Duh and Gao, 2018,
+"""A stochastic answer network: compares two texts in several steps and averages their predictions (Liu, Duh and Gao, 2018,
 arXiv 1804.07888; Liu et al., 2019, arXiv 1901.11504, section 3)."""
 
 import keras
@@ -8,31 +8,31 @@ from xmodels.layers.dropout import Dropout, random_integers
 from xmodels.layers.initialization import truncated_normal
 from xmodels.layers.layer import Layer
 
-HIDDEN = -1e9  # what stands for a score that is not to be taken
-BITS = 16  # of a draw
+HIDDEN = -1e9  # replaces the scores that are masked out
+BITS = 16  # of a random integer
 
 
 class StochasticAnswerNetwork(Layer):
-    """Attends `num_steps` times to the premise with a state that begins as a summary of the hypothesis, and predicts each time.
+    """Attends to the premise in `num_steps` steps with a state that starts as a summary of the hypothesis; each step predicts.
 
-    The released code (namisan/mt-dnn, `module/san.py`) decides where the paper is unclear: a step predicts before the state is
-    updated, so the last update is not needed and not computed. All of it is float32.
+    Where the paper is unclear this follows the released code (namisan/mt-dnn, `module/san.py`): a step predicts before the state
+    is updated, so the last update is not computed. Everything is float32.
 
     Args:
         hidden_dim: D.
         num_classes: C.
-        num_steps: K, predictions that are averaged; 5 in the paper.
-        dropout: before the prediction, on the state and in both attentions. On the rows of a text all positions share a mask.
-        step_dropout: the share of the steps that training leaves out of the average.
-        stddev: of initial kernels.
+        num_steps: K, the number of predictions that are averaged; 5 in the paper.
+        dropout: rate before the classifier, on the state and in both attentions. In a text all positions share one mask.
+        step_dropout: the rate at which training drops steps from the average.
+        stddev: of the initial kernels.
 
     Call arguments:
-        hypothesis, premise: (B, L, D), rows of any layout.
-        hypothesis_mask, premise_mask: bool (B, L), True on the rows that belong to the text.
+        hypothesis, premise: (B, L, D), the states of tokens, in any layout.
+        hypothesis_mask, premise_mask: bool (B, L), True on the positions that belong to the text.
 
     Returns:
-        float32 (B, C), the logarithm of the average of the probabilities of the steps. Where steps were left out its exponentials do
-        not add up to 1; a cross-entropy that takes it for logits renormalises it, as the released code does.
+        float32 (B, C), the log of the averaged probabilities of the steps. If steps are dropped, the probabilities do not sum
+        to 1; a cross-entropy that takes the result for logits renormalises it, as in the released code.
     """
 
     def __init__(self, hidden_dim, num_classes, num_steps=5, dropout=0.1, step_dropout=0.1, stddev=0.02, **kwargs):
@@ -55,7 +55,7 @@ class StochasticAnswerNetwork(Layer):
         return log_mean(ops.log_softmax(logits, axis=-1), self.kept_steps(ops.shape(logits)[0], training))
 
     def step_logits(self, hypothesis, hypothesis_mask, premise, premise_mask, training=None):
-        """What each step predicts: (B, K, C)."""
+        """Returns the logits of each step, (B, K, C)."""
         hypothesis, premise = ops.cast(hypothesis, "float32"), ops.cast(premise, "float32")
         state, found = self.summarize(hypothesis, hypothesis_mask, training), []  # (B, D)
         for step in range(self.num_steps):
@@ -67,22 +67,22 @@ class StochasticAnswerNetwork(Layer):
         return ops.stack(found, axis=1)
 
     def summarize(self, x, mask, training=None):
-        """The mean of the rows of a text, weighted by a linear score: (B, D)."""
+        """Returns the mean of the states of a text, weighted by a softmax of linear scores: (B, D)."""
         x = self._drop_alike(x, training)
         return weighted_rows(ops.squeeze(self.summary(x), -1), x, mask)
 
     def attend(self, state, x, mask, training=None):
-        """The mean of the rows of a text, weighted by a bilinear score with the state: (B, D).
+        """Returns the mean of the states of a text, weighted by a softmax of bilinear scores with `state` (B, D): (B, D).
 
-        Dropout of the same dimensions of all rows is that of the query, which has no positions.
+        Dropping the same dimensions at all positions of x gives the same scores as dropping them from the query.
         """
         query = self.attention(self.dropout(state, training=training))
         query = self.dropout(query, training=training)  # (B, D)
         return weighted_rows(ops.einsum("bld,bd->bl", x, query), x, mask)
 
     def kept_steps(self, batch_size, training=None):
-        """Which steps count, bool (B, K): each with a probability of 1 - `step_dropout`, and one for certain, drawn anew for each
-        example."""
+        """Draws the steps that are averaged, bool (B, K): each with probability 1 - `step_dropout`, and a random one of each
+        example always."""
         if not training or not self.step_dropout:
             return ops.ones((batch_size, self.num_steps), "bool")
         draws = ops.cast(random_integers((batch_size, self.num_steps + 1), BITS), "int32") + 2 ** (BITS - 1)  # from 0
@@ -91,23 +91,23 @@ class StochasticAnswerNetwork(Layer):
         return ops.logical_or(kept, ops.equal(ops.arange(self.num_steps, dtype="int32"), certain))
 
     def _drop_alike(self, x, training):
-        """Dropout of the same dimensions at all positions (B, L, D)."""
+        """Drops the same dimensions at all positions of x (B, L, D)."""
         if not training or not self.dropout.rate:
             return x
         return x * self.dropout(ops.ones((ops.shape(x)[0], 1, ops.shape(x)[2])), training=True)
 
 
 def weighted_rows(scores, x, mask):
-    """The rows (B, L, D) weighted by a softmax of scores (B, L) over those of the mask: (B, D). A text without rows gets finite
-    numbers."""
+    """Returns the mean of x (B, L, D), weighted by a softmax of scores (B, L) over the positions of the mask: (B, D). It is
+    finite even if the mask is all False."""
     weights = ops.softmax(ops.where(ops.cast(mask, "bool"), scores, HIDDEN), axis=-1)
     return ops.einsum("bl,bld->bd", weights, x)
 
 
 def log_mean(log_probabilities, kept):
-    """The logarithm of the mean over all K steps of the probabilities of those that are kept: (B, K, C), bool (B, K) -> (B, C).
+    """Returns the log of the sum of the probabilities of the kept steps divided by K: (B, K, C), bool (B, K) -> (B, C).
 
-    The released code also divides by the share of steps that are kept on average, which renormalising cancels.
+    The released code also divides by the expected share of kept steps, which has no effect once the result is renormalised.
     """
     shown = ops.where(ops.expand_dims(kept, -1), log_probabilities, HIDDEN)
     return ops.logsumexp(shown, axis=1) - ops.log(ops.cast(log_probabilities.shape[1], "float32"))

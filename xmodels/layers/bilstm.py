@@ -8,7 +8,12 @@ from xmodels.layers.layer import Layer
 
 
 class BiLstm(Layer):
-    """Layers that read forwards and backwards; padding, on either side, changes nothing. Dropout stands before each.
+    """Stacked bidirectional LSTMs, with dropout on the input of each. Padding, on either side, does not affect the states.
+
+    Args:
+        hidden_dim: units of each direction.
+        num_layers: number of bidirectional layers.
+        dropout: rate.
 
     Call arguments:
         x: (B, L, D).
@@ -26,7 +31,7 @@ class BiLstm(Layer):
 
     def _direction(self, hidden_dim: int, is_backward: bool, index: int):
         name = f"{'backward' if is_backward else 'forward'}_{index}"
-        # cuDNN's kernel wants padding on the right, and XLA does not compile it.
+        # cuDNN's kernel requires padding on the right, and XLA cannot compile it.
         return keras.layers.LSTM(
             hidden_dim, return_sequences=True, go_backwards=is_backward, use_cudnn=False, name=name
         )
@@ -35,6 +40,6 @@ class BiLstm(Layer):
         mask = ops.cast(padding_mask, "bool")
         for ahead, behind in zip(self.forward, self.backward, strict=True):
             x = self.dropout(x, training=training)
-            backwards = ops.flip(behind(x, mask=mask), axis=1)  # it gives the last step first
+            backwards = ops.flip(behind(x, mask=mask), axis=1)  # its outputs are in reversed order
             x = ops.concatenate([ahead(x, mask=mask), backwards], axis=-1)
         return x

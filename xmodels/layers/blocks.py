@@ -10,7 +10,7 @@ from xmodels.layers.rematerialization import is_wanted, recompute
 
 
 class Block(Layer):
-    """What networks are stacked of. Inside `rematerialized()` it keeps nothing but its input for the gradient.
+    """Base class of the blocks of a network. Inside `rematerialized()` only its inputs are kept for the gradient.
 
     Call arguments:
         x: (B, L, D). All others by name.
@@ -18,7 +18,7 @@ class Block(Layer):
 
     @property
     def shares_past(self) -> bool:
-        """Whether `step` takes several beams that share a past; as of its mixer."""
+        """Whether `step` supports beams that share a past; as for its mixer."""
         return self.mixer.shares_past
 
     def __call__(self, x, **others):
@@ -28,15 +28,19 @@ class Block(Layer):
 
 
 class PostNormBlock(Block):
-    """Normalises after each residual sum, as the first Transformer and BERT do.
+    """Normalises after each residual sum, as the original Transformer and BERT do.
 
     Args:
-        mixer_norm, feedforward_norm: those of another block, which shares them; by default the block has its own.
+        mixer: the layer that mixes tokens, such as `MultiHeadAttention`.
+        feedforward: the position-wise layer.
+        dropout: rate on the output of both, before the residual sums.
+        epsilon: of the norms.
+        mixer_norm, feedforward_norm: layers to use as norms, to share those of another block; by default the block makes its own.
 
     Call arguments:
         x: (B, L, D).
-        visible: what the tokens may see, passed to the mixer.
-        context: (B, S, D), passed to the mixer where it is given.
+        visible: a `Visible`, which keys the queries may attend to; passed to the mixer.
+        context: (B, S, D), passed to the mixer if given.
 
     Returns:
         (B, L, D)
@@ -68,19 +72,19 @@ class PostNormBlock(Block):
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
     def attend_to_kept(self, x, kept, visible):
-        """What a call gives, from keys and values that `keep` of the mixer has given."""
+        """Returns what a call with `context` returns, given its keys and values `kept` as the mixer's `keep` returns them."""
         return self._after_mixer(x, self.mixer.attend_to_kept(x, kept, visible))
 
     def attention_map(self, x, visible=None):
-        """That of the mixer for x, float32 (B, H, L, L), for pictures."""
+        """Returns the attention probabilities of the mixer, float32 (B, H, L, L), for pictures."""
         return self.mixer.probabilities(x, visible)
 
     def start(self, batch, length: int):
-        """What `step` takes as `past`, as of the mixer's `start`."""
+        """Returns the initial `past` of `step`; as the mixer's `start`."""
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place):
-        """One step of decoding; arguments and results as of the mixer's `step`."""
+        """One step of decoding; arguments and results as those of the mixer's `step`."""
         mixed, past = self.mixer.step(x, past, place)
         return self._after_mixer(x, mixed), past
 
@@ -90,12 +94,13 @@ class PostNormBlock(Block):
 
 
 class PreNormBlock(Block):
-    """Normalises what enters each residual branch (Xiong et al., 2020; GPT-2). The stack needs one norm more behind it.
+    """Normalises the input of each residual branch (Xiong et al., 2020; GPT-2). The stack needs a final norm.
 
     Args:
+        mixer, feedforward, dropout, epsilon: as in `PostNormBlock`.
         norm: the class of the norms.
 
-    Call arguments and results as of `PostNormBlock`.
+    Call arguments and results as in `PostNormBlock`, without `context`.
     """
 
     def __init__(
@@ -115,25 +120,25 @@ class PreNormBlock(Block):
         return x + self.dropout(changed, training=training)
 
     def attention_map(self, x, visible=None):
-        """That of the mixer, as of `PostNormBlock`."""
+        """Returns the attention probabilities of the mixer, float32 (B, H, L, L), for pictures."""
         return self.mixer.probabilities(self.mixer_norm(x), visible)
 
     def start(self, batch, length: int):
-        """What `step` takes as `past`, as of the mixer's `start`."""
+        """Returns the initial `past` of `step`; as the mixer's `start`."""
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place):
-        """One step of decoding; arguments and results as of the mixer's `step`."""
+        """One step of decoding; arguments and results as those of the mixer's `step`."""
         mixed, past = self.mixer.step(self.mixer_norm(x), past, place)
         x = x + mixed
         return x + self.feedforward(self.feedforward_norm(x)), past
 
 
 def attention_maps(blocks: Sequence[Block], states: Sequence, visible) -> list:
-    """How much each token takes of each, for pictures: of each block float32 (B, H, L, L).
+    """Returns the attention probabilities of each block, float32 (B, H, L, L), for pictures.
 
     Args:
-        states: what enters each block, (B, L, D); further ones are left.
-        visible: as of a call of a block.
+        states: the inputs of the blocks, (B, L, D) each; surplus ones are ignored.
+        visible: as in a call of a block.
     """
     return [block.attention_map(x, visible) for block, x in zip(blocks, states, strict=False)]

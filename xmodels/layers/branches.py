@@ -1,4 +1,4 @@
-"""A small classifier on the states of one layer (Liu et al., 2020, section 3.1), and how sure its answer is."""
+"""A small classifier on the states of one layer (Liu et al., 2020, section 3.1), and the uncertainty of its prediction."""
 
 import math
 
@@ -12,21 +12,22 @@ from xmodels.layers.layer import Layer
 from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
 
-WIDTH, NUM_HEADS = 128, 2  # of every branch, whatever the network
+WIDTH, NUM_HEADS = 128, 2  # of every branch, whatever the size of the network
 
 
 class BranchClassifier(Layer):
-    """Narrows the states, mixes them by attention, and classifies one state, by default that of the first token.
+    """Projects the states to `WIDTH`, applies self-attention, and classifies one state, by default that of the first token.
 
-    Attention has neither a residual sum nor a norm. Where only the first token answers, only its query is computed.
+    The attention has neither a residual sum nor a norm. If only the first token is classified, only its query is computed.
 
     Args:
-        pooling: of `layers.poolings`.
-        dropout: of the probabilities of attention.
+        num_labels: C.
+        pooling: how the states are reduced to one, a name in `layers.poolings`.
+        dropout: of the attention probabilities.
 
     Call arguments:
         x: (B, L, D), the states of a layer.
-        padding_mask: bool (B, L), True on real tokens, which stand first.
+        padding_mask: bool (B, L), True on real tokens; padding is on the right.
 
     Returns:
         float32 logits (B, C)
@@ -56,8 +57,13 @@ def dense(width: int, activation: str | None, name: str) -> keras.layers.Dense:
 
 
 def uncertainty(logits):
-    """The entropy of the probabilities over that of equal ones: float32 (..., C) -> (...), 0 where one label has all, 1 where all
-    have the same (equation 5)."""
+    """The entropy of the prediction divided by that of the uniform distribution (equation 5): logits (..., C) -> float32 (...).
+
+    It is 0 if one class has all the probability and 1 if all have the same.
+
+    Raises:
+        ValueError: there are fewer than two classes.
+    """
     classes = logits.shape[-1]
     if classes < 2:
         raise ValueError(f"Uncertainty needs at least 2 classes. Received: logits of shape {tuple(logits.shape)}.")
@@ -66,5 +72,5 @@ def uncertainty(logits):
 
 
 def leaves(uncertainties, speed):
-    """Whether texts of these uncertainties leave: bool. Nobody at speed 0, everybody at 1, where uncertainty may be 1 too."""
+    """Returns which texts exit, bool: those whose uncertainty is below `speed`. None do at speed 0, all do at speed 1."""
     return ops.logical_or(uncertainties < speed, speed >= 1.0)

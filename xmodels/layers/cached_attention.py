@@ -1,4 +1,4 @@
-"""Softmax attention that keeps keys and values of what it has read, for decoding."""
+"""Softmax attention with a cache of keys and values, for decoding."""
 
 from typing import ClassVar
 
@@ -16,17 +16,17 @@ from xmodels.layers.mixers import Mixer
 
 
 class CachedAttention(Mixer):
-    """Keeps the keys and values of all tokens, (B, H, S, K) each: those of a head lie together, as its products read them.
+    """Caches the keys and values of all tokens, (B, H, S, K) each: heads come first, so that each head's are contiguous.
 
     Class attributes:
-        scale: of the products; None for 1 / sqrt(K).
+        scale: factor of the dot products; None for 1 / sqrt(K).
     """
 
     shares_past = True
     scale: ClassVar[float | None] = None
 
     def bias(self, queries, keys):
-        """What is added to the scores of queries at positions (L,) and keys at positions (S,): (1, H, L, S), or None."""
+        """Returns what is added to the scores of queries at positions (L,) and keys at positions (S,): (1, H, L, S), or None."""
         return None
 
     def start(self, batch, length: int):
@@ -34,11 +34,11 @@ class CachedAttention(Mixer):
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
     def keep(self, x):
-        """(B, S, D) -> keys and values, (B, H, S, K) each."""
+        """Returns the keys and values of x as `attend_to_kept` takes them: (B, S, D) -> (B, H, S, K) each."""
         return tuple(heads_first(each) for each in self.project(x))
 
     def attend_to_kept(self, x, kept, visible: Visible):
-        """`attend_to` of what `keep` has given."""
+        """Attends from x (B, L, D) to `kept`, the keys and values that `keep` returns: (B, L, D)."""
         attention_mask = self.honoured(visible).dense(ops.shape(x)[1], ops.shape(kept[0])[2])
         return self.merge(attend_to_kept(self.query(x), *kept, attention_mask, scale=self.scale))
 

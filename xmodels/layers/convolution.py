@@ -1,4 +1,4 @@
-"""Convolutions over the tokens of a text, as products of one matrix with windows: kernels (width * D, F), as Keras' (width, D, F)."""
+"""Convolutions over tokens as matrix products with windows: a kernel (width * D, F) is that of Keras, (width, D, F), reshaped."""
 
 import keras
 from keras import ops
@@ -8,8 +8,16 @@ from xmodels.layers.layer import Layer
 
 
 def windows(x, width: int, before: int, after: int, dilation: int = 1):
-    """(B, L, D) -> (B, L + before + after - (width - 1) * dilation, width * D): places side by side, `dilation` apart, with zeros
-    beyond the ends. Convolutions of TensorFlow get the shape of an empty batch wrong; a product does not."""
+    """Concatenates the `width` positions of each window, `dilation` apart, of x padded with `before` and `after` zeros.
+
+    A matrix product with windows gives an empty batch the right shape; TensorFlow's convolutions do not.
+
+    Args:
+        x: (B, L, D).
+
+    Returns:
+        (B, L + before + after - (width - 1) * dilation, width * D)
+    """
     x = ops.pad(x, ((0, 0), (before, after), (0, 0)))
     count = ops.shape(x)[1] - (width - 1) * dilation
     return ops.concatenate([x[:, i * dilation : i * dilation + count] for i in range(width)], axis=-1)
@@ -21,15 +29,16 @@ class GatedConvolution(Layer):
     y = (x + a * sigmoid(b)) * sqrt(1/2), where [a, b] is the convolution of x.
 
     Args:
-        kernel_size: places that a place sees.
-        dropout: before the convolution; weights begin as large as makes up for it (appendix A).
-        dilation: the distance of two of these places.
-        is_causal: whether it sees its own place and what came before; else as far to the left as to the right. Beyond the ends
+        hidden_dim: D.
+        kernel_size: positions in a window.
+        dropout: rate on the input of the convolution; the initial scale of the kernel accounts for it (appendix A).
+        dilation: the distance between neighbouring positions of a window.
+        is_causal: whether a window ends at the position itself; otherwise it is centred on it. Beyond the ends of the text
             there are zeros.
 
     Call arguments:
         x: (B, L, D).
-        padding_mask: bool (B, L), True on real tokens; others enter as zeros.
+        padding_mask: bool (B, L), True on real tokens; padding enters the convolution as zeros.
 
     Returns:
         (B, L, D)
@@ -59,22 +68,26 @@ class GatedConvolution(Layer):
         if padding_mask is not None:
             inside = inside * ops.expand_dims(
                 ops.cast(padding_mask, x.dtype), -1
-            )  # padding is as what is beyond the end
+            )  # padding counts as zeros beyond the end
         seen = windows(inside, self.kernel_size, self.before, self.after, self.dilation)  # (B, L, width D)
         a, b = ops.split(self.convolution(seen), 2, axis=-1)  # (B, L, D) each
         return (x + a * ops.sigmoid(b)) * 0.5**0.5
 
 
 class TokenWindows(Layer):
-    """A convolution with ReLU over windows of a text (Kim, 2014, arXiv 1408.5882, equations 2 to 4).
+    """A convolution with ReLU, and its max over time (Kim, 2014, arXiv 1408.5882, equations 2 to 4).
+
+    Args:
+        num_filters: F.
+        kernel_size: tokens in a window.
 
     Call arguments:
         x: (B, L, E), zeros at padding.
         padding_mask: bool (B, L), True on real tokens.
 
     Returns:
-        (B, L, F), what the window around each token gives, which beyond the ends holds zeros; and (B, F), the largest number of
-        the windows that lie inside of the text. Of a text that is shorter than a window there is one, filled up with zeros.
+        (B, L, F), the features of the window around each token, with zeros beyond the ends; and (B, F), the maximum over the
+        windows that lie inside the text. A text shorter than a window has one, padded with zeros.
     """
 
     def __init__(self, num_filters: int, kernel_size: int, **kwargs):
@@ -86,11 +99,14 @@ class TokenWindows(Layer):
         length, before = ops.shape(x)[1], (self.kernel_size - 1) // 2
         found = self.convolution(windows(x, self.kernel_size, before, self.kernel_size - 1))  # (B, before + L, F)
         inside = ops.expand_dims(ops.cast(self.inside(padding_mask), found.dtype), -1)  # (B, L, 1)
-        # No number behind a ReLU is below zero, so zeros in place of other windows change no maximum.
+        # The output of a ReLU is never negative, so zeros for the other windows do not change the maximum.
         return found[:, :length], ops.max(found[:, before:] * inside, axis=1)
 
     def inside(self, padding_mask):
-        """Whether the window that begins at a place holds as many real tokens as the text has, up to its width: bool (B, L)."""
+        """Whether the window that starts at each position lies inside the text: bool (B, L).
+
+        It must hold `kernel_size` real tokens, or all of them if the text is shorter.
+        """
         real = ops.cast(padding_mask, "int32")
         most = ops.minimum(ops.sum(real, axis=1, keepdims=True), self.kernel_size)  # (B, 1)
         padded = ops.pad(real, ((0, 0), (0, self.kernel_size - 1)))

@@ -1,6 +1,6 @@
-"""What layers of one width cost, beside one another (Vaswani et al., 2017, section 4 and table 1), with all products counted.
+"""Costs of layers of the same width (Vaswani et al., 2017, section 4 and table 1), counting all matrix products.
 
-n tokens, width d, kernel k, window r. A multiplication and an addition are two FLOPs; biases, softmax and gates count for none.
+n tokens, width d, kernel k, window r. A multiplication and an addition are two FLOPs; biases, softmax and gates are not counted.
 
 | layer | FLOPs | parameters | steps | longest path |
 |---|---|---|---|---|
@@ -20,14 +20,14 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one layer costs for one text.
+    """The cost of one layer for one text.
 
     Attributes:
         flops: of a forward pass.
-        parameters: with biases.
-        activation_bytes: what the backward pass reads: inputs of products, gates, and weights of attention.
-        sequential_steps: products that must wait for one another.
-        longest_path: layers, or steps of one, between the two places of a text that are farthest apart.
+        parameters: including biases.
+        activation_bytes: bytes kept for the backward pass: inputs of products, gates, and attention probabilities.
+        sequential_steps: products that depend on one another, so that they cannot run in parallel.
+        longest_path: layers, or steps of a layer, between the two positions of a text that are farthest apart.
     """
 
     flops: int
@@ -39,7 +39,7 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """The numbers of `cost_model`, which says what they are."""
+    """The sizes that `cost_model` takes; see its arguments."""
 
     n: int
     d: int
@@ -59,7 +59,7 @@ class Sizes:
 
 def _attention(s: Sizes, keys: int, path: int) -> tuple:
     products = 4 * s.n * s.d**2 + 2 * s.n * keys * s.d
-    kept = 5 * s.n * s.d + s.num_heads * s.n * keys  # input, query, key, value, what is merged; weights
+    kept = 5 * s.n * s.d + s.num_heads * s.n * keys  # input, query, key, value, output of the heads; probabilities
     return products, 4 * s.d**2 + 4 * s.d, kept, 1, path
 
 
@@ -77,8 +77,8 @@ def _separable(s: Sizes) -> tuple:
     return s.n * weights, weights + s.d, 2 * s.n * s.d, 1, s.path_of_convolutions
 
 
-# Numbers kept for each token and dimension: the input, and of an LSTM four gates, c, tanh(c) and h, of a GRU three gates, r h (what
-# the candidate multiplies) and h, of a gated convolution both halves.
+# Numbers kept for each token and dimension: the input, and for an LSTM four gates, c, tanh(c) and h, for a GRU three gates, r h (the
+# recurrent input of the candidate) and h, for a gated convolution both halves.
 LAYERS: dict[str, Callable[[Sizes], tuple]] = {
     "self_attention": lambda s: _attention(s, s.n, 1),
     "local_attention": lambda s: _attention(s, min(s.window, s.n), math.ceil(s.n / s.window)),
@@ -94,18 +94,18 @@ def cost_model(
     layer: str, n: int, d: int, kernel_size: int = 3, window: int = 64, num_heads: int = 1, dilated: bool = False,
     bytes_per_number: int = 4,
 ) -> Cost:  # fmt: skip
-    """What a layer costs for a text of n tokens of width d.
+    """Returns the cost of a layer for a text of n tokens of width d.
 
     Args:
         layer: one of `LAYERS`.
         kernel_size: of convolutions.
-        window: tokens that one token sees, of local attention.
-        num_heads: of attention; only the kept weights depend on it.
-        dilated: whether convolutions above one another see places 1, k, k^2, ... apart.
-        bytes_per_number: of what is kept: 4 of float32.
+        window: of local attention, the tokens that a token attends to.
+        num_heads: of attention; only `activation_bytes` depends on it.
+        dilated: whether stacked convolutions have dilations 1, k, k^2, ...
+        bytes_per_number: of the kept activations; 4 for float32.
 
     Raises:
-        ValueError: there is no such layer, or a size is below 1.
+        ValueError: the layer is unknown, a size is below 1, or the kernel of dilated convolutions is below 2.
     """
     if layer not in LAYERS:
         raise ValueError(f"Unknown `layer`. Received: {layer!r}. Known: {', '.join(LAYERS)}.")

@@ -1,8 +1,8 @@
 """A linear-chain conditional random field (Lafferty et al., 2001) over the words of a text (Huang et al., 2015; Lample et al., 2016).
 
-A chain visits the places that a mask marks, in their order; others, such as padding and the later pieces of words, are passed over. A
-path scores `start` of its first tag, the emission of each tag, and `transitions` from each tag to the next. There is no score of the
-last tag, since the end of a chain need not be that of its text.
+A chain consists of the positions that a mask marks, in order; others, such as padding and the later pieces of words, are skipped. The
+score of a path is `start` of its first tag, plus the emission of each tag, plus `transitions` from each tag to the next. There is no
+score for ending in a tag, since a chain may end before its text does.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-FORBIDDEN = -1e30  # the score of what may not be: no sum of real scores comes near, and its exponential is 0
+FORBIDDEN = -1e30  # the score of a forbidden tag or transition: far below any sum of real scores, with exponential 0
 
 
 class LinearChain(keras.layers.Layer):
-    """The scores of a chain, all in float32 whatever the policy; they begin as 0. Methods are called by name.
+    """The start and transition scores of a chain, float32 whatever the dtype policy, initialized to 0. Methods are called by name.
 
     Args:
-        may_start: C booleans: whether a text may begin with a tag.
-        may_follow: C rows of C booleans: whether the tag of the column may stand behind that of the row. What may not has the score
-            `FORBIDDEN`, which never changes.
+        may_start: C booleans: whether a text may begin with each tag.
+        may_follow: C rows of C booleans: whether the tag of the column may follow that of the row. Whatever is not allowed has
+            the constant score `FORBIDDEN`.
     """
 
     def __init__(self, may_start: Sequence[bool], may_follow: Sequence[Sequence[bool]], **kwargs):
@@ -31,7 +31,7 @@ class LinearChain(keras.layers.Layer):
         self.built = True
 
     def scores(self, opens):
-        """start (B, C), which is 0 where a chain does not open its text, and transitions (C, C), float32.
+        """Returns start scores (B, C), 0 for chains that do not open their text, and transitions (C, C), float32.
 
         Args:
             opens: bool (B,), whether the first word of a chain is the first of its text.
@@ -42,26 +42,26 @@ class LinearChain(keras.layers.Layer):
         return start, ops.where(ops.convert_to_tensor(self._may_follow), transitions, FORBIDDEN)
 
     def loss(self, emissions, labels, words, opens):
-        """The negative logarithm of the probability of each path of labels, float32 (B,); 0 of a row without words.
+        """Returns the negative log-likelihood of the labels of each row, float32 (B,); 0 for a row without words.
 
         Args:
             emissions: float (B, L, C).
-            labels: int (B, L), of the places that count.
-            words: bool (B, L), the places that count.
-            opens: bool (B,), as of `scores`.
+            labels: int (B, L), read where `words` is True.
+            words: bool (B, L), the positions of the chain.
+            opens: bool (B,), as in `scores`.
         """
         emissions, (start, transitions) = ops.cast(emissions, "float32"), self.scores(opens)
         total = log_partition(emissions, words, start, transitions)
         return total - path_score(emissions, labels, words, start, transitions)
 
     def decode(self, emissions, words, opens):
-        """The best path and how likely each of its tags is.
+        """Returns the best path (Viterbi) and the marginal probability of each of its tags.
 
         Args:
-            emissions, words, opens: as of `loss`.
+            emissions, words, opens: as in `loss`.
 
         Returns:
-            label_ids int32 (B, L), and their marginal probabilities float32 (B, L); 0 and 0 where no word stands.
+            label_ids int32 (B, L), and their marginal probabilities float32 (B, L); both are 0 where `words` is False.
         """
         emissions, (start, transitions) = ops.cast(emissions, "float32"), self.scores(opens)
         label_ids = viterbi(emissions, words, start, transitions)
@@ -71,27 +71,29 @@ class LinearChain(keras.layers.Layer):
 
 
 def first_words(words):
-    """bool (B, L): the first place of each row that counts."""
+    """Marks the first True of each row: bool (B, L) -> bool (B, L)."""
     return ops.logical_and(words, ops.equal(ops.cumsum(ops.cast(words, "int32"), axis=1), 1))
 
 
 def last_words(words):
-    """bool (B, L): the last one."""
+    """Marks the last True of each row: bool (B, L) -> bool (B, L)."""
     return ops.flip(first_words(ops.flip(words, axis=1)), axis=1)
 
 
 def by_place(scores, *marks):
-    """float32 (B, L, C) and M of bool (B, L) -> (L, B, C + M), as a scan reads them: Keras scans one array of unknown length only."""
+    """Joins scores float32 (B, L, C) and M masks bool (B, L) to one (L, B, C + M), since Keras scans only one array of unknown L."""
     joined = ops.concatenate([scores, ops.cast(ops.stack(marks, axis=2), scores.dtype)], axis=2)
     return ops.swapaxes(joined, 0, 1)
 
 
 def forward(emissions, words, start, transitions, reduce):
-    """For each place and tag the sum or the best of the paths that end there, float32 (B, L, C), less the largest of each place
-    before, so that long texts cost no digits. What is passed over repeats what stands before it; before the first word there is 0.
+    """Forward recursion: the log-sum or the maximum of the scores of the paths that end in each tag, float32 (B, L, C).
+
+    The maximum over the tags is subtracted before each next position, so that long texts lose no precision. Skipped positions
+    repeat the scores of the position before them; before the first word they are 0.
 
     Args:
-        reduce: (B, C, C) -> (B, C) over the tags before: `ops.logsumexp` or `ops.max`.
+        reduce: (B, C, C) -> (B, C), over the previous tags: `ops.logsumexp` or `ops.max`.
     """
 
     def step(before, here):
@@ -105,7 +107,7 @@ def forward(emissions, words, start, transitions, reduce):
 
 
 def backward(emissions, words, transitions):
-    """For each place and tag the logarithm of the sum of the paths that begin behind it, less the largest, float32 (B, L, C)."""
+    """Backward recursion: the log-sum of the scores of the paths after each tag, less the maximum over the tags, float32 (B, L, C)."""
 
     def step(behind, here):
         leading = ops.expand_dims(here[:, :-1] + behind, 1) + transitions  # (B, C before, C)
@@ -120,15 +122,15 @@ def less_largest(scores):
 
 
 def log_partition(emissions, words, start, transitions):
-    """The logarithm of the sum of all paths, float32 (B,); 0 of a row without words.
+    """Returns the log of the sum of the exponentiated scores of all paths, float32 (B,); 0 for a row without words.
 
-    Its gradient is given: the marginal probabilities. So no loop is differentiated, which XLA refuses for loops of Keras.
+    The custom gradient is the marginal probabilities, so no loop is differentiated: XLA cannot do so for Keras' loops.
     """
 
     @ops.custom_gradient
     def total(emissions, start, transitions):
         ahead = forward(emissions, words, start, transitions, ops.logsumexp)  # (B, L, C)
-        removed = ops.sum(ops.max(ahead, axis=-1), axis=1)  # (B,), what `forward` has taken away on the way
+        removed = ops.sum(ops.max(ahead, axis=-1), axis=1)  # (B,), the maxima that are subtracted
         found = removed + ops.logsumexp(less_largest(ahead[:, -1]), axis=-1)
 
         def gradient(*args, upstream=None):
@@ -145,15 +147,18 @@ def log_partition(emissions, words, start, transitions):
 
 
 def likely(ahead, behind, words):
-    """The marginals (B, L, C) from what `forward` and `backward` give."""
+    """Returns the marginal probabilities (B, L, C) from the results of `forward` and `backward`; 0 where `words` is False."""
     return ops.where(ops.expand_dims(words, 2), ops.softmax(ahead + behind, axis=-1), 0.0)
 
 
 def pairs_of(ahead, onward, words, transitions):
-    """How likely each pair of tags is at each place but the first, (B, L - 1, C before, C); 0 but at words that have one before them.
+    """Returns the probability of each pair of consecutive tags, (B, L - 1, C previous, C), at all positions but the first.
+
+    It is 0 except at words with a word before them.
 
     Args:
-        onward: (B, L, C), of the paths that go on from a tag, with its emission.
+        ahead: (B, L, C), from `forward`.
+        onward: (B, L, C), the result of `backward` plus the emissions.
     """
     scores = ops.expand_dims(less_largest(ahead)[:, :-1], 3) + transitions + ops.expand_dims(onward[:, 1:], 2)
     scores = scores - ops.max(scores, axis=(2, 3), keepdims=True)
@@ -163,13 +168,13 @@ def pairs_of(ahead, onward, words, transitions):
 
 
 def marginals(emissions, words, start, transitions):
-    """How likely each tag is at each word, over all paths, float32 (B, L, C); 0 where no word stands."""
+    """Returns the marginal probability of each tag at each word, float32 (B, L, C); 0 where `words` is False."""
     ahead = forward(emissions, words, start, transitions, ops.logsumexp)
     return likely(ahead, backward(emissions, words, transitions), words)
 
 
 def path_score(emissions, labels, words, start, transitions):
-    """The score of the path of labels, float32 (B,)."""
+    """Returns the score of the path of the labels, float32 (B,)."""
     labels, count = ops.cast(labels, "int32"), emissions.shape[-1]
     emitted = ops.take_along_axis(emissions, ops.expand_dims(labels, -1), axis=-1)[..., 0]  # (B, L)
     length = ops.shape(words)[1]
@@ -184,7 +189,7 @@ def path_score(emissions, labels, words, start, transitions):
 
 
 def viterbi(emissions, words, start, transitions):
-    """The tags of the best path, int32 (B, L); 0 where no word stands."""
+    """Returns the tags of the best path, int32 (B, L); 0 where `words` is False."""
     best = forward(emissions, words, start, transitions, ops.max)  # (B, L, C)
     to_tag = ops.transpose(transitions)  # (C, C before)
 

@@ -12,13 +12,18 @@ class PostNormDecoderBlock(Block):
     """Normalises after each residual sum (Vaswani et al., 2017, section 3.1).
 
     Args:
+        mixer: the self-attention.
+        cross: the attention to the source.
+        feedforward: the position-wise layer.
+        dropout: rate on the output of each, before the residual sums.
+        epsilon: of the norms.
         norm: the class of the norms.
 
     Call arguments:
         x: (B, T, D).
         source: (B, S, D), the encoded source.
-        visible: what tokens of the target may see of it.
-        source_visible: what they may see of the source.
+        visible: a `Visible`, which tokens of the target those of the target may attend to.
+        source_visible: a `Visible`, which tokens of the source they may attend to.
 
     Returns:
         (B, T, D)
@@ -42,11 +47,11 @@ class PostNormDecoderBlock(Block):
         return self._after_mixer(x, cross, training)
 
     def start(self, batch, length: int):
-        """What `step` takes as `past` for targets of at most `length` tokens."""
+        """Returns the initial `past` of `step`, for targets of at most `length` tokens."""
         return self.mixer.start(batch, length)
 
     def step(self, x, past, place, source, source_visible):
-        """One step of decoding; `source` as `cross.keep` gives it, all else and what comes back as of the mixer's `step`."""
+        """One step of decoding. `source` is the result of `cross.keep`; other arguments and results as in the mixer's `step`."""
         mixed, past = self.mixer.step(x, past, place)
         cross = functools.partial(self.cross.attend_to_kept, kept=source, visible=source_visible)
         return self._after_mixer(self.mixer_norm(x + mixed), cross, False), past
@@ -58,7 +63,7 @@ class PostNormDecoderBlock(Block):
 
 
 class PreNormDecoderBlock(PostNormDecoderBlock):
-    """Normalises what enters each residual branch (Xiong et al., 2020). The source comes from a normalised encoder."""
+    """Normalises the input of each residual branch (Xiong et al., 2020). The source must be normalised by the encoder."""
 
     def call(self, x, source, visible=None, source_visible=None, training=None):
         mixed = self.mixer(self.mixer_norm(x), visible=visible, training=training)

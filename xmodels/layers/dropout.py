@@ -1,8 +1,8 @@
 """Dropout whose masks are a pure function of a seed that the training step passes in.
 
-Keras' own layer keeps a counter in a variable. Under `tf.distribute` that counter is mirrored, so that all replicas
-draw the same mask, and it would have to be part of every checkpoint. Here a step opens `dropout_seed(seed)`, with the
-step and replica folded into `seed`, and each layer draws from it: resuming needs nothing but the step number.
+Keras' own layer keeps a counter in a variable. `tf.distribute` mirrors that variable, so all replicas would draw the same
+mask, and every checkpoint would have to hold it. Here the training step opens `dropout_seed(seed)`, with the number of the
+step and the replica folded into `seed`, and each layer draws from it: resuming needs only the step number.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _ACTIVE = []
 
 
 class StepSeed(keras.random.SeedGenerator):
-    """A seed that lives as long as one call of the network: two integers, of which draws advance the second."""
+    """A seed for one call of the network: two integers, the second of which advances with every draw."""
 
     def __init__(self, seed, draws: int = 0):
         # Not calling the parent: it would create the variable that this class exists to avoid.
@@ -29,7 +29,7 @@ class StepSeed(keras.random.SeedGenerator):
 
 @contextlib.contextmanager
 def dropout_seed(seed, draws: int = 0):
-    """All dropout inside draws from `seed`, integers of shape (2,), as if it had drawn `draws` times before.
+    """Makes all dropout inside the context draw from `seed`, integers of shape (2,), as if `draws` draws came before.
 
     Equal seeds give equal masks.
     """
@@ -41,34 +41,34 @@ def dropout_seed(seed, draws: int = 0):
 
 
 def active_seed() -> StepSeed | None:
-    """The seed from which dropout draws here; None outside of `dropout_seed`."""
+    """Returns the seed from which dropout draws; None outside of `dropout_seed`."""
     return _ACTIVE[-1] if _ACTIVE else None
 
 
 class Dropout(keras.layers.Layer):
-    """Sets a share `rate` of the inputs to zero while training and scales up the rest.
+    """Sets a share `rate` of the inputs to zero during training and scales up the rest.
 
-    The random bits are the price of dropout, so an element gets 8 of them where that rounds the rate by 2 % of it at most,
-    else 16; 0.1 becomes 26/256. The scale is that of the rounded rate, so the expected output is the input. Outside
-    `dropout_seed` it draws from Keras' global generator.
+    Most of the cost of dropout is its random bits, so an element gets only 8 of them if that changes the rate by at most 2% of
+    it, else 16: 0.1 becomes 26/256. The scale uses the rounded rate, so the expected output equals the input. Outside
+    `dropout_seed` the bits come from Keras' global generator.
     """
 
     def __init__(self, rate: float, **kwargs):
         super().__init__(**kwargs)
         self.rate = rate
-        self.built = True  # it has no weights, and where there is nothing to drop nobody calls it
+        self.built = True  # it has no weights, and with a rate of 0 it may never be called
 
     def call(self, x, training=None):
         if not training or self.rate == 0.0:
             return x
         bits, dropped = resolution(self.rate)
         kept = ops.greater_equal(random_integers(ops.shape(x), bits), dropped - 2 ** (bits - 1))
-        # A product costs a third of a choice on CPUs, forward and backward.
+        # On CPUs a product takes a third of the time of `where`, forward and backward.
         return x * (ops.cast(kept, x.dtype) * (2**bits / (2**bits - dropped)))
 
 
 def resolution(rate: float) -> tuple[int, int]:
-    """How many bits decide about an element, and for how many of their values it is dropped."""
+    """Returns the number of random bits per element, and for how many of their values the element is dropped."""
     for bits in (8, 16):
         dropped = round(rate * 2**bits)
         if abs(dropped - rate * 2**bits) <= 0.02 * dropped and dropped < 2**bits:
@@ -77,7 +77,7 @@ def resolution(rate: float) -> tuple[int, int]:
 
 
 def random_integers(shape, bits: int):
-    """Uniform signed integers of so many bits; a word of 32 gives several. Drawn as dropout is."""
+    """Returns uniform signed integers of `bits` bits, from the seed of `dropout_seed`; a 32-bit word gives several of them."""
     count, each = math.prod(shape), 32 // bits
     values = ops.reshape(ops.view(_words(-(-count // each)), f"int{bits}"), (-1,))
     if not isinstance(count, int) or count % each:
@@ -86,13 +86,13 @@ def random_integers(shape, bits: int):
 
 
 def _words(count):
-    """(count, 1) words of 32 random bits: of the seed of the step, a hash of the seed and the place.
+    """Returns (count, 1) words of 32 random bits: inside `dropout_seed`, a hash of the seed and the index of the word.
 
-    XLA draws from the generators of `keras.random` word by word on CPUs, and vectorises this hash. It is `triple32`
-    (Wellons, 2018, "hash-prospector") with half of the seed put in between, and gives equal masks with XLA and without.
+    On CPUs XLA runs the generators of `keras.random` word by word but vectorises this hash. It is `triple32` (Wellons, 2018,
+    "hash-prospector") with half of the seed mixed in on the way, and gives equal masks with and without XLA.
     """
     seed = active_seed()
-    if seed is None or keras.backend.backend() == "torch":  # which has no arithmetic of uint32
+    if seed is None or keras.backend.backend() == "torch":  # torch has no arithmetic of uint32
         return keras.random.randint((count, 1), -(2**31), 2**31 - 1, "int32", seed=seed)
     first, second = ops.split(seed.next(), 2)  # (1,) each
     x = ops.expand_dims(ops.cast(ops.arange(count, dtype="int32"), "uint32"), 1) + first  # (count, 1)

@@ -11,7 +11,7 @@ from xmodels.layers.layer import Layer
 class SumEmbedding(Layer):
     """LayerNorm(token + segment + position), then dropout (Devlin et al., 2018, figure 2). No sqrt(D) scaling.
 
-    D is `embedding_dim` of the configuration, by default the width of the network.
+    D is `embedding_dim` of the configuration, by default its `hidden_dim`.
 
     Args:
         num_positions: rows of the table of positions; by default `max_sequence_length`.
@@ -20,13 +20,13 @@ class SumEmbedding(Layer):
     Call arguments:
         token_ids: int (B, L), with L at most `max_sequence_length`.
         segment_ids: int (B, L).
-        position_ids: int (B, L), where rows hold several examples; by default 0, 1, 2, ...
+        position_ids: int (B, L), if rows hold several examples; by default 0, 1, 2, ...
 
     Returns:
         (B, L, D)
 
     Raises:
-        ValueError: the input is longer than the table of positions.
+        ValueError: the input is longer than `max_sequence_length`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SumEmbedding(Layer):
         return self.placed(self.token(token_ids) + self.segment(segment_ids), token_ids, position_ids, training)
 
     def placed(self, x, token_ids, position_ids=None, training=None):
-        """Adds positions to the sum so far, x (B, L, D), then norm and dropout."""
+        """Adds the position embeddings to x (B, L, D), then applies norm and dropout."""
         if position_ids is None:
             position_ids = positions_of(token_ids, self.max_sequence_length)  # (1, L)
         x = x + self.position(position_ids)
@@ -53,18 +53,21 @@ class SumEmbedding(Layer):
 
 
 class ErnieEmbedding(SumEmbedding):
-    """BERT's, plus what the task is (Sun et al., 2020, arXiv 1907.12412, section 3.1) and, in dialogues, who speaks in place of
-    the segment (Sun et al., 2019, arXiv 1904.09223, section 3.3.2).
+    """BERT's embedding plus a task embedding (Sun et al., 2020, arXiv 1907.12412, section 3.1), and in dialogues a speaker
+    embedding in place of that of the segment (Sun et al., 2019, arXiv 1904.09223, section 3.3.2).
 
-    A table is there where the configuration has `num_tasks` or `num_roles`.
+    There is a table of tasks if the configuration has `num_tasks`, and one of speakers if it has `num_roles`.
 
     Call arguments:
-        token_ids, segment_ids, position_ids: as of `SumEmbedding`.
-        task_ids: int (B, L); task 0 where they are left out.
-        role_ids: int (B, L), in dialogues; then `segment_ids` does not count.
+        token_ids, segment_ids, position_ids: as in `SumEmbedding`.
+        task_ids: int (B, L); by default task 0.
+        role_ids: int (B, L), in dialogues; `segment_ids` is then ignored.
 
     Returns:
         (B, L, D)
+
+    Raises:
+        ValueError: `role_ids` is given, but there is no table of speakers.
     """
 
     def __init__(self, config, **kwargs):
@@ -72,7 +75,7 @@ class ErnieEmbedding(SumEmbedding):
         self.task = _table(config, config.num_tasks, "task") if config.num_tasks else None
         self.role = _table(config, config.num_roles, "role") if config.num_roles else None
         if self.role:
-            self.role.build()  # a batch without dialogues never calls it
+            self.role.build()  # batches without dialogues never call it
 
     def call(self, token_ids, segment_ids, position_ids=None, task_ids=None, role_ids=None, training=None):
         if role_ids is not None and self.role is None:
@@ -91,6 +94,9 @@ def _table(config, rows: int, name: str, initialization: Initialization | None =
 
 class TokenPositionEmbedding(Layer):
     """token + learned position, then dropout (Radford et al., 2018, equation 2). No norm, no sqrt(D) scaling.
+
+    Args:
+        position_stddev: of the initial positions; by default `initializer_stddev` of the configuration.
 
     Call arguments:
         token_ids: int (B, L).
@@ -123,13 +129,13 @@ class TokenPositionEmbedding(Layer):
 
 
 def word_vectors(vocabulary_size: int, embedding_dim: int, **kwargs) -> keras.layers.Embedding:
-    """A table of word vectors that begin as large as trained ones: uniform from -0.25 to 0.25 (Kim, 2014, section 3.1)."""
+    """Returns an embedding layer whose initial vectors are as large as trained ones: uniform(-0.25, 0.25) (Kim, 2014, section 3.1)."""
     initializer = keras.initializers.RandomUniform(-0.25, 0.25)
     return keras.layers.Embedding(vocabulary_size, embedding_dim, embeddings_initializer=initializer, **kwargs)
 
 
 def positions_of(token_ids, most: int):
-    """0, 1, 2, ... for (B, L): int (1, L). Raises a ValueError where L is known and above `most`."""
+    """Returns the positions 0, 1, 2, ... of `token_ids` (B, L): int (1, L). Raises a ValueError if L is static and above `most`."""
     length = token_ids.shape[1]
     if length is not None and length > most:
         raise ValueError(

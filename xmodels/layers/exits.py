@@ -1,8 +1,8 @@
-"""How texts leave a network early, by name. Light to import, so that `--help` lists it without Keras."""
+"""The names of the options of early exit. Light to import, so that `--help` can list them without Keras."""
 
 EXIT, SELECT = "exit", "select"
 EXIT_MODES = (EXIT, SELECT)
 DISTILLATIONS = (
     "teacher_first",
     "student_first",
-)  # which of the two leads in the divergence of a student from its teacher
+)  # which of the two is the first argument of the KL divergence between a student and its teacher

@@ -10,7 +10,7 @@ from xmodels.layers.layer import Layer
 
 
 class FeedForward(Layer):
-    """(B, L, D) -> (B, L, F) -> activation -> (B, L, D). `dropout` is that of the inner layer; BERT has none."""
+    """Dense, activation, Dense: (B, L, D) -> (B, L, F) -> (B, L, D). `dropout` follows the activation; BERT has none."""
 
     def __init__(
         self, hidden_dim: int, intermediate_dim: int, activation_name: str,
@@ -24,7 +24,7 @@ class FeedForward(Layer):
         self.dropout = Dropout(dropout)
 
     def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:
-        """Makes what `inner` needs."""
+        """Creates the layers that `inner` uses."""
         self.expand = dense(intermediate_dim, initialization.inner(), use_bias, "expand")
 
     def call(self, x, training=None):
@@ -33,14 +33,14 @@ class FeedForward(Layer):
         return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
     def inner(self, rows):
-        """(N, D) -> (N, F)"""
+        """Returns the activations of the inner layer: (N, D) -> (N, F)."""
         return self.activation(self.expand(rows))
 
 
 class GatedFeedForward(FeedForward):
-    """The activation of one linear layer gates another one (Shazeer, 2020, arXiv 2002.05202, equation 6).
+    """A feed-forward network with a gated linear unit (Shazeer, 2020, arXiv 2002.05202, equation 6).
 
-    Arguments as of `FeedForward`.
+    The inner layer is activation(gate(x)) * linear(x). Arguments as in `FeedForward`.
     """
 
     def make_inner(self, intermediate_dim: int, initialization: Initialization, use_bias: bool) -> None:

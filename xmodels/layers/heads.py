@@ -9,11 +9,9 @@ from xmodels.layers.layer import Layer
 
 
 class MaskedLMHead(Layer):
-    """Names the tokens at given positions: Dense, activation, LayerNorm, then the transposed token table plus a bias.
+    """Predicts the tokens at given positions: Dense, activation, LayerNorm, then the transposed token embedding plus a bias.
 
-    The Dense layer gives rows of the width of the table.
-
-    Gathers before it projects, so that the vocabulary is scored at P positions and not at L.
+    The Dense layer projects to the width of the token embedding. Only the states of the P positions are projected, not all L.
 
     Args:
         initialization: of the Dense layer; by default BERT's.
@@ -21,7 +19,7 @@ class MaskedLMHead(Layer):
     Call arguments:
         x: (B, L, D).
         positions: int (B, P).
-        token_embedding: the embedding layer whose table, (V, E), is shared.
+        token_embedding: the embedding layer whose table (V, E) is shared.
 
     Returns:
         float32 logits (B, P, V)
@@ -42,30 +40,31 @@ class MaskedLMHead(Layer):
 
 
 def vocabulary_logits(x, token_embedding, bias):
-    """x (B, P, E) times the transposed table of an embedding layer, plus a bias (V,): float32 (B, P, V)."""
-    rows = ops.reshape(x, (-1, x.shape[-1]))  # of two axes, a product and its bias are one kernel in TensorFlow
+    """Returns x (B, P, E) times the transposed table of an embedding layer, plus a bias (V,): float32 (B, P, V)."""
+    rows = ops.reshape(x, (-1, x.shape[-1]))  # TensorFlow fuses a product and its bias if the input has two axes
     logits = ops.add(tied_logits(rows, token_embedding), ops.cast(bias, "float32"))
     return ops.reshape(logits, (*ops.shape(x)[:-1], logits.shape[-1]))
 
 
 def tied_logits(x, token_embedding):
-    """x (..., D) times the transposed table of an embedding layer: float32 (..., V)."""
+    """Returns x (..., D) times the transposed table of an embedding layer: float32 (..., V)."""
     return ops.cast(ops.matmul(x, ops.transpose(ops.cast(token_embedding.embeddings, x.dtype))), "float32")
 
 
 class SpanBoundaryHead(Layer):
-    """Names a token of a hidden span: two times Dense, activation and LayerNorm on the states beside the span and a vector for
-    the place inside of it, then the transposed token table plus a bias (Joshi et al., 2019, equation 3).
+    """Predicts the tokens of masked spans from the states on both sides of a span and an embedding of the position in it.
+
+    Twice Dense, activation and LayerNorm, then the transposed token embedding plus a bias (Joshi et al., 2019, equation 3).
 
     Args:
-        longest: places of a span that have a vector.
+        longest: the number of positions in a span that have an embedding.
         place_dim: the width of these; 200 in the released code.
 
     Call arguments:
         x: (B, L, D).
-        left, right: int (B, P), the tokens beside the span of each hidden token.
-        place: int (B, P), below `longest`.
-        token_embedding: the embedding layer whose table, (V, D), is shared.
+        left, right: int (B, P), the positions just before and after the span of each masked token.
+        place: int (B, P), the position of the token in its span, from 0, below `longest`.
+        token_embedding: the embedding layer whose table (V, E) is shared.
 
     Returns:
         float32 logits (B, P, V)

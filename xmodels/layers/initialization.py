@@ -10,19 +10,19 @@ Make = Callable[[], keras.initializers.Initializer]
 
 
 def truncated_normal(stddev: float = 0.02) -> keras.initializers.Initializer:
-    """Normal, cut at two standard deviations (BERT's `create_initializer`)."""
+    """Normal, truncated at two standard deviations (BERT's `create_initializer`)."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
 @dataclasses.dataclass(frozen=True)
 class Initialization:
-    """How the kernels of a block begin.
+    """How the kernels of a block are initialized.
 
-    Each kernel gets an initializer of its own: one of Keras' that is used twice gives equal kernels of equal shape.
+    Every kernel gets a new initializer, since one of Keras' initializers gives equal values to all kernels of the same shape.
 
     Attributes:
-        inner: makes that of most kernels.
-        output: makes that of kernels whose result is added to the residual stream; None for `inner`.
+        inner: makes the initializer of most kernels.
+        output: makes the initializer of kernels whose output is added to the residual stream; None for `inner`.
     """
 
     inner: Make = truncated_normal
@@ -33,12 +33,12 @@ class Initialization:
 
 
 def bert(stddev: float = 0.02) -> Initialization:
-    """Normal, cut at two standard deviations, everywhere."""
+    """Truncated normal for all kernels."""
     return Initialization(lambda: truncated_normal(stddev))
 
 
 def gpt(stddev: float = 0.02) -> Initialization:
-    """Normal everywhere (Radford et al., 2018, section 4.1)."""
+    """Normal for all kernels (Radford et al., 2018, section 4.1)."""
     return Initialization(lambda: keras.initializers.RandomNormal(stddev=stddev))
 
 
@@ -50,21 +50,21 @@ def gpt2(stddev: float, num_layers: int) -> Initialization:
 
 
 def glorot() -> Initialization:
-    """Glorot's uniform one, with fans of whole matrices and not of single heads (tensor2tensor)."""
+    """Glorot uniform for all kernels, with the fans of whole matrices rather than of single heads (tensor2tensor)."""
     return Initialization(GlorotUniform)
 
 
 class GlorotUniform(keras.initializers.Initializer):
-    """uniform(-a, a), a = sqrt(6 / (inputs + outputs)), of kernels D H K, H K D and plain ones.
+    """uniform(-a, a), a = sqrt(6 / (inputs + outputs)), for kernels of shape (D, H, K), (H, K, D), or with two axes.
 
-    As in Keras, the seed is drawn once, when the initializer is made, so weights do not depend on how often it is called.
+    As in Keras, the seed is drawn once, when the initializer is made, so every call gives the same values.
     """
 
     def __init__(self):
         self.seed = keras.initializers.RandomUniform().seed
 
     def __call__(self, shape, dtype=None):
-        outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is no less than K
+        outside = shape[-1] if len(shape) == 2 else max(shape[0], shape[-1])  # D, which is at least K
         inside = math.prod(shape) // outside
         limit = math.sqrt(6.0 / (inside + outside))
         return keras.initializers.RandomUniform(-limit, limit, seed=self.seed)(shape, dtype)

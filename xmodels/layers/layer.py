@@ -1,4 +1,4 @@
-"""The base of layers that hold layers."""
+"""The base class of layers that consist of other layers."""
 
 import keras
 
@@ -6,8 +6,8 @@ import keras
 class Layer(keras.layers.Layer):
     """A layer whose sublayers create their weights when they are first called.
 
-    Without a `build`, Keras traces `call` of such a layer once more before the first call. It does so at every level, so a
-    kernel inside a block was traced four times before the network ran.
+    Without a `build`, Keras traces `call` of such a layer once more before the first call. It would do so at every level, and
+    trace a kernel inside a block four times before the network runs.
     """
 
     def build(self, input_shape):

@@ -1,6 +1,6 @@
-"""What mixes the tokens of a text, and where to find it: each file of `layers/attention` that defines a `Mixer` is one.
+"""The base class of layers that mix tokens, such as attention, and their lookup by name.
 
-Another mixer is another file there; `Bert`, `Gpt` and their kin take it by its name.
+Each file of `layers/attention` that defines a `Mixer` is one. To add a mixer, add a file; `Bert`, `Gpt` and others take it by name.
 """
 
 import functools
@@ -19,22 +19,28 @@ DEFAULT = "multi_head"
 
 
 class Mixer(Layer):
-    """Projections to queries, keys and values of H heads, and `merge` behind them. What lies between is the mixer's own: `mix`.
+    """Projects to queries, keys and values of H heads, mixes them with `mix`, and projects back with `merge`.
 
-    All have these weights, so that one can go on from the weights of another.
+    Subclasses define `mix`. They share these weights, so that one mixer can continue from the weights of another.
 
     Args:
-        head_dim: width of a head; by default an even share of `hidden_dim`.
+        num_heads: H.
+        hidden_dim: D.
+        dropout: of the attention probabilities, in mixers that have them.
+        initialization: of the kernels.
+        use_bias: whether the projections have biases.
+        head_dim: K; by default `hidden_dim` / `num_heads`.
 
     Class attributes:
-        honours: the fields of `Visible` that it heeds. It refuses the others.
+        honours: the fields of `Visible` that the mixer supports. It raises an error for others.
         rewinds: whether `step` may go back to an earlier position and read other tokens there.
-        shares_past: whether `step` reads the next tokens of several beams that share a past, `attention.places.Beams`.
+        shares_past: whether `step` supports beams that share a past, `attention.places.Beams`.
 
     Call arguments:
         x: (B, L, D).
-        visible: a `Visible`; by default all.
-        context: (B, S, D), what keys and values are made of; by default `x`. Queries then are its first tokens.
+        visible: a `Visible`, which keys the queries may attend to; by default all.
+        context: (B, S, D), from which keys and values are computed; by default `x`. Where `visible` depends on positions, the
+            queries are taken for the first L tokens.
 
     Returns:
         (B, L, D)
@@ -59,63 +65,64 @@ class Mixer(Layer):
 
     @classmethod
     def for_network(cls, config, initialization: Initialization) -> "Mixer":
-        """The mixer of a network, with the numbers of its configuration. Override where there are more of them."""
+        """Returns a mixer with the sizes of a configuration. Override it in mixers that have other arguments."""
         return cls(config.num_heads, config.hidden_dim, config.attention_dropout, initialization)
 
     @classmethod
     def keys_per_query(cls, config, length: int) -> int:
-        """With how many tokens of a text each is compared, for estimates of memory. Override where these are not all."""
+        """Returns the number of keys that each query is compared with, for estimates of memory. Override it if that is not all."""
         return length
 
     def call(self, x, visible=None, context=None, training=None):
         return self.attend_to(x, self.project(x if context is None else context), visible, training)
 
     def project(self, x):
-        """(B, S, D) -> keys and values, (B, S, H, K) each."""
+        """Returns the keys and values of x: (B, S, D) -> (B, S, H, K) each."""
         return self.key(x), self.value(x)
 
     def attend_to(self, x, projected, visible=None, training=None):
-        """From (B, L, D) to what `project` has given: (B, L, D)."""
+        """Attends from x (B, L, D) to `projected`, the keys and values that `project` returns: (B, L, D)."""
         return self.merge(self.mix(self.query(x), *projected, self.honoured(visible), training))
 
     def honoured(self, visible: Visible | None) -> Visible:
-        """The same. Raises a ValueError where a field is given that this mixer does not heed."""
+        """Returns `visible`, or an empty `Visible` for None. Raises a ValueError if this mixer does not support one of its fields."""
         visible = visible or Visible()
         check_honours(type(self), visible.given())
         return visible
 
     def mix(self, query, key, value, visible: Visible, training=None):
-        """(B, L, H, K) of queries and (B, S, H, K) of keys and of values -> (B, L, H, K)."""
+        """Mixes the values by queries and keys: (B, L, H, K), (B, S, H, K) and (B, S, H, K) -> (B, L, H, K)."""
         raise TypeError(f"{type(self).__name__} must define `mix`.")
 
     def probabilities(self, x, visible=None):
-        """How much each token takes of each: float32 (B, H, L, L), for pictures, and for tests the long way to `mix`."""
+        """Returns the attention probabilities, float32 (B, H, L, L), for pictures, and for tests as a reference for `mix`."""
         raise TypeError(f"{type(self).__name__} must define `probabilities`.")
 
     def start(self, batch, length: int):
-        """What `step` takes as `past` for texts of at most `length` tokens: tensors with the batch as first axis, nested."""
+        """Returns the initial `past` of `step`, for texts of at most `length` tokens: nested tensors whose first axis is the batch."""
         raise TypeError(f"{type(self).__name__} must define `start`.")
 
     def step(self, x, past, place):
-        """The next L tokens of texts, each of which sees what stands before it.
+        """Mixes the next L tokens of texts, each of which attends to itself and the tokens before it.
 
         Args:
-            x: (B, L, D), of the tokens from the position `place` on; or of `attention.places.Beams`.
-            past: of `start`, or of the call before.
+            x: (B, L, D), the tokens from position `place` on.
+            past: the result of `start` or of the previous call.
+            place: int, the position of the first token; or `attention.places.Beams`.
 
         Returns:
-            (B, L, D), and `past` with these tokens.
+            (B, L, D), and `past` updated with these tokens.
         """
         raise TypeError(f"{type(self).__name__} must define `step`.")
 
 
 def names() -> list[str]:
-    """All mixers, by the files that define them."""
+    """Returns the names of all mixers, which are those of their files."""
     return sorted(module.name for module in pkgutil.iter_modules(attention.__path__) if _class_of(module.name))
 
 
 def find(name: str) -> type[Mixer]:
-    """The mixer that `layers/attention/<name>.py` defines. Raises a ValueError that lists the known ones."""
+    """Returns the mixer that `layers/attention/<name>.py` defines. Raises a ValueError that lists the known names."""
     found = _class_of(name) if name in {module.name for module in pkgutil.iter_modules(attention.__path__)} else None
     if found is None:
         raise ValueError(f"Unknown mixer {name!r}. Known: {', '.join(names())}.")
@@ -132,7 +139,7 @@ def _class_of(name: str) -> type[Mixer] | None:
 
 
 def check_honours(mixer: type[Mixer], required: frozenset[str]) -> None:
-    """Raises a ValueError unless a mixer heeds all these fields of `Visible`."""
+    """Raises a ValueError unless a mixer supports all these fields of `Visible`."""
     missing = sorted(required - mixer.honours)
     if missing:
         raise ValueError(
@@ -142,14 +149,15 @@ def check_honours(mixer: type[Mixer], required: frozenset[str]) -> None:
 
 
 def mixer_for(config, initialization: Initialization, required: frozenset[str]) -> Mixer:
-    """The mixer that a configuration names.
+    """Returns the mixer that `config.mixer` names.
 
     Args:
-        config: has `mixer`, `num_heads`, `hidden_dim`, `attention_dropout`, and the numbers of the mixer.
+        config: has `mixer`, `num_heads`, `hidden_dim`, `attention_dropout`, and the sizes that the mixer needs.
+        initialization: of its kernels.
         required: the fields of `Visible` that the network sets.
 
     Raises:
-        ValueError: it is not known, or heeds less than is required.
+        ValueError: the mixer is unknown or does not support a required field.
     """
     mixer = find(config.mixer)
     check_honours(mixer, required)

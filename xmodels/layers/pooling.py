@@ -1,7 +1,7 @@
-"""From the states of a text to one state: the readouts that any network has.
+"""Poolings of the states of a text into one vector, for any network.
 
-Padding counts nowhere and may stand on either side; special tokens count as all others do, as in Sentence-BERT (Reimers and Gurevych,
-2019, section 3). A row that is all padding, such as a choice that an example lacks, gets finite numbers.
+Padding is ignored and may be on either side; special tokens count like all others, as in Sentence-BERT (Reimers and Gurevych,
+2019, section 3). A row that is all padding, such as a missing choice, gives finite numbers.
 """
 
 from collections.abc import Callable
@@ -12,37 +12,38 @@ from keras import ops
 
 from xmodels.layers.poolings import parts
 
-HIDDEN = -1e9  # what stands for a state or a score that is not to be taken
+HIDDEN = -1e9  # replaces the states and scores of padding
 
 
 def first_state(states, padding_mask):
-    """(B, L, D) -> (B, D), the state of the first real token; `padding_mask` is bool (B, L), True on real tokens."""
+    """The state of the first real token: (B, L, D) -> (B, D). `padding_mask` is bool (B, L), True on real tokens."""
     return _at(states, ops.argmax(ops.cast(padding_mask, "int32"), axis=1))
 
 
 def last_state(states, padding_mask):
-    """Likewise of the last real token."""
+    """The state of the last real token: (B, L, D) -> (B, D)."""
     places = ops.arange(ops.shape(states)[1], dtype="int32")  # (L,)
     return _at(states, ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1))
 
 
 def mean_state(states, padding_mask):
-    """(B, L, D) -> (B, D), the mean of the states of the real tokens. The sum is one of float32."""
+    """The mean of the states of the real tokens: (B, L, D) -> (B, D). It is computed in float32."""
     real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
     return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), states.dtype)
 
 
 def mean_sqrt_len_state(states, padding_mask):
-    """(B, L, D) -> (B, D), the sum of the states of the real tokens over the root of their number (as in sentence-transformers)."""
+    """The sum of the states of the real tokens divided by the square root of their number: (B, L, D) -> (B, D)
+    (sentence-transformers)."""
     real = ops.expand_dims(ops.cast(padding_mask, "float32"), -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * real, axis=1)  # (B, D)
     return ops.cast(total / ops.sqrt(ops.maximum(ops.sum(real, axis=1), 1.0)), states.dtype)
 
 
 def weighted_mean_state(states, padding_mask):
-    """(B, L, D) -> (B, D), the mean in which the first real token has the weight 1, the second 2, and so on (Muennighoff, 2022,
-    section 3)."""
+    """The mean of the states weighted by position, 1 for the first real token, 2 for the second, ...: (B, L, D) -> (B, D)
+    (Muennighoff, 2022, section 3)."""
     real = ops.cast(padding_mask, "float32")
     weights = ops.expand_dims(ops.cumsum(real, axis=1) * real, -1)  # (B, L, 1)
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1)  # (B, D)
@@ -50,7 +51,7 @@ def weighted_mean_state(states, padding_mask):
 
 
 def max_state(states, padding_mask):
-    """(B, L, D) -> (B, D), in each dimension the largest number of the real tokens; 0 where there is none."""
+    """The maximum over the real tokens, in each dimension: (B, L, D) -> (B, D); 0 for rows without real tokens."""
     real = ops.expand_dims(ops.cast(padding_mask, "bool"), -1)  # (B, L, 1)
     largest = ops.max(ops.where(real, ops.cast(states, "float32"), HIDDEN), axis=1)  # (B, D)
     return ops.cast(ops.where(ops.any(real, axis=1), largest, 0.0), states.dtype)
@@ -67,10 +68,10 @@ STATELESS = {
 
 
 class AttentionPooling(keras.layers.Layer):
-    """The mean of the states of real tokens, weighted by a softmax of their products with a learned query (Yang et al., 2016,
-    equations 5 to 7, without their hidden layer).
+    """The mean of the states of real tokens, weighted by a softmax of their dot products with a learned query (Yang et al.,
+    2016, equations 5 to 7, without their hidden layer).
 
-    The query begins as zeros, so that the layer begins as `mean_state`.
+    The query is initialized to zeros, so that the layer starts as `mean_state`.
 
     Call arguments:
         states: (B, L, D).
@@ -93,11 +94,11 @@ class AttentionPooling(keras.layers.Layer):
 
 
 def pooling_of(name: str, hidden_dim: int) -> tuple[Callable[[Any, Any], Any], AttentionPooling | None]:
-    """The readout of a name of `poolings` that is not "published", and the layer whose weights it has; None where it has none.
+    """Returns the pooling of a name in `poolings` other than "published", and the layer that holds its weights.
 
     Returns:
-        a function of states (B, L, D) and `padding_mask` (B, L) with the result (B, D), or (B, N D) of N poolings side by side;
-        and the layer, whose owner the caller is.
+        A function of states (B, L, D) and `padding_mask` (B, L) that returns (B, D), or (B, N * D) for N concatenated poolings;
+        and the layer, which the caller must keep as a sublayer, or None if the pooling has no weights.
     """
     layer = AttentionPooling(hidden_dim) if "attention" in parts(name) else None
     pools = [STATELESS.get(each, layer) for each in parts(name)]
@@ -110,6 +111,6 @@ def pooling_of(name: str, hidden_dim: int) -> tuple[Callable[[Any, Any], Any], A
 
 
 def _at(states, places):
-    """The states (B, D) of places (B,)."""
+    """Returns the states (B, D) at positions (B,)."""
     places = ops.reshape(ops.cast(places, "int32"), (-1, 1, 1))
     return ops.squeeze(ops.take_along_axis(states, places, axis=1), 1)

@@ -1,4 +1,4 @@
-"""Signals that tell positions."""
+"""Position encodings that are added to embeddings."""
 
 import math
 
@@ -7,11 +7,11 @@ from keras import ops
 
 
 def sinusoid(positions, channels: int):
-    """[all sines | all cosines], with wavelengths 2 pi to 10,000 * 2 pi in a geometric row (tensor2tensor's layout).
+    """Sinusoids with wavelengths from 2 pi to 10,000 * 2 pi in a geometric series, all sines first (tensor2tensor's layout).
 
     Args:
-        positions: any shape S, whole numbers.
-        channels: width; of an odd one the last channel is zero.
+        positions: int, any shape S.
+        channels: width. If it is odd, the last channel is zero.
 
     Returns:
         float32 S + (channels,)
@@ -25,7 +25,7 @@ def sinusoid(positions, channels: int):
 
 
 def interleaved_sinusoid(positions, channels: int):
-    """sin(p / 10000^(2j / D)) and its cosine, side by side (Vaswani et al., 2017, section 3.5). D must be even."""
+    """sin(p / 10000^(2j / D)) and cos(p / 10000^(2j / D)) in turn (Vaswani et al., 2017, section 3.5). D must be even."""
     rate = ops.exp(ops.arange(channels // 2, dtype="float32") * (-2.0 * math.log(10_000.0) / channels))
     angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * rate
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # S + (D / 2, 2)
@@ -33,8 +33,8 @@ def interleaved_sinusoid(positions, channels: int):
 
 
 def concatenated_sinusoid(positions, channels: int):
-    """All sines, then all cosines, at the rates of `interleaved_sinusoid`, as in Marian and in the code of Dai et al. (2019).
-    D must be even."""
+    """The channels of `interleaved_sinusoid`, all sines first, as in Marian and in the code of Dai et al. (2019). D must be
+    even."""
     pairs = interleaved_sinusoid(positions, channels)
     return ops.concatenate([pairs[..., 0::2], pairs[..., 1::2]], axis=-1)
 
@@ -43,17 +43,21 @@ SINUSOIDS = {"sinusoid": sinusoid, "interleaved": interleaved_sinusoid, "concate
 
 
 class PositionSignal(keras.layers.Layer):
-    """What is added to embeddings at each position.
+    """The encoding of each position.
 
     Args:
         kind: one of `SINUSOIDS`, or "learned".
-        most: the largest number of positions of a learned table.
+        channels: D.
+        most: rows of the learned table.
 
     Call arguments:
         positions: int, (L,) or (B, L).
 
     Returns:
         (L, D) or (B, L, D)
+
+    Raises:
+        ValueError: `kind` is unknown.
     """
 
     def __init__(self, kind: str, channels: int, most: int, **kwargs):

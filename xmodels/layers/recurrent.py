@@ -1,6 +1,6 @@
 """Recurrent layers over all steps of a text, in one direction or in both, and their cells.
 
-What the inputs add to the gates is one product for all steps, outside of the loop, so a cell sees (B, G D): G gates of D.
+The inputs of all steps are projected in one product, outside of the loop, so a cell takes (B, G * D): the inputs of G gates.
 """
 
 import keras
@@ -10,9 +10,9 @@ from xmodels.layers.layer import Layer
 
 
 class OrthogonalGates(keras.initializers.Initializer):
-    """(D, G D): a random orthogonal matrix for each of the G gates, side by side.
+    """A kernel (D, G * D) with a random orthogonal matrix for each of the G gates.
 
-    As in Keras, the seed is drawn once, when the initializer is made, so weights do not depend on how often it is called.
+    As in Keras, the seed is drawn once, when the initializer is made, so every call gives the same values.
     """
 
     def __init__(self):
@@ -25,7 +25,7 @@ class OrthogonalGates(keras.initializers.Initializer):
 
 
 class OneForget(keras.initializers.Initializer):
-    """(4 D,): zeros, and ones for the forget gate, the second of four (Gers et al., 2000; Jozefowicz et al., 2015)."""
+    """A bias (4 * D,) of zeros, with ones for the forget gate, the second of four (Gers et al., 2000; Jozefowicz et al., 2015)."""
 
     def __call__(self, shape, dtype=None):
         zeros, width = ops.zeros(shape, dtype), shape[0] // 4
@@ -35,10 +35,10 @@ class OneForget(keras.initializers.Initializer):
 class LstmCell(keras.layers.Layer):
     """One step of an LSTM (Hochreiter and Schmidhuber, 1997; Zaremba et al., 2014, equations 7 to 9).
 
-    Gates stand in the order input, forget, candidate, output, as in Keras and PyTorch.
+    The gates are in the order input, forget, candidate, output, as in Keras and PyTorch.
 
     Call arguments:
-        gates: (B, 4 D), what the input adds to the gates.
+        gates: (B, 4 * D), the projected inputs.
         states: h and c, (B, D) each.
 
     Returns:
@@ -69,15 +69,16 @@ class LstmCell(keras.layers.Layer):
 class GruCell(keras.layers.Layer):
     """One step of a gated recurrent unit (Cho et al., 2014, equations 5 to 8): h = (1 - z) h + z candidate.
 
-    Gates stand in the order update z, reset r, candidate. Keras' z is one minus this one: weights from there need the opposite
-    sign of what makes z (kernel, recurrent kernel and bias).
+    The gates are in the order update z, reset r, candidate. Keras' z is one minus this z: in weights from Keras, flip the sign of
+    the kernel, recurrent kernel and bias of z.
 
     Args:
-        reset_after: whether r multiplies U h + b, as in cuDNN and PyTorch, in place of h, as in the paper.
+        hidden_dim: D.
+        reset_after: whether r multiplies U h + b, as in cuDNN and PyTorch, instead of h, as in the paper.
 
     Call arguments:
-        gates: (B, 3 D), what the input adds to the gates.
-        states: h, (B, D).
+        gates: (B, 3 * D), the projected inputs.
+        states: a list of h, (B, D).
 
     Returns:
         h (B, D), and [h].
@@ -104,7 +105,7 @@ class GruCell(keras.layers.Layer):
         return h, [h]
 
     def updated(self, gates, h):
-        """The state behind the step, from what inputs add to the gates (B, 3 D) and the state before, h (B, D)."""
+        """Returns the next state (B, D), from the projected inputs `gates` (B, 3 * D) and the state h (B, D)."""
         width = self.output_size
         z, r = ops.split(ops.sigmoid(gates[:, : 2 * width] + self.recurrent(h)), 2, axis=-1)  # (B, D) each
         past = r * self.recurrent_candidate(h) if self.reset_after else self.recurrent_candidate(r * h)
@@ -112,10 +113,11 @@ class GruCell(keras.layers.Layer):
 
 
 class Recurrent(Layer):
-    """A cell over all steps, from left to right: (B, L, E) -> (B, L, D).
+    """Runs a cell over all steps, from left to right: (B, L, E) -> (B, L, D).
 
     Args:
-        initializer: of what the inputs are multiplied with; by default Glorot's.
+        cell: such as `LstmCell` or `GruCell`.
+        initializer: of the kernel of the input projection.
     """
 
     def __init__(self, cell, initializer="glorot_uniform", **kwargs):
@@ -130,16 +132,19 @@ class Recurrent(Layer):
 
 
 class Bidirectional(Layer):
-    """Two recurrent layers, of which one reads from right to left (Schuster and Paliwal, 1997).
+    """Two recurrent layers, one of which reads from right to left (Schuster and Paliwal, 1997).
 
-    The text is turned round by its length, so that padding stands behind it in both directions and reaches no state.
+    Only the real tokens are reversed, so that padding comes last in both directions and does not affect their states.
+
+    Args:
+        forward, backward: the layers.
 
     Call arguments:
         x: (B, L, E).
-        padding_mask: bool (B, L), True on real tokens, behind which padding stands.
+        padding_mask: bool (B, L), True on real tokens; padding is on the right.
 
     Returns:
-        (B, L, 2 D), forwards and backwards; zeros at padding.
+        (B, L, 2 * D), forward and backward states; zeros at padding.
     """
 
     def __init__(self, forward: Recurrent, backward: Recurrent, **kwargs):
@@ -154,12 +159,12 @@ class Bidirectional(Layer):
 
 
 def reversal(padding_mask):
-    """Where each place stands when a text is read from its end, padding staying behind it: bool (B, L) -> int (B, L)."""
+    """Returns the indices that reverse the real tokens of each row and leave padding in place: bool (B, L) -> int (B, L)."""
     lengths = ops.sum(ops.cast(padding_mask, "int32"), axis=1, keepdims=True)  # (B, 1)
     place = ops.expand_dims(ops.arange(ops.shape(padding_mask)[1], dtype="int32"), 0)  # (1, L)
     return ops.where(place < lengths, lengths - 1 - place, place)
 
 
 def turned(x, order):
-    """(B, L, D) in the order of `reversal`, which is its own inverse."""
+    """Returns x (B, L, D) in the order of `reversal`, which is its own inverse."""
     return ops.take_along_axis(x, ops.expand_dims(order, -1), axis=1)

@@ -1,4 +1,4 @@
-"""Attention with a bias for each bucket of relative positions, as T5 has it (Raffel et al., 2019, section 2.1)."""
+"""T5's attention with a learned bias for each bucket of relative positions (Raffel et al., 2019, section 2.1)."""
 
 import math
 
@@ -12,9 +12,9 @@ from xmodels.layers.initialization import Initialization
 
 
 def buckets_of(distances, num_buckets: int, max_distance: int) -> np.ndarray:
-    """The bucket of each distance, int (N,): one for each of the first half of `num_buckets`, then wider and wider ones.
+    """Returns the bucket of each distance, int32 (N,): half of the buckets hold one distance each, the others ever wider ranges.
 
-    Computed in float32 as the original does, since its rounding decides at the bounds.
+    Computed in float32 as in the original code, since rounding decides at the bounds of the buckets.
     """
     distances, exact = np.asarray(distances, "int64"), num_buckets // 2
     share = np.log(np.maximum(distances, 1).astype("float32") / np.float32(exact)) / np.float32(
@@ -25,16 +25,19 @@ def buckets_of(distances, num_buckets: int, max_distance: int) -> np.ndarray:
 
 
 class RelativeBuckets(keras.layers.Layer):
-    """A learned number for each head and bucket of the distance from query to key.
+    """A learned bias for each head and bucket of the distance from query to key.
 
     Args:
-        bidirectional: whether half of the buckets is for keys behind the query; else these share the bucket of distance 0, and
-            no query may see them.
+        num_heads: H.
+        num_buckets: rows of the table.
         max_distance: longer distances share the last bucket.
+        bidirectional: whether half of the buckets are for keys after the query. Otherwise these keys share the bucket of
+            distance 0, and must be masked out.
+        initializer: of the table.
 
     Call arguments:
-        queries: int (L,), their positions.
-        keys: int (S,), theirs.
+        queries: int (L,), the positions of the queries.
+        keys: int (S,), the positions of the keys.
 
     Returns:
         (1, H, L, S)
@@ -52,7 +55,7 @@ class RelativeBuckets(keras.layers.Layer):
         return ops.expand_dims(ops.transpose(ops.take(self.table, self.buckets(behind), axis=0), (2, 0, 1)), 0)
 
     def buckets(self, behind):
-        """The bucket of each distance from query to key, int: positive where the key stands behind the query."""
+        """Returns the bucket of each distance key - query, int of the same shape; `behind` is positive for keys after the query."""
         distance = ops.abs(behind) if self.bidirectional else ops.maximum(-behind, 0)
         known = buckets_of(np.arange(self.max_distance + 1), self.num_buckets, self.max_distance)
         bucket = ops.take(ops.convert_to_tensor(known), ops.minimum(distance, self.max_distance), axis=0)
@@ -60,11 +63,11 @@ class RelativeBuckets(keras.layers.Layer):
 
 
 class BucketAttention(CachedAttention):
-    """Softmax attention of H heads whose products are not scaled, with a bias by relative position. No projection has a bias.
+    """Softmax attention without a scale, with a bias by relative position. The projections have no biases.
 
     Args:
-        buckets: a `RelativeBuckets`, which layers share; None for no bias, as of attention to a source.
-        query_initialization: of the kernel of the queries, which begins small in place of the scale.
+        query_initialization: of the kernel of the queries, whose initial values are small in place of the scale.
+        buckets: a `RelativeBuckets`, which several layers share; None for no bias, as in attention to a source.
     """
 
     honours = frozenset({"padding", "causal", "packs", "prefix", "window", "global_ids", "order"})

@@ -1,4 +1,4 @@
-"""Trading time for memory: a block forgets its inner activations and computes them again for the gradient.
+"""Rematerialization: a block discards its inner activations and recomputes them for the gradient, which saves memory.
 
 (Chen et al., 2016, "Training deep nets with sublinear memory cost")
 """
@@ -15,7 +15,7 @@ _ACTIVE = []
 
 @contextlib.contextmanager
 def rematerialized(wanted: bool = True):
-    """Inside, blocks (`layers.blocks.Block`) that train are recomputed in the backward pass."""
+    """Makes blocks (`layers.blocks.Block`) that are called with `training=True` inside the context recompute in the backward pass."""
     _ACTIVE.append(wanted)
     try:
         yield
@@ -28,11 +28,11 @@ def is_wanted() -> bool:
 
 
 def recompute(function, x, **others):
-    """`function(x, **others)`, of which only the arguments are kept for the gradient.
+    """Returns `function(x, **others)`, keeping only the arguments for the gradient.
 
-    Dropout draws the same masks both times, those that it would draw without recomputation: it begins anew at the place
-    in its seed where it stood. Gradients reach `x` and all tensors of floating point in `others`, also nested ones;
-    what `function` merely encloses gets none, but for weights.
+    Dropout draws the same masks both times, those that it would draw without recomputation: the second pass restarts from the
+    same number of draws of the seed. Gradients reach `x`, all floating-point tensors in `others`, also nested ones, and
+    weights, but no other tensors that `function` closes over.
     """
     seed, leaves = active_seed(), keras.tree.flatten(others)
     places = [i for i, leaf in enumerate(leaves) if _is_differentiable(leaf)]
@@ -56,10 +56,10 @@ def recompute(function, x, **others):
 
 
 def _hidden_zero(words, dtype):
-    """0, of which a compiler does not know it.
+    """Returns 0 in a form that compilers cannot simplify.
 
-    Compilers merge what is computed twice from the same values, and would keep it again. TensorFlow's own guard against that is a
-    comparison that XLA simplifies on TPUs.
+    A compiler merges computations with the same inputs, and would so keep the activations after all. TensorFlow's own guard
+    against that is a comparison that XLA simplifies on TPUs.
     """
     return ops.cast(ops.max(words) < ops.min(words), dtype)
 

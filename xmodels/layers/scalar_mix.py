@@ -1,11 +1,14 @@
-"""A learnt mix of the layers of a network (Peters et al., 2018, equation 1)."""
+"""A learned weighted mean of the layers of a network (Peters et al., 2018, equation 1)."""
 
 import keras
 from keras import ops
 
 
 class ScalarMix(keras.layers.Layer):
-    """gamma times the sum of the layers, each with its share of a softmax; at first their mean.
+    """gamma times the sum of the layers weighted by a softmax; initially their mean.
+
+    Args:
+        count: the number of layers.
 
     Call arguments:
         layers: `count` tensors (B, L, D).

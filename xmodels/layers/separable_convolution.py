@@ -1,5 +1,5 @@
 """Depth-wise separable convolutions in place of the feed-forward network (tensor2tensor's `sepconv_relu_sepconv`;
-Dehghani et al., 2018, section 2.1), and the blocks that hold them."""
+Dehghani et al., 2018, section 2.1), and blocks that use them."""
 
 import math
 
@@ -15,10 +15,10 @@ from xmodels.layers.layer import Layer
 
 
 class SeparableConvolution(keras.layers.Layer):
-    """Mixes each channel over `width` places, then the channels: (B, L, C) -> (B, L, filters).
+    """Convolves each channel over `width` positions, then mixes the channels: (B, L, C) -> (B, L, filters).
 
-    A causal one sees its own place and what came before; another as far to the left as to the right. Beyond the ends
-    there are zeros.
+    If `is_causal`, a window ends at the position itself; otherwise it is centred on it. Beyond the ends of the text there are
+    zeros.
     """
 
     def __init__(self, filters: int, width: int, is_causal: bool, initializer, **kwargs):
@@ -27,7 +27,7 @@ class SeparableConvolution(keras.layers.Layer):
         self.dense = keras.layers.Dense(filters, kernel_initializer=initializer, name="dense")
 
     def build(self, x_shape):
-        limit = math.sqrt(3.0 / self.width)  # keeps the variance of a channel
+        limit = math.sqrt(3.0 / self.width)  # preserves the variance of a channel
         initializer = keras.initializers.RandomUniform(-limit, limit)
         self.kernel = self.add_weight(shape=(self.width, x_shape[-1]), initializer=initializer, name="kernel")
         self.dense.build(x_shape)
@@ -37,12 +37,20 @@ class SeparableConvolution(keras.layers.Layer):
         return self.inside(ops.pad(x, ((0, 0), (self.before, self.width - 1 - self.before), (0, 0))))
 
     def inside(self, x):
-        """(B, L + width - 1, C) -> (B, L, filters)"""
+        """Convolves an input that is padded already: (B, L + width - 1, C) -> (B, L, filters)."""
         length, kernel = ops.shape(x)[1] - self.width + 1, ops.cast(self.kernel, x.dtype)
         return self.dense(sum(x[:, i : i + length] * kernel[i] for i in range(self.width)))
 
     def step(self, x, past, position):
-        """The next places of a text, causal: x (B, L, C) from `position` on; `past` (B, S + width - 1, C) its inputs."""
+        """Convolves the next positions of a text, if causal.
+
+        Args:
+            x: (B, L, C), the inputs from `position` on.
+            past: (B, S + width - 1, C), the inputs so far, after width - 1 zeros.
+
+        Returns:
+            (B, L, filters), and `past` updated with x.
+        """
         length = ops.shape(x)[1]
         past = ops.slice_update(past, (0, position + self.width - 1, 0), ops.cast(x, past.dtype))
         around = ops.take(past, position + ops.arange(length + self.width - 1, dtype="int32"), axis=1)
@@ -54,8 +62,8 @@ class ConvolutionTransition(Layer):
 
     Call arguments:
         x: (B, L, D).
-        real: bool (B, L), True on tokens. Padding enters both convolutions as zero; in tensor2tensor only the first.
-            A causal one needs none, where padding stands on the right.
+        real: bool (B, L), True on real tokens. Padding enters both convolutions as zeros; in tensor2tensor only the first.
+            Not needed if the convolutions are causal and padding is on the right.
 
     Returns:
         (B, L, D)
@@ -78,7 +86,7 @@ class ConvolutionTransition(Layer):
         return self.contract(inner * seen)
 
     def start(self, batch, length: int) -> tuple:
-        """What `step` takes as `past` for texts of at most `length` tokens."""
+        """Returns the initial `past` of `step`, for texts of at most `length` tokens."""
         pairs = zip((self.expand, self.contract), self.widths, strict=True)
         shapes = [(batch, length + part.width - 1, channels) for part, channels in pairs]
         return tuple(ops.zeros(shape, self.compute_dtype) for shape in shapes)
@@ -90,7 +98,7 @@ class ConvolutionTransition(Layer):
 
 
 class PreNormConvolutionBlock(PreNormBlock):
-    """A `PreNormBlock` whose feed-forward layer is a `ConvolutionTransition`: padding must be hidden from it too."""
+    """A `PreNormBlock` whose feed-forward layer is a `ConvolutionTransition`, which needs the padding mask too."""
 
     def call(self, x, visible=None, training=None):
         mixed = self.mixer(self.mixer_norm(x), visible=visible, training=training)
@@ -101,9 +109,9 @@ class PreNormConvolutionBlock(PreNormBlock):
 
 
 class PreNormConvolutionDecoderBlock(PreNormDecoderBlock):
-    """A `PreNormDecoderBlock` with a causal `ConvolutionTransition`, the inputs of which stand in `past` as well."""
+    """A `PreNormDecoderBlock` with a causal `ConvolutionTransition`, whose inputs are part of `past`."""
 
-    shares_past = False  # what enters a convolution stands beside what it follows
+    shares_past = False  # a convolution reads the positions just before a token, which differ between beams
 
     def start(self, batch, length: int):
         return super().start(batch, length), self.feedforward.start(batch, length)

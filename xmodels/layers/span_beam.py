@@ -1,21 +1,21 @@
-"""A head that reads the end of an answer beside its beginning, and whether there is one (Yang et al., 2019, and its code)."""
+"""A head that predicts the end of an answer given its start, and whether there is an answer (Yang et al., 2019, and its code)."""
 
 import keras
 from keras import ops
 
 from xmodels.layers.dropout import Dropout
 
-NEVER = -1e30  # the logit of a place where no answer begins or ends
+NEVER = -1e30  # the logit of positions where no answer may start or end
 
 
 class SpanBeamHead(keras.layers.Layer):
-    """Logits of beginnings, of ends that stand with a beginning, and of having no answer.
+    """Logits of the start of an answer, of its end given a start, and of having no answer.
 
     Args:
-        hidden_dim: width of the states.
-        dropout: on what answers whether there is an answer.
+        hidden_dim: D, the width of the states.
+        dropout: before the last layer of the no-answer logit.
         epsilon: of the layer normalization.
-        make_initializer: of kernels; called for each.
+        make_initializer: makes the initializer of a kernel; called for each kernel.
     """
 
     def __init__(self, hidden_dim: int, dropout: float, epsilon: float, make_initializer, **kwargs):
@@ -45,12 +45,12 @@ class SpanBeamHead(keras.layers.Layer):
         self.built = True
 
     def starts(self, states, allowed):
-        """float32 (B, L): how well an answer begins at each place; NEVER where `allowed`, bool (B, L), is False."""
+        """Returns the logits of the start, float32 (B, L), `NEVER` where `allowed`, bool (B, L), is False."""
         return ops.where(allowed, ops.cast(self.start(states)[..., 0], "float32"), NEVER)
 
     def ends(self, states, beginnings, allowed):
-        """float32 (B, K, L): how well an answer ends at each place that begins with one of the states (B, K, D)."""
-        # A Dense layer on both states side by side, whose halves are multiplied apart, as they are joined for all pairs.
+        """Returns the logits of the end for each start, float32 (B, K, L); `beginnings` (B, K, D) are the states of the starts."""
+        # A Dense layer on the concatenation of both states, for all pairs: each half of its kernel is multiplied once per state.
         kernel = ops.cast(self.end_hidden.kernel, states.dtype)
         of_states = ops.matmul(states, kernel[: self.hidden_dim])  # (B, L, D)
         of_beginnings = ops.matmul(beginnings, kernel[self.hidden_dim :]) + ops.cast(self.end_hidden.bias, states.dtype)
@@ -59,7 +59,13 @@ class SpanBeamHead(keras.layers.Layer):
         return ops.where(ops.expand_dims(allowed, 1), logits, NEVER)
 
     def nothing(self, states, start_logits, null_state, training=None):
-        """float32 (B,): the logit of having no answer, from the states that the beginnings weigh and from that of all (B, D)."""
+        """Returns the logit of having no answer, float32 (B,).
+
+        Args:
+            states: (B, L, D), averaged with the probabilities of the starts.
+            start_logits: (B, L), from `starts`.
+            null_state: (B, D), the state of the whole text.
+        """
         weights = ops.cast(ops.softmax(start_logits, axis=-1), states.dtype)
         summary = ops.einsum("bl,bld->bd", weights, states)
         hidden = self.null_hidden(ops.concatenate([summary, null_state], axis=-1))

@@ -1,4 +1,4 @@
-"""Recurrence in depth: one block, again and again (Dehghani et al., 2018, section 2.1)."""
+"""Recurrence in depth: the same block applied repeatedly (Dehghani et al., 2018, section 2.1)."""
 
 import keras
 from keras import ops
@@ -7,13 +7,13 @@ from xmodels.layers.positions import PositionSignal
 
 
 class Steps(keras.layers.Layer):
-    """Calls a function T times on a state, to which it adds the signals of place and of step before each call.
+    """Applies a function T times to a state, adding the encodings of position and step before each call.
 
-    It has no `call`; the steps are unrolled, so shapes are static.
+    It has no `call`; use `run`. The steps are unrolled, so shapes are static.
 
     Args:
-        kind: the signal of a step: "learned", a row of a table, times sqrt(D) (tensor2tensor); "sinusoid", as
-            tensor2tensor counts them, from 0; "interleaved", as the paper does, from 1.
+        kind: the encoding of the step: "learned", a row of a table, times sqrt(D) (tensor2tensor); "sinusoid", with steps
+            from 0 as in tensor2tensor; "interleaved", with steps from 1 as in the paper.
         channels: D.
         num_steps: T.
     """
@@ -26,21 +26,21 @@ class Steps(keras.layers.Layer):
         self.built = True
 
     def signals(self, places) -> list:
-        """Signals of places, (L, D) or (B, L, D) -> T like them, each with that of its step."""
+        """Returns, for each of the T steps, `places` (L, D) or (B, L, D) plus the encoding of the step."""
         steps = self.signal(ops.arange(self.first, self.first + self.num_steps, dtype="int32")) * self.scale  # (T, D)
         return [places + steps[t] for t in range(self.num_steps)]
 
     def run(self, x, places, advance):
-        """The last state.
+        """Runs all steps.
 
         Args:
             x: (B, L, D).
-            places: the signals of the places, (L, D) or (B, L, D).
-            advance: function of a state with its signals, (B, L, D), and the number of the step, from 0, to the next
-                state.
+            places: the encodings of the positions, (L, D) or (B, L, D).
+            advance: a function of the state with its encodings added, (B, L, D), and the index of the step, from 0, that
+                returns the next state, (B, L, D).
 
         Returns:
-            (B, L, D), and further outputs of the network by name: none.
+            The last state (B, L, D), and {}; subclasses return further outputs of the network there, by name.
         """
         for t, signal in enumerate(self.signals(places)):
             x = advance(x + signal, t)

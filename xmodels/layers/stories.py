@@ -1,4 +1,4 @@
-"""Sentences as places of a sequence."""
+"""Embedding of stories, whose sentences are the positions of the sequence."""
 
 import keras
 from keras import ops
@@ -7,14 +7,14 @@ from xmodels.layers.dropout import Dropout
 
 
 class StoryEmbedding(keras.layers.Layer):
-    """A sentence is sqrt(D) times the sum of its words, each multiplied by a learned vector of its place in the sentence.
+    """Embeds a sentence as sqrt(D) times the sum of its words, each multiplied by a learned vector of its position in it.
 
-    The vectors begin as ones, so that a sentence begins as a bag of words; those of the question are its own (Dehghani et
-    al., 2018, section 3.1; Henaff et al., 2016, section 2.1).
+    The vectors are initialized to ones, so that a sentence starts as a bag of words; the question has vectors of its own
+    (Dehghani et al., 2018, section 3.1; Henaff et al., 2016, section 2.1).
 
     Call arguments:
-        token_ids: int (B, S, W), 0 behind the last word of a sentence.
-        segment_ids: int (B, S), 1 at the question.
+        token_ids: int (B, S, W), S sentences of at most W words; 0 after the last word of a sentence.
+        segment_ids: int (B, S), 1 for the question.
 
     Returns:
         (B, S, D)
