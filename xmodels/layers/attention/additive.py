@@ -7,20 +7,20 @@ from xmodels.layers.attention.core import HIDDEN
 
 
 class AdditiveAttention(keras.layers.Layer):
-    """a_ij = softmax over j of v . tanh(W s_i + U h_j): what a state takes of the states of a source.
+    """The attention weights a_ij = softmax over j of v . tanh(W s_i + U h_j) of a decoder state s_i over source states h_j.
 
     Args:
-        query_dim: the width Q of s.
-        key_dim: the width K of h.
-        align_dim: the width A of what is added.
+        query_dim: Q, the width of s.
+        key_dim: K, the width of h.
+        align_dim: A, the width of W s and U h.
 
     Call arguments:
         query: s, (B, Q).
-        keys: U h, (B, S, A), of `project`, once for all queries.
-        bias: (B, S), of `bias_of`.
+        keys: U h, (B, S, A), as `project` returns it, once for all queries.
+        bias: (B, S), as `bias_of` returns it.
 
     Returns:
-        (B, S) float32, summing to one over the real tokens of the source, and 0 at others.
+        float32 (B, S), summing to one over the real tokens of the source, and 0 at padding.
     """
 
     def __init__(self, query_dim: int, key_dim: int, align_dim: int, **kwargs):
@@ -40,7 +40,7 @@ class AdditiveAttention(keras.layers.Layer):
         self.built = True
 
     def project(self, states):
-        """U h of a source (B, S, K): (B, S, A)."""
+        """Returns U h of the source states h: (B, S, K) -> (B, S, A)."""
         if not self.built:
             self.build()
         return self.key(states)
@@ -52,5 +52,5 @@ class AdditiveAttention(keras.layers.Layer):
 
 
 def bias_of(padding_mask):
-    """What is added to scores before the softmax: 0 at real tokens, bool (B, S), and a number that leaves nothing elsewhere."""
+    """Returns what is added to scores before the softmax: 0 at real tokens, `HIDDEN` at padding: bool (B, S) -> float (B, S)."""
     return ops.where(ops.cast(padding_mask, "bool"), 0.0, HIDDEN)

@@ -8,12 +8,12 @@ from keras import ops
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.initialization import Initialization
 
-# Finite, so that a row without any visible key gives some distribution and not NaN; small enough for float16.
+# Added to the scores of masked keys. Finite, so that a row without any visible key does not give NaN; within the range of float16.
 HIDDEN = -3e4
 
 
 def head_dim_of(hidden_dim: int, num_heads: int) -> int:
-    """The width of one head. Raises ValueError unless the heads share `hidden_dim` evenly."""
+    """Returns the width of one head. Raises a ValueError if `hidden_dim` is not a multiple of `num_heads`."""
     if hidden_dim % num_heads:
         raise ValueError(
             "`hidden_dim` must be a multiple of `num_heads`, so that every head gets the same width. "
@@ -23,9 +23,9 @@ def head_dim_of(hidden_dim: int, num_heads: int) -> int:
 
 
 class HeadProjection(keras.layers.EinsumDense):
-    """An EinsumDense from (B, L, ...) to (B, L, ...), computed as the product of two matrices.
+    """An `EinsumDense` from (B, L, ...) to (B, L, ...), computed as one product of two matrices.
 
-    As a batch of products, which Keras makes of it, the gradient of the kernel would be B kernels and their sum.
+    Keras computes it as a batch of products, for which the gradient of the kernel is computed as B kernels that are then added.
     """
 
     def call(self, x):
@@ -41,7 +41,7 @@ class HeadProjection(keras.layers.EinsumDense):
 def split_heads(
     num_heads: int, head_dim: int, name: str, initialization: Initialization, use_bias: bool = True
 ) -> HeadProjection:
-    """A projection (B, L, D) -> (B, L, H, K)."""
+    """Returns a projection (B, L, D) -> (B, L, H, K)."""
     return HeadProjection(
         "bld,dhk->blhk",
         output_shape=(None, num_heads, head_dim),
@@ -52,7 +52,7 @@ def split_heads(
 
 
 def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool = True) -> HeadProjection:
-    """A projection (B, L, H, K) -> (B, L, D)."""
+    """Returns a projection (B, L, H, K) -> (B, L, D)."""
     return HeadProjection(
         "blhk,hkd->bld",
         output_shape=(None, hidden_dim),
@@ -63,14 +63,14 @@ def merge_heads(hidden_dim: int, initialization: Initialization, use_bias: bool 
 
 
 def attention_probabilities(query, key, attention_mask=None, bias=None, scale: float | None = None):
-    """How much each query takes of each key.
+    """softmax(scale q kT + bias), the attention probabilities.
 
     Args:
         query: (B, L, H, K).
         key: (B, S, H, K).
-        attention_mask: bool, broadcastable to (B, H, L, S), True where a query may look; None for everywhere.
+        attention_mask: bool, broadcastable to (B, H, L, S), True where a query may attend to a key; None for everywhere.
         bias: broadcastable to (B, H, L, S), added to the scores.
-        scale: of the products; by default 1 / sqrt(K).
+        scale: factor of the dot products; by default 1 / sqrt(K).
 
     Returns:
         (B, H, L, S) float32, summing to one over the keys. The softmax is computed in float32 under every policy.
@@ -84,12 +84,12 @@ def _scale(query, scale: float | None):
 
 
 def _shares(scores, attention_mask, bias):
-    """The softmax of scores (B, H, L, S), in float32."""
+    """Returns the masked softmax of scores (B, H, L, S), float32."""
     scores = ops.cast(scores, "float32")
     if bias is not None:
         scores = scores + ops.cast(bias, "float32")
     if attention_mask is not None:
-        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * HIDDEN  # at the size of the mask, often one row
+        scores = scores + (1.0 - ops.cast(attention_mask, "float32")) * HIDDEN  # of the mask's size, often one row
     return ops.softmax(scores, axis=-1)
 
 
@@ -100,9 +100,10 @@ def attend(
 
     Args:
         query, key, value: (B, L, H, K), (B, S, H, K), (B, S, H, K).
-        visible: what a query sees: a `Visible`, or a boolean tensor as of its `dense`. None for all.
+        visible: which keys a query may attend to: a `Visible`, or a bool tensor as its `dense` returns. None for all.
         bias, scale: see `attention_probabilities`.
         dropout: a layer, or None.
+        training: passed to `dropout`.
 
     Returns:
         (B, L, H, K)
@@ -121,7 +122,7 @@ def heads_first(x):
 
 
 def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: float | None = None):
-    """`attend`, for decoding, where keys and values are (B, H, S, K). Query and result are (B, L, H, K)."""
+    """`attend` for decoding, with cached keys and values (B, H, S, K). The query and the result are (B, L, H, K)."""
     scores = ops.einsum("bhlk,bhsk->bhls", heads_first(query * _scale(query, scale)), key)
     return heads_first(
         ops.einsum("bhls,bhsk->bhlk", ops.cast(_shares(scores, attention_mask, bias), value.dtype), value)
@@ -129,9 +130,9 @@ def attend_to_kept(query, key, value, attention_mask=None, bias=None, scale: flo
 
 
 def write_at(past, present, slot):
-    """Puts keys or values (B, H, L, K) into those of a text, (B, H, S, K), from `slot` on. Has no gradient.
+    """Writes keys or values `present` (B, H, L, K) into the cache `past` (B, H, S, K) from `slot` on. Has no gradient.
 
-    As rows of K numbers: where a loop carries `past`, XLA then writes into it, while of a slice it makes a copy of all.
+    It scatters rows of K numbers, since XLA then updates a `past` that a loop carries in place; a slice update would copy it.
     """
     (batch, heads, length, width), slots = ops.shape(present), ops.shape(past)[2]
     first = ops.expand_dims(ops.arange(batch * heads, dtype="int32") * slots + slot, 1)  # (B H, 1)

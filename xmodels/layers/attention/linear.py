@@ -5,16 +5,16 @@ from keras import ops
 from xmodels.layers.mixers import Mixer
 
 EPSILON = 1e-6
-CHUNK = 128  # tokens that are compared with each other; what lies before them is a sum
+CHUNK = 128  # tokens whose keys and queries are compared directly; earlier tokens enter as a sum
 
 
 class LinearAttention(Mixer):
-    """Attention whose weights are products of features, phi(q) phi(k) with phi(x) = elu(x) + 1, each row divided by its sum.
+    """Attention with the weights phi(q) . phi(k), phi(x) = elu(x) + 1, normalised over the keys of each query.
 
-    So sum_j (phi(q) phi(k_j)) v_j = phi(q) sum_j (phi(k_j) v_j): keys and values are summed once for all queries, in float32.
-    Where it is causal, or a row holds several examples, sums run from chunk to chunk, and tokens of a chunk are compared with
-    each other. Decoding keeps the sums, (B, H, K, K + 1), however long the text grows. There are no probabilities to drop,
-    so `dropout` has no effect. The tokens of an example must stand together in their row.
+    Since sum_j (phi(q) phi(k_j)) v_j = phi(q) sum_j (phi(k_j) v_j), keys and values are summed once for all queries, in
+    float32. If attention is causal, or a row holds several examples, the sums run from chunk to chunk, and only the tokens
+    within a chunk are compared directly. The cache for decoding is the sums, (B, H, K, K + 1), whatever the length of the text.
+    `dropout` has no effect, since no probabilities are computed. The tokens of an example must be contiguous in their row.
     """
 
     honours = frozenset({"padding", "causal", "packs"})
@@ -59,30 +59,37 @@ class LinearAttention(Mixer):
 
 
 def features(x):
-    """phi: all positive, float32."""
+    """phi(x) = elu(x) + 1, float32 and never negative."""
     return ops.elu(ops.cast(x, "float32")) + 1.0
 
 
 def with_ones(value):
-    """(B, S, H, K) -> float32 (B, S, H, K + 1): sums of the last column are those of the weights."""
+    """Appends a column of ones, whose weighted sum is the sum of the weights: (B, S, H, K) -> float32 (B, S, H, K + 1)."""
     value = ops.cast(value, "float32")
     return ops.concatenate([value, ops.ones_like(value[..., :1])], axis=-1)
 
 
 def divided(sums, dtype):
-    """(B, L, H, K + 1) -> (B, L, H, K): weighted sums by the sum of their weights."""
+    """Divides weighted sums by the sum of their weights, the last column: (B, L, H, K + 1) -> (B, L, H, K)."""
     return ops.cast(sums[..., :-1] / (sums[..., -1:] + EPSILON), dtype)
 
 
 def chunked(query, key, value, is_causal: bool, packs=None):
-    """sum_j (q_i k_j) v_j over the j that i sees: (B, L, H, K) twice and (B, L, H, E) -> (B, L, H, E)."""
+    """Returns sum_j (q_i . k_j) v_j over the keys j that query i attends to, (B, L, H, E).
+
+    Args:
+        query, key: (B, L, H, K).
+        value: (B, L, H, E).
+        is_causal: whether a query attends to keys up to itself only.
+        packs: int (B, L), the number of the example of each token, to attend within examples; or None.
+    """
     batch, length, *width = ops.shape(value)
     size = min(CHUNK, length) if isinstance(length, int) else CHUNK
     missing = -length % size
     count = (length + missing) // size
 
     def cut(x):
-        """(B, L, ...) -> (B, n, c, ...)"""
+        """Splits into n chunks of c tokens: (B, L, ...) -> (B, n, c, ...)."""
         x = ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])
         return ops.reshape(x, (batch, count, size, *x.shape[2:]))
 
@@ -98,14 +105,14 @@ def chunked(query, key, value, is_causal: bool, packs=None):
         same = ops.equal(ops.expand_dims(packs, 3), ops.expand_dims(packs, 2))  # (B, n, c, c)
         weights = weights * ops.cast(ops.expand_dims(same, 2), "float32")
         sums = ops.einsum("bnhqs,bnshe->bnqhe", weights, value) + running_within(query, key, value, packs)
-        if not is_causal:  # the same from the right
+        if not is_causal:  # the chunks on the right, by the same function
             backwards = (ops.flip(x, axis=(1, 2)) for x in (query, key, value, packs))
             sums = sums + ops.flip(running_within(*backwards), axis=(1, 2))
     return ops.reshape(sums, (batch, count * size, *width))[:, :length]
 
 
 def running(query, key, value):
-    """What the queries of each chunk get from all chunks before it: (B, n, c, H, E)."""
+    """Returns the sums over all chunks before that of the query: (B, n, c, H, E)."""
     states = ops.einsum("bnshk,bnshe->bnhke", key, value)
     before = ops.cumsum(states, axis=1)[:, :-1]
     before = ops.pad(before, ((0, 0), (1, 0), (0, 0), (0, 0), (0, 0)))  # the first chunk has none
@@ -113,9 +120,10 @@ def running(query, key, value):
 
 
 def running_within(query, key, value, packs):
-    """The same, but from tokens of the query's own example: of packs (B, n, c).
+    """`running` over the tokens of the query's own example only; `packs` is int (B, n, c).
 
-    An example that reaches into a chunk is the one at the end of the chunk before, and at that of all since it began.
+    The only example that continues from earlier chunks into a chunk is the last one of the previous chunk, and it is also the
+    last one of every chunk since the one where it began.
     """
     last = packs[:, :, -1]  # (B, n)
     entering = ops.pad(last[:, :-1], ((0, 0), (1, 0)))  # (B, n), 0 at the first chunk

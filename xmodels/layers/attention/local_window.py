@@ -1,4 +1,4 @@
-"""Attention to the neighbours alone, at a cost of L w instead of L^2 (Beltagy et al., 2020, arXiv 2004.05150, section 3.1)."""
+"""Sliding-window attention, in O(L * window) instead of O(L^2) (Beltagy et al., 2020, arXiv 2004.05150, section 3.1)."""
 
 import dataclasses
 
@@ -10,10 +10,16 @@ from xmodels.layers.mixers import Mixer
 
 
 class LocalWindow(Mixer):
-    """Softmax attention to the keys at a distance of at most `window`, on each side or, where it is causal, on the left.
+    """Softmax attention to the keys at a distance of at most `window`, on both sides or, if causal, on the left.
 
-    Texts are cut into blocks of `window` tokens, each of which attends to itself and its neighbours. Decoding keeps keys and
-    values of the last `window` tokens, (B, w, H, K) each, however long the text grows.
+    Texts are split into blocks of `window` tokens, each of which attends to itself and its neighbours. The cache for decoding
+    holds the keys and values of the last `window` tokens, (B, w, H, K) each, whatever the length of the text.
+
+    Args:
+        window: w, at least 1. Others as in `Mixer`.
+
+    Raises:
+        ValueError: `window` is below 1.
     """
 
     honours = frozenset({"padding", "causal", "packs", "window"})
@@ -36,28 +42,28 @@ class LocalWindow(Mixer):
 
     def mix(self, query, key, value, visible, training=None):
         visible, length = self.narrowed(visible), query.shape[1]
-        if length is not None and (length <= self.window or length != key.shape[1]):  # one block; or another text
+        if length is not None and (length <= self.window or length != key.shape[1]):  # one block, or cross-attention
             return attend(query, key, value, visible, dropout=self.dropout, training=training)
         return self.blocked(query, key, value, visible, training)
 
     def narrowed(self, visible: Visible) -> Visible:
-        """With the window of this layer, or its own where that is narrower."""
+        """Returns `visible` with the window of this layer, or its own if that is smaller."""
         window = self.window if visible.window is None else min(self.window, visible.window)
         return dataclasses.replace(visible, window=window)
 
     def blocked(self, query, key, value, visible, training=None):
-        """`attend`, where the queries of a block meet the keys of two blocks (causal) or three."""
+        """`attend`, with the queries of each block attending to the keys of two blocks (causal) or three."""
         (batch, length), size = ops.shape(query)[:2], self.window
         missing, more = -length % size, 0 if visible.causal else size
         count = (length + missing) // size  # of blocks
 
         def own(x):
-            """(B, L, ...) -> (B n, w, ...)"""
+            """Splits into n blocks of w tokens: (B, L, ...) -> (B n, w, ...)."""
             x = ops.pad(x, [(0, 0), (0, missing), *([(0, 0)] * (len(x.shape) - 2))])
             return ops.reshape(x, (batch * count, size, *x.shape[2:]))
 
         def around(x):
-            """(B, L, ...) -> (B n, 2 w or 3 w, ...), with zeros beyond the ends."""
+            """Returns each block with its neighbours, zeros beyond the ends: (B, L, ...) -> (B n, 2 w or 3 w, ...)."""
             x = ops.pad(x, [(0, 0), (size, missing + more), *([(0, 0)] * (len(x.shape) - 2))])
             x = ops.reshape(x, (batch, -1, size, *x.shape[2:]))
             parts = [x[:, i : i + count] for i in range(2 if visible.causal else 3)]
@@ -100,7 +106,7 @@ class LocalWindow(Mixer):
                 slots + ops.arange(length, dtype="int32"), slots + length
             )  # (1, 1, L, w + L)
             mixed = attend(query, key, value, attention_mask)
-        else:  # a prompt, as a text that begins with the past
+        else:  # a prompt: mixed as a text that begins with the cached tokens
             query = ops.pad(query, ((0, 0), (slots, 0), (0, 0), (0, 0)))
             mixed = self.mix(query, key, value, visible)[:, slots:]
         return self.merge(mixed), (key[:, length:], value[:, length:])

@@ -10,7 +10,7 @@ from xmodels.layers.cached_attention import CachedAttention
 
 
 class MultiHeadAttention(CachedAttention):
-    """Softmax attention of H heads over all tokens: of a text to itself, or to a context."""
+    """Softmax attention with H heads over all tokens, of the text itself or of a context. Arguments as in `Mixer`."""
 
     honours = frozenset(field.name for field in dataclasses.fields(Visible))
 

@@ -1,6 +1,6 @@
-"""Where the tokens stand that a network reads while it writes: at a position of their text, or at one place of several beams.
+"""The place of tokens during decoding, which `decode` and `step` take: a position in the text, or `Beams`.
 
-`decode` and `step` take such a place: a whole number, the position of the first of L tokens that follow each other; or `Beams`.
+A position is an integer, that of the first of L consecutive tokens.
 """
 
 import dataclasses
@@ -13,15 +13,15 @@ from xmodels.layers.attention.visible import Visible
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Beams:
-    """The next token of each of K beams, which share the past of their text.
+    """The place of the next token of each of K beams, which share one cache `past` of S slots.
 
-    The past keeps the tokens of all beams, those that were given up too. Each beam sees its own.
+    The cache holds the tokens of all beams, including discarded ones; each beam attends to its own tokens only.
 
     Attributes:
-        position: int (), where these tokens stand in their texts.
-        slot: int (), where the past keeps the first of them; the others follow.
-        seen: bool (B, K, S), the slots that each sees, its own too.
-        positions: int (S,), where the tokens of the slots stand in their texts.
+        position: int (), the position of these tokens in their texts.
+        slot: int (), the slot of the first of them; the others follow.
+        seen: bool (B, K, S), the slots that each beam attends to, including its own new one.
+        positions: int (S,), the position in the text of the token in each slot.
     """
 
     position: Any
@@ -31,24 +31,24 @@ class Beams:
 
 
 def positions_of(place, length: int):
-    """int (L,): the positions of the L tokens at a place."""
+    """Returns the positions of the L tokens at a place, int (L,)."""
     if isinstance(place, Beams):
         return ops.broadcast_to(place.position, (length,))
     return place + ops.arange(length, dtype="int32")
 
 
 def slot_of(place):
-    """Where the past keeps the first of the tokens."""
+    """Returns the slot of the first of the tokens at a place."""
     return place.slot if isinstance(place, Beams) else place
 
 
 def attention_mask_from(place, length: int, slots: int):
-    """bool, broadcastable to (B, H, L, S): the slots that the tokens at a place see."""
+    """Returns which slots the tokens at a place attend to: bool, broadcastable to (B, H, L, S)."""
     if isinstance(place, Beams):
         return ops.expand_dims(place.seen, 1)
     return Visible(causal=True).dense(positions_of(place, length), slots)
 
 
 def positions_of_slots(place, slots: int):
-    """int (S,): the positions of what the past keeps."""
+    """Returns the positions of the tokens in the slots, int (S,)."""
     return place.positions if isinstance(place, Beams) else ops.arange(slots, dtype="int32")

@@ -1,4 +1,4 @@
-"""Attention by relative positions over a memory of past states (Dai et al., 2019, arXiv 1901.02860, section 3.3)."""
+"""Attention with relative positions over a memory of past states (Dai et al., 2019, arXiv 1901.02860, section 3.3)."""
 
 import keras
 from keras import ops
@@ -10,20 +10,24 @@ from xmodels.layers.layer import Layer
 
 
 class RelativeAttention(Layer):
-    """Attention of N queries to K = M + N states: those of the memory and their own.
+    """Attention of N queries to K = M + N states: M of the memory, and N of the queries' own segment.
 
-    The score of query i and key j, at the distance i + M - j, is ((q_i + u) k_j + (q_i + v) W_r r_distance) / sqrt(width of
-    a head). No projection has a bias.
+    The score of query i and key j, at the distance i + M - j, is ((q_i + u) k_j + (q_i + v) W_r r_distance) / sqrt(K'), with
+    K' the width of a head. The projections have no biases.
 
     Args:
-        head_dim: width of a head; heads need not share `hidden_dim` evenly.
+        num_heads: H.
+        head_dim: K'; H * K' need not equal D.
+        hidden_dim: D.
+        dropout: of the attention probabilities.
+        initialization: of the kernels.
 
     Call arguments:
-        x: (B, N, D), what queries are made of.
-        states: (B, K, D), what keys and values are made of; its last N are `x`.
-        signal: (K, D), of the distances K - 1, ..., 0.
-        content_bias, position_bias: u and v, (H, K') each, K' the width of a head.
-        visible: a `Visible` of the K states, of which the queries are the last N.
+        x: (B, N, D), from which the queries are computed.
+        states: (B, K, D), from which keys and values are computed; the last N are `x`.
+        signal: (K, D), the encodings of the distances K - 1, ..., 0.
+        content_bias, position_bias: u and v, (H, K') each.
+        visible: a `Visible` over the K states, of which the queries are the last N.
 
     Returns:
         (B, N, D)
@@ -49,14 +53,14 @@ class RelativeAttention(Layer):
         return self.attend(query, key, value, place, content_bias, position_bias, visible, training)
 
     def step(self, x, past, place, content_bias, position_bias, visible):
-        """The same without training, where keys and values of the memory are kept instead of its states.
+        """Decodes like `call`, with cached keys and values of the memory instead of its states.
 
         Args:
             past: keys and values of M states, (B, M, H, K') each.
-            place: what `position` makes of the distances M + N - 1, ..., 0: (M + N, H, K'), or (B, M + N, H, K').
+            place: the distances M + N - 1, ..., 0 projected by `position`: (M + N, H, K'), or (B, M + N, H, K').
 
         Returns:
-            (B, N, D), and `past` moved on by N.
+            (B, N, D), and the keys and values of the last M states.
         """
         parts = zip(past, (self.key(x), self.value(x)), strict=True)
         key, value = (ops.concatenate(part, axis=1) for part in parts)
@@ -64,7 +68,7 @@ class RelativeAttention(Layer):
         return mixed, (key[:, x.shape[1] :], value[:, x.shape[1] :])
 
     def attend(self, query, key, value, place, content_bias, position_bias, visible=None, training=None):
-        """(B, N, H, K') of queries and (B, K, H, K') of keys and values -> (B, N, D)"""
+        """Attends and merges the heads: queries (B, N, H, K'), keys and values (B, K, H, K') -> (B, N, D)."""
         scores = self.scores(query, key, place, content_bias, position_bias)
         attention_mask = None
         if visible is not None:
@@ -74,36 +78,36 @@ class RelativeAttention(Layer):
         return self.merge(self.mix(probabilities(scores, attention_mask), value, training))
 
     def mix(self, shares, value, training=None):
-        """(B, H, N, K) of probabilities and (B, K, H, K') of values -> (B, N, H, K')"""
+        """Mixes values: probabilities `shares` (B, H, N, K), after dropout, and values (B, K, H, K') -> (B, N, H, K')."""
         shares = self.dropout(ops.cast(shares, value.dtype), training=training)
         return ops.einsum("bhls,bshk->blhk", shares, value)
 
     def scores(self, query, key, place, content_bias, position_bias):
-        """float32 (B, H, N, K), before the mask. Those of keys behind their query mean nothing."""
+        """Returns the scores before masking, float32 (B, H, N, K). Those of keys after the query are meaningless."""
         distant = shifted(by_distance(query, place, position_bias))
         return ops.cast((by_content(query, key, content_bias) + distant) * self.scale, "float32")
 
 
 def by_content(query, key, bias):
-    """Products (B, H, N, K) of queries (B, N, H, K'), with their bias (H, K'), and keys (B, K, H, K')."""
+    """Dot products (B, H, N, K) of queries (B, N, H, K') plus a bias (H, K') with keys (B, K, H, K')."""
     return ops.einsum("blhk,bshk->bhls", query + ops.cast(bias, query.dtype), key)
 
 
 def by_distance(query, place, bias):
-    """Products (B, H, N, R) of queries (B, N, H, K'), with their bias (H, K'), and R distances (R, H, K') or (B, R, H, K')."""
+    """Dot products (B, H, N, R) of queries (B, N, H, K') plus a bias (H, K') with R distances, (R, H, K') or (B, R, H, K')."""
     rows = "bshk" if len(place.shape) == 4 else "shk"
     return ops.einsum(f"blhk,{rows}->bhls", query + ops.cast(bias, query.dtype), place)
 
 
 def probabilities(scores, attention_mask=None):
-    """Softmax of float32 (B, H, N, K) over the keys where `attention_mask` is True: bool, broadcastable to it; None for all."""
+    """Softmax of float32 scores (B, H, N, K) over the keys where `attention_mask`, bool, broadcastable to them, is True."""
     return ops.softmax(scores if attention_mask is None else ops.where(attention_mask, scores, HIDDEN), axis=-1)
 
 
 def shifted(x):
-    """Scores by distance -> scores by key: y[i, j] = x[i, j + N - 1 - i], (B, H, N, K), for the keys up to query i.
+    """Turns scores by distance into scores by key: y[i, j] = x[i, j + N - 1 - i], (B, H, N, K), valid for keys up to query i.
 
-    Row i moves to the left by N - 1 - i: with a column put before it, the rows are read on from another start (appendix B).
+    Row i moves to the left by N - 1 - i: a column is put in front, and the numbers are reshaped with an offset (appendix B).
     """
     batch, heads, queries, keys = ops.shape(x)
     x = ops.pad(x, ((0, 0), (0, 0), (0, 0), (1, 0)))
@@ -112,7 +116,7 @@ def shifted(x):
 
 
 def part(x, axis: int, first: int, length):
-    """So many places of an axis from `first` on. The gradient of `x[..., first:]` takes TensorFlow eight times as long."""
+    """Returns `length` entries of an axis from `first` on. TensorFlow's gradient of `x[..., first:]` is eight times as slow."""
     start, shape = [0] * len(x.shape), list(ops.shape(x))
     start[axis], shape[axis] = first, length
     return ops.slice(x, start, shape)

@@ -14,29 +14,30 @@ from xmodels.layers.initialization import Initialization
 
 
 class TwoStreamAttention(RelativeAttention):
-    """Attention to K = M + N states, in both directions, of content states and of the queries of P targets.
+    """Bidirectional attention of N content states and of P targets (the query stream) to K = M + N states.
 
     The score of query i and key j, at the distance i + M - j, which may be negative, is ((q_i + u) k_j + (q_i + v) W_r
-    r_distance + (q_i + s) e_ij) / sqrt(width of a head), where e_ij is one of two vectors: the tokens are of the same segment
-    or not. Keys and values are made of content states only, and both streams share all weights.
+    r_distance + (q_i + s) e_ij) / sqrt(K'), with K' the width of a head. e_ij is one of two learned vectors, one for tokens of the
+    same segment and one for others. Keys and values come from content states only; both streams share all weights.
 
     Args:
-        head_dim: width of a head; heads need not share `hidden_dim` evenly.
+        num_heads, head_dim, hidden_dim, dropout, initialization: as in `RelativeAttention`.
 
     Call arguments:
-        content: (B, N, D).
-        states: (B, K, D), what keys and values are made of; its last N are `content`.
-        signal: (K + N - 1, D), of the distances K - 1, ..., -N + 1; with `is_reversed` followed by those of the opposite ones.
-        biases: `content_bias`, `position_bias`, `segment_bias`, (H, K') each, K' the width of a head.
-        attention_mask: bool (B, 1, N, K), where each token may look.
+        content: (B, N, D), the states of the content stream.
+        states: (B, K, D), from which keys and values are computed; the last N are `content`.
+        signal: (K + N - 1, D), the encodings of the distances K - 1, ..., -N + 1; with `is_reversed` (2 * (K + N - 1), D), those of
+            the opposite distances after them.
+        biases: `content_bias`, `position_bias`, `segment_bias`, (H, K') each.
+        attention_mask: bool (B, 1, N, K), True where a token may attend to a key.
         differs: bool (B, N, K), True where two tokens are of different segments; None without segments.
-        is_reversed: int (B,), 1 where a row reads backwards; None where none does.
+        is_reversed: int (B,), 1 for rows that read backwards; None if there are none.
         targets: (B, P, D), the states of the query stream; None without one.
-        target_positions: int (B, P), the place of each.
-        target_attention_mask: bool (B, 1, P, K), where each target may look. One that sees nothing gets zeros.
+        target_positions: int (B, P), the position of each target.
+        target_attention_mask: bool (B, 1, P, K), as `attention_mask` for targets. A target without any visible key gets zeros.
 
     Returns:
-        (B, N, D), and (B, P, D) or None.
+        (B, N, D) of the content stream, and (B, P, D) of the query stream or None.
     """
 
     def __init__(
@@ -62,12 +63,15 @@ class TwoStreamAttention(RelativeAttention):
             return shifted_rows(x, target_positions, ops.shape(content)[1], keys)
 
         taken = shares(self.query(targets), shift, differs, target_attention_mask)
-        # Without a key to look at, the softmax is uniform over all forbidden ones, the token of the target among them.
+        # If all keys are masked, the softmax is spread over the masked ones, which include the token of the target.
         taken = taken * ops.cast(ops.any(target_attention_mask, axis=-1, keepdims=True), taken.dtype)
         return mixed, self.merge(self.mix(taken, value, training))
 
     def shares(self, states, signal, biases, is_reversed=None):
-        """What gives to (queries, shift by distance, `differs`, `attention_mask`) how much each takes of each key, (B, H, rows, K)."""
+        """Returns a function of (query, shift, differs, attention_mask) that computes attention probabilities, (B, H, rows, K).
+
+        `query` is (B, rows, H, K'); `shift` turns scores by distance into scores by key.
+        """
         key, place = self.key(states), self.places(signal, is_reversed)
 
         def taken(query, shift, differs, attention_mask):
@@ -80,13 +84,13 @@ class TwoStreamAttention(RelativeAttention):
         return taken
 
     def content_probabilities(self, content, signal, biases, attention_mask, differs=None, is_reversed=None):
-        """How much each token takes of each, without a memory: float32 (B, H, N, N), for pictures."""
+        """Returns the attention probabilities of the content stream without a memory, float32 (B, H, N, N), for pictures."""
         length = ops.shape(content)[1]
         shares = self.shares(content, signal, biases, is_reversed)
         return shares(self.query(content), lambda x: part(shifted(x), -1, 0, length), differs, attention_mask)
 
     def places(self, signal, is_reversed=None):
-        """W_r r of each distance: (R, H, K'), or (B, R, H, K') where rows differ in direction."""
+        """Returns W_r r of each distance: (R, H, K'), or (B, R, H, K') if rows differ in direction."""
         place = self.position(signal)
         if is_reversed is None:
             return place
@@ -95,18 +99,18 @@ class TwoStreamAttention(RelativeAttention):
         return ops.einsum("bd,drhk->brhk", direction, both)
 
     def of_segments(self, query, differs, bias):
-        """(B, H, N, K): (q_i + s) e_ij."""
+        """Returns the scores (q_i + s) e_ij, (B, H, N, K)."""
         query = query + ops.cast(bias, query.dtype)
         same, other = ops.split(ops.einsum("blhk,shk->bhls", query, ops.cast(self.segment, query.dtype)), 2, axis=-1)
         return ops.where(ops.expand_dims(differs, 1), other, same)
 
 
 def shifted_rows(x, positions, length: int, keys: int):
-    """Scores by distance -> scores by key, of queries at any places: y[i, j] = x[i, j + N - 1 - p_i].
+    """Turns scores by distance into scores by key, for queries at any positions: y[i, j] = x[i, j + N - 1 - p_i].
 
     Args:
         x: (B, H, P, K + N - 1).
-        positions: int (B, P), the place p of each query, below N.
+        positions: int (B, P), the position p of each query, below N.
         length, keys: N and K.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What a query may see, as a value: networks and objectives say it, mixers make of it what they need."""
+"""Attention masks as values: networks and objectives describe which keys are visible, and mixers apply it in their own way."""
 
 import dataclasses
 from typing import Any
@@ -8,18 +8,19 @@ from keras import ops
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Visible:
-    """A query sees the keys that all of these fields allow; None allows all.
+    """Which keys each query may attend to: those that all of these fields allow. A field that is None (or False) allows all.
 
-    Keras takes it for one argument without tensors, so it passes through layers as it is. No field has a gradient.
+    Keras treats it as one argument without tensors, so layers pass it on unchanged. No field has a gradient.
 
     Attributes:
-        padding: bool (B, S), True on keys that are real tokens.
-        causal: keys up to the query itself.
-        packs: int (B, S), the number of the example that a token belongs to, 0 on padding: keys of its own example.
-        prefix: int (B,), where it is causal: also the first so many keys.
-        window: keys at a distance of at most so many, on each side.
-        global_ids: int (B, S), where there is a window: tokens above 0 see all keys, and all queries see them.
-        order: int (B, S), where each token stands in a factorisation (XLNet): keys whose number is not above its own.
+        padding: bool (B, S), True on real tokens: only these keys are allowed.
+        causal: allows keys up to the query itself.
+        packs: int (B, S), the number of the example of each token, 0 on padding: allows keys of the query's own example.
+        prefix: int (B,), with `causal`: also allows so many keys at the beginning.
+        window: allows keys at a distance of at most so many, on each side.
+        global_ids: int (B, S), with `window`: tokens above 0 may attend to all keys, and all queries to them.
+        order: int (B, S), the place of each token in a factorisation order (XLNet): allows keys whose place is not above the
+            query's.
     """
 
     padding: Any = None
@@ -31,20 +32,20 @@ class Visible:
     order: Any = None
 
     def given(self) -> frozenset[str]:
-        """The names of the fields that restrict something."""
+        """Returns the names of the fields that are set."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return frozenset(name for name, value in values.items() if value is not None and value is not False)
 
     def dense(self, queries, keys: int):
-        """As a tensor, for mixers that compare every query with every key.
+        """Returns the mask as a tensor, for mixers that compare every query with every key.
 
         Args:
-            queries: L, where they are the first tokens of the text; or their positions, int (L,).
+            queries: L if the queries are the first tokens of the text; or their positions, int (L,).
             keys: S.
 
         Returns:
-            bool, broadcastable to (B, H, L, S): of the size that the fields need, (B, 1, 1, S) for padding alone. None where
-            everything is visible.
+            bool, broadcastable to (B, H, L, S), True where a query may attend to a key, as small as the fields allow:
+            (B, 1, 1, S) for padding alone. None if no field is set.
         """
         positions = ops.arange(queries, dtype="int32") if _is_number(queries) else queries  # (L,)
         query, key = ops.expand_dims(positions, 1), ops.expand_dims(ops.arange(keys, dtype="int32"), 0)
@@ -75,12 +76,12 @@ class Visible:
 
     @staticmethod
     def _of(queries, values):
-        """Of values of keys (B, S) those of the queries, (B, L)."""
+        """Returns the values of the queries, (B, L), given those of the keys, (B, S)."""
         return values[:, :queries] if _is_number(queries) else ops.take(values, queries, axis=1)
 
 
 def _is_number(x) -> bool:
-    """Whether it is a whole number, or a tensor of one."""
+    """Whether x is a number or a scalar tensor."""
     return len(getattr(x, "shape", ())) == 0
 
 
@@ -90,7 +91,7 @@ def _plane(x):
 
 
 def row(x):
-    """(B, S) -> (B, 1, 1, S): of every query."""
+    """(B, S) -> (B, 1, 1, S), the same for every query."""
     return ops.expand_dims(ops.expand_dims(x, 1), 1)
 
 
@@ -100,5 +101,5 @@ def _column(x):
 
 
 def _beside(queries, keys, compare):
-    """(B, L) and (B, S) -> bool (B, L, S)"""
+    """Compares each query with each key: (B, L) and (B, S) -> bool (B, L, S)."""
     return compare(ops.expand_dims(queries, 2), ops.expand_dims(keys, 1))
