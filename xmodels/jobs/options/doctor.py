@@ -1,4 +1,4 @@
-"""The options of `xmodels doctor`: those of `pretrain`, `finetune` and `multitask`, none of them required, None where it is not given."""
+"""The options of `xmodels doctor`: those of `pretrain`, `finetune` and `multitask`, none of them required, and None if it is not given."""
 
 import dataclasses
 from typing import Any

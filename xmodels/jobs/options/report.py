@@ -12,5 +12,7 @@ class Options:
 
     JOB: ClassVar = "xmodels.runs.report:report"
 
-    model_dir: str = option(REQUIRED, "Folder of a run, or several with commas.", section="Runs and output")
-    output_file: str | None = option(None, "The page. Default, of a single run: report.html in its folder.")
+    model_dir: str = option(REQUIRED, "Run folder, or several, comma-separated.", section="Runs and output")
+    output_file: str | None = option(
+        None, "HTML file for the report. Default for a single run: report.html in its folder."
+    )
