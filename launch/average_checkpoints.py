@@ -7,7 +7,7 @@ from xmodels.jobs.options.average_checkpoints import Options
 
 COMMAND = Command(
     Options,
-    "Writes the mean of the weights of the last states of a run as a model folder, as the Transformer paper does.",
+    "Averages the weights of the last states of a run, as the Transformer paper does, and writes them as a model folder.",
     "xmodels average_checkpoints --model_dir=run --last=5 --output_dir=averaged",
     "Checkpoints and serving",
 )

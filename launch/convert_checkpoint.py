@@ -7,7 +7,7 @@ from xmodels.jobs.options.convert_checkpoint import Options
 
 COMMAND = Command(
     Options,
-    "Converts checkpoints between Hugging Face folders, Google's TensorFlow 1 files, and ours. Nothing is overwritten.",
+    "Converts checkpoints between Hugging Face folders, Google's TensorFlow 1 files, folders of xmodels, and more formats. Nothing is overwritten.",
     "xmodels convert_checkpoint --from=hf:bert-base-chinese --to=model --verify",
     "Checkpoints and serving",
 )

@@ -1,4 +1,4 @@
-"""Writes the vectors of texts."""
+"""Encodes texts as vectors."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.encode import Options
 
 COMMAND = Command(
     Options,
-    "Writes the vectors of texts, by a Siamese network.",
+    "Encodes texts as vectors with a Siamese network, and writes them.",
     "xmodels encode --model_dir=siamese --input_file=texts.txt --output_file=vectors.npy\n"
     "xmodels encode --model_dir=siamese --input_file=titles.tsv --text_column=title --output_file=vectors.parquet",
     "Vectors of texts",

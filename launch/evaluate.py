@@ -7,8 +7,8 @@ from xmodels.jobs.options.evaluate import Options
 
 COMMAND = Command(
     Options,
-    "Scores a network: labels, tags and answers, perplexity of texts, or BLEU of translations. Labels have accuracy, F1 and confusions; "
-    "texts also bits per byte, last words and words for gaps. --task=probe shows what a network knows that was not fine-tuned.",
+    "Scores a network: labels, tags and answers, perplexity of texts, or BLEU of translations. Labels are scored by accuracy, F1 and confusions; "
+    "texts also by bits per byte, last words and words for gaps. --task=probe shows what a network knows before fine-tuning.",
     "xmodels evaluate --model_dir=classifier --test_file=test.tsv\n"
     "xmodels evaluate --model_dir=hf:gpt2 --test_file=wiki.test.tokens --detokenize=wikitext --stride=512\n"
     "xmodels evaluate --model_dir=run --test_file=test.de --target_file=test.en --num_beams=4\n"

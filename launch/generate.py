@@ -7,7 +7,7 @@ from xmodels.jobs.options.generate import Options
 
 COMMAND = Command(
     Options,
-    "Continues texts with a causal network, such as a GPT-2. An encoder-decoder, such as a Transformer, translates (see also "
+    "Continues texts with a causal network, such as GPT-2. With an encoder-decoder, such as a Transformer, it translates (see also "
     "`xmodels translate`).",
     "xmodels generate --model_dir=run --prompt='Once upon a time' --num_samples=3\n"
     "xmodels generate --model_dir=run --input_file=prompts.txt --num_beams=4 --output_file=texts.jsonl",

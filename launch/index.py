@@ -1,4 +1,4 @@
-"""Makes an index of vectors."""
+"""Builds an index of vectors."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.index import Options
 
 COMMAND = Command(
     Options,
-    "Makes an index of the vectors that encode wrote.",
+    "Builds a search index from the vectors that encode wrote.",
     "xmodels index --vectors_file=vectors.npy --input_file=texts.txt --output_dir=index\n"
     "xmodels index --vectors_file=vectors.parquet --kind=hnsw --output_dir=index",
     "Vectors of texts",

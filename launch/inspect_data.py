@@ -7,8 +7,8 @@ from launch.command import Command
 
 COMMAND = Command(
     Options,
-    "Shows records: decoded examples with their hidden tokens, statistics of the masking, and whether files are whole. "
-    "With --vocab_file, tells how a vocabulary fits a corpus; with --contamination, how much of a test set stands in one.",
+    "Shows records: decoded examples with their masked tokens, statistics of the masking, and whether files are complete. "
+    "With --vocab_file, it reports how a vocabulary fits a corpus; with --contamination, how much of a test set occurs in one.",
     "xmodels inspect_data --data_dir=records --objective=spans --verify\n"
     "xmodels inspect_data --vocab_file=vocab.txt --input_file='corpus/*.txt'\n"
     "xmodels inspect_data --contamination='test*.tsv' --input_file='corpus/*.txt'",

@@ -1,4 +1,4 @@
-"""Labels text with a fine-tuned network."""
+"""Predicts the labels or answers for texts with a fine-tuned network."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.predict import Options
 
 COMMAND = Command(
     Options,
-    "Labels text with a fine-tuned network.",
+    "Predicts the labels or answers for texts with a fine-tuned network.",
     "xmodels predict --model_dir=classifier --text='It rained all week.'\n"
     "xmodels predict --model_dir=classifier --input_file=new.tsv --output_file=labelled.tsv\n"
     "xmodels predict --model_dir=stories --text='Ann went home. Ann took the lamp.' --text_pair='Where is the lamp?'",

@@ -1,4 +1,4 @@
-"""Goes the whole way on real text in about ten minutes."""
+"""Goes all the way from raw text to a SavedModel in about ten minutes."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.quickstart import Options
 
 COMMAND = Command(
     Options,
-    "Goes the whole way on real text in about ten minutes, from raw text to a SavedModel, and shows each command.",
+    "Goes all the way from raw text to a SavedModel in about ten minutes, on real text, and shows each command.",
     "xmodels quickstart --language=en",
     "Begin here",
 )

@@ -7,8 +7,8 @@ from xmodels.jobs.options.report import Options
 
 COMMAND = Command(
     Options,
-    "Writes report.html: curves, speed, configuration and predictions of a run, be it finished, under way or killed. "
-    "Several runs are laid over each other.",
+    "Writes report.html: curves, speed, configuration and predictions of a run, whether it is finished, running or killed. "
+    "With several runs, their curves are drawn over each other.",
     "xmodels report --model_dir=run\nxmodels report --model_dir=run_a,run_b,run_c --output_file=comparison.html",
     "Training",
 )

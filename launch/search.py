@@ -1,4 +1,4 @@
-"""Finds the texts of an index that are nearest to queries."""
+"""Finds the texts in an index that are nearest to each query."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.search import Options
 
 COMMAND = Command(
     Options,
-    "Finds the texts of an index that are nearest to queries.",
+    "Finds the texts in an index that are nearest to each query.",
     "xmodels search --index=index --model_dir=siamese --text='How do I reset my password?' --top_k=5\n"
     "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --output_file=found.jsonl\n"
     "xmodels search --index=index --model_dir=siamese --input_file=queries.txt --rerank_model_dir=ranker",

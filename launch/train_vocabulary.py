@@ -7,7 +7,7 @@ from launch.command import Command
 
 COMMAND = Command(
     Options,
-    "Trains a vocabulary on your text, and reports how it fits. Equal text gives an equal vocabulary.",
+    "Trains a vocabulary on your text, and reports how well it fits. The same text gives the same vocabulary.",
     "xmodels train_vocabulary --input_file='corpus/*.txt' --language=en --vocab_size=30000 --output_file=vocab.txt",
     "Text and labelled data",
 )
