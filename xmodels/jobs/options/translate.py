@@ -14,7 +14,7 @@ class Options:
     JOB: ClassVar = "xmodels.jobs.translate:translate"
     EARLY: ClassVar = "xmodels.jobs.early:using"
 
-    model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as of average_checkpoints.", section="Model")  # fmt: skip
+    model_dir: str = option(REQUIRED, "Run folder of pretrain, or a model folder, such as one from average_checkpoints.", section="Model")  # fmt: skip
     text: str | None = option(None, "A text to translate.", section="Texts: one of these", alias="prompt")
     input_file: str | None = option(
         None, "Plain text with one text a line, also .gz .bz2 .xz .zst; or a table: *.tsv, *.csv, *.jsonl."
