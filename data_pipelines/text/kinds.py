@@ -31,7 +31,7 @@ def open_tokenizer(path: str, kind: str = "auto", do_lower_case: bool | None = N
         kind: one of `KINDS`; `auto` goes by the settings, or else by the file: word pieces in `.txt`, BPE in `.json`
             (over bytes unless pieces end in `</w>`; a pair of SentencePiece models where they lie beside it), SentencePiece
             in `.model`.
-        do_lower_case: None as the settings print_status, or as is usual for the kind.
+        do_lower_case: None: as the settings say, or as is usual for the kind.
 
     Raises:
         UsageError: the kind is unknown, or another than the file holds.

@@ -1,4 +1,4 @@
-"""ALBERT (Lan et al., 2019): BERT with shared blocks, masked n-grams and the order of two segments.
+"""ALBERT (Lan et al., 2019): BERT whose layers share their weights, with n-gram masking and sentence order prediction.
 
 Its vocabulary is SentencePiece's: `xmodels train_vocabulary --tokenizer=sentencepiece`. Make its records with
 --packing=sentence_order; `--set=second_objective=...` reads others.

@@ -1,4 +1,4 @@
-"""BART (Lewis et al., 2019): an encoder-decoder that writes a whole text again from a noisy one.
+"""BART (Lewis et al., 2019): an encoder-decoder that reconstructs a text from a corrupted one.
 
 Its vocabulary is GPT-2's byte-level BPE with fairseq's special tokens: `xmodels train_vocabulary --tokenizer=byte_bpe`. Make its
 records with --packing=full_sentences.

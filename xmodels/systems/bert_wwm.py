@@ -1,4 +1,4 @@
-"""BERT-wwm (Google, 2019; Cui et al., 2019): BERT that hides all pieces of a word together.
+"""BERT-wwm (Google, 2019; Cui et al., 2019): BERT with whole-word masking, which masks all pieces of a word together.
 
 For Chinese words arXiv 1906.08101. The network, its losses and its fine-tuning are those of BERT: only the masking differs.
 """

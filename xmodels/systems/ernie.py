@@ -1,4 +1,4 @@
-"""ERNIE 1.0 (Sun et al., 2019): BERT that hides characters or words, then phrases, then entities; and learns from dialogues.
+"""ERNIE 1.0 (Sun et al., 2019): BERT that masks characters or words, then phrases, then entities, and also learns from dialogues.
 
 The three are stages of one run. Phrases and entities are marked in the records by --phrase_lexicon and --entity_lexicon of
 `create_pretraining_data`; without phrases, the words of --segmenter are phrases. Records of --packing=dialogue train the dialogue

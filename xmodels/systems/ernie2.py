@@ -1,4 +1,4 @@
-"""ERNIE 2.0 (Sun et al., 2020): one network learns seven tasks, each new one besides the old ones.
+"""ERNIE 2.0 (Sun et al., 2020): continual multi-task learning of seven tasks, each added to those before it.
 
 Each batch is of one task, of which an embedding tells the network. --task_schedule and --task_steps of `pretrain` say when. Records of
 --packing=paragraph give the five tasks of plain text; discourse and relevance need labelled pairs, --task_data.

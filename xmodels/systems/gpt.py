@@ -1,4 +1,4 @@
-"""GPT (Radford et al., 2018): a causal language model, later fine-tuned whole."""
+"""GPT (Radford et al., 2018): a causal language model; fine-tuning updates all of its weights."""
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.frames import GPT, GPT_TOKENS

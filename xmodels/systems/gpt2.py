@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al., 2019): GPT with norms inside the residual branches, over bytes, on more text."""
+"""GPT-2 (Radford et al., 2019): GPT with norms inside the residual branches and byte-level BPE, trained on more text."""
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary

@@ -1,4 +1,4 @@
-"""LSTM language model (Zaremba et al., 2014): stacked LSTMs over streams, whose states go on from batch to batch."""
+"""LSTM language model (Zaremba et al., 2014): stacked LSTMs over streams, whose states are carried from batch to batch."""
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary

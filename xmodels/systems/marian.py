@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt et al., 2018): the Transformer of the published translators of OPUS-MT.
+"""Marian (Junczys-Dowmunt et al., 2018): the Transformer of the published translation models of OPUS-MT.
 
 Those can be fine-tuned here, and this system's own networks share their format.
 """

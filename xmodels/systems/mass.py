@@ -1,4 +1,4 @@
-"""MASS (Song et al., 2019): an encoder-decoder whose decoder writes the fragment that the encoder misses.
+"""MASS (Song et al., 2019): an encoder-decoder whose decoder predicts the fragment that is masked in the encoder.
 
 Make its records with --packing=full_sentences or doc_sentences.
 """

@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al., 2019): masked LM alone, with masks drawn at every presentation, over rows full of sentences.
+"""RoBERTa (Liu et al., 2019): masked LM alone with dynamic masking, over rows packed with full sentences.
 
 Its vocabulary is GPT-2's byte-level BPE with fairseq's special tokens: `xmodels train_vocabulary --tokenizer=byte_bpe`. Make
 its records with --packing=full_sentences or doc_sentences; those of --packing=segment_pair or sentence_pair are read too, for

@@ -1,4 +1,4 @@
-"""SpanBERT (Joshi et al., 2019): spans of words are hidden, and named also from the tokens beside them.
+"""SpanBERT (Joshi et al., 2019): masks spans of words, and predicts them also from the tokens at their boundaries.
 
 The network is BERT's, on one segment and without next sentence prediction. Make its records with --packing=full_sentences or
 doc_sentences.

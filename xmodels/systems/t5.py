@@ -1,4 +1,4 @@
-"""T5 (Raffel et al., 2019): every task is a text that answers a text; pretrained on texts whose hidden spans are to be written.
+"""T5 (Raffel et al., 2019): every task is text to text; pretrained to generate masked spans.
 
 Make its vocabulary with `xmodels train_vocabulary --tokenizer=sentencepiece --num_sentinels=100`, its records with
 --packing=full_sentences --max_seq_length=570, which gives sources of 512 tokens and targets of 114. Sizes `v1_1_...` are those of

@@ -1,4 +1,4 @@
-"""Transformer-XL (Dai et al., 2019): a causal language model over streams, with a memory of the segments before."""
+"""Transformer-XL (Dai et al., 2019): a causal language model over streams, with a memory of the previous segments."""
 
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.text.vocabulary import Vocabulary

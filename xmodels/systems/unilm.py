@@ -1,4 +1,4 @@
-"""UniLM (Dong et al., 2019): BERT trained as four language models, which then reads as BERT and writes.
+"""UniLM (Dong et al., 2019): BERT trained with four attention masks, which then encodes as BERT does and also generates.
 
 Records of --packing=segment_pair pretrain it. Records of --packing=parallel fine-tune it to write targets behind sources, with
 `pretrain --init_checkpoint`; for other tasks it is fine-tuned as BERT.

@@ -1,4 +1,4 @@
-"""XLNet (Yang et al., 2019): language modelling over permuted orders, on Transformer-XL's memory, in both directions of reading.
+"""XLNet (Yang et al., 2019): permutation language modelling with Transformer-XL's memory, reading in both directions.
 
 Make its records with --packing=stream_bidirectional; its vocabulary is a SentencePiece model, but others are read as well.
 """

@@ -1,4 +1,4 @@
-"""Classify a text, or a pair of texts, and let those leave early whose label is soon certain: FastBERT (Liu et al., 2020)."""
+"""Classify a text, or a pair of texts, with early exit as soon as the label is certain: FastBERT (Liu et al., 2020)."""
 
 from keras import ops
 

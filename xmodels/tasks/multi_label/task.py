@@ -1,4 +1,4 @@
-"""Name all labels that suit a text, or a pair of texts: any number of them."""
+"""Predict all labels that apply to a text, or a pair of texts: any number of them."""
 
 import keras
 from keras import ops

@@ -1,4 +1,4 @@
-"""Give a text, or a pair of texts, a number, such as how similar two sentences are (Devlin et al., 2018, section 4.1: STS-B)."""
+"""Predict a number for a text, or a pair of texts, such as the similarity of two (Devlin et al., 2018, section 4.1: STS-B)."""
 
 from keras import ops
 

@@ -1,4 +1,4 @@
-"""Classify a pair of texts by reading one against the other several times: a stochastic answer network (Liu et al., 2019)."""
+"""Classify a pair of texts with several steps of attention between them: a stochastic answer network (Liu et al., 2019)."""
 
 from keras import ops
 

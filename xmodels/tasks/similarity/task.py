@@ -1,4 +1,4 @@
-"""Label a pair of texts that has no order: read it both ways, and add what was read (Radford et al., 2018, section 3.3)."""
+"""Label a pair of texts that has no order: both orders are read, and their states are added (Radford et al., 2018, section 3.3)."""
 
 from keras import ops
 

@@ -1,4 +1,4 @@
-"""Write a text that answers a text, such as its translation or its summary (Raffel et al., 2019, section 2.4)."""
+"""Generate a text from a text, such as its translation or its summary (Raffel et al., 2019, section 2.4)."""
 
 from data_pipelines.features import Feature
 from xmodels.objectives.measures import whole_row_accuracy
