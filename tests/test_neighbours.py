@@ -153,10 +153,13 @@ def test_baselines_come_back_from_their_folder(tmp_path):
     assert Baselines.read(str(tmp_path)) == Baselines(0.05, 0.3, "causal_lm_accuracy")
     lines = Baselines(0.05, 0.3, visible_baseline=0.25)
     lines.write(str(tmp_path))
-    assert Baselines.read(str(tmp_path)) == lines and "not hidden as well 25.0%" in lines.sentence()
+    assert (
+        Baselines.read(str(tmp_path)) == lines
+        and "25.0% by counts of those neighbours that are not masked" in lines.sentence()
+    )
     assert list(lines.levels.values()) == [0.05, 0.3, 0.25]
     (tmp_path / "baseline.json").write_text('{"unigram_baseline": 0.05}')  # of an older run
-    assert Baselines.read(str(tmp_path)).levels == {"commonest token": 0.05}
+    assert Baselines.read(str(tmp_path)).levels == {"most frequent token": 0.05}
     (tmp_path / "baseline.json").write_text('{"unigram_baseline": "much"}')
     with pytest.raises(DataError, match="baseline.json: .*unigram_baseline"):
         Baselines.read(str(tmp_path))

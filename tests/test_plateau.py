@@ -51,12 +51,12 @@ def test_a_run_names_the_lines_of_counting_and_warns_once_and_its_card_and_repor
     pretrain.pretrain(options)
     output = capsys.readouterr()
     said = output.out + output.err
-    assert said.index("always naming the commonest token is right") < said.index("step 20/120")
-    assert "naming the commonest one beside its true neighbours" in said
-    assert said.count("it has not begun to use the text") == 1
-    assert said.index("step 100/120") < said.index("it has not begun") < said.index("--recipe=small.")
+    assert said.index("by always predicting the most frequent token") < said.index("step 20/120")
+    assert "by counts of the true neighbouring tokens" in said
+    assert said.count("does not use the context yet") == 1
+    assert said.index("step 100/120") < said.index("does not use the context") < said.index("--recipe=small.")
     card = (tmp_path / "run/model_card.md").read_text("utf-8")
     assert "unigram_baseline" in card and "neighbour_baseline" in card
     invoke("report", model_dir=run)
     page = (tmp_path / "run/report.html").read_text("utf-8")
-    assert "commonest token" in page and "commonest beside the neighbours" in page
+    assert "most frequent token" in page and "counts of the neighbours" in page

@@ -60,7 +60,7 @@ def test_report_of_a_killed_run_shows_curves_numbers_and_escaped_predictions(mak
     assert "<del title='shown: [MASK]'>地</del><ins class=truth>&lt;script&gt;" in text
     assert "<del>音乐</del><ins class=truth>体育</ins>" in text
     assert "<td>Loss jumps &lt;up&gt; &lt;script&gt;" in text
-    assert "the same at step 20" in text and "commonest token" in text and "blocks.0" in text
+    assert "the same at step 20" in text and "most frequent token" in text and "blocks.0" in text
     assert "<script" not in text and "http" not in text and not re.search(r"(src|href)=['\"](?!#)", text)
 
 

@@ -51,12 +51,12 @@ def write_report(
     draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
     last, visible = evaluations[-1], baselines.visible_baseline
     facts = {
-        "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always naming the commonest token: "
-        f"{baselines.unigram_baseline:.1%}; the commonest beside its true neighbours: {baselines.neighbour_baseline:.1%}"
-        + (f", beside those that the network sees too: {visible:.1%}" if visible is not None else ""),
+        "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always the most frequent token: "
+        f"{baselines.unigram_baseline:.1%}; by counts of the true neighbouring tokens: {baselines.neighbour_baseline:.1%}"
+        + (f", by counts of those neighbours that are not masked: {visible:.1%}" if visible is not None else ""),
         "Classifier, pretrained": f"{spread(tests['pretrained'])} right on held-out text",
         "Classifier, random start": f"{spread(tests['random'])} right, its rate chosen in the same way",
-        "Without a network": f"a bag of words {words:.1%} right, always the commonest label {commonest:.1%}",
+        "Without a network": f"a bag of words {words:.1%} right, always the most frequent label {commonest:.1%}",
         "Gain of pretraining": f"{(means['pretrained'] - means['random']) * 100:+.1f} points over a random start, "
         f"{(means['pretrained'] - words) * 100:+.1f} over the bag of words",
     }
@@ -64,14 +64,14 @@ def write_report(
         facts["Next sentence on held-out text"] = f"{last['next_sentence_accuracy']:.1%} right"
     rows = [[text, label, f"{float(p):.2f}"] for text, (label, p) in asked]
     body = (
-        f"<h2>What was learnt</h2>{page.facts(facts)}<h2>Pretraining</h2>{grid(charts)}"
+        f"<h2>Results</h2>{page.facts(facts)}<h2>Pretraining</h2>{grid(charts)}"
         f"<p>The run was killed once with SIGKILL and resumed by the same command; the curves go on as if nothing "
         f"had happened. More of it stands in <code>pretrained/report.html</code>.</p>"
-        f"<h2>Answers of the SavedModel</h2>{page.table(['text', 'label', 'probability'], rows)}"
-        f"<h2>What the classifier takes for what</h2>{confusions(scores)}"
-        f"<h2>Where the pretrained network looks</h2>{attention(folder, asked[0][0])}"
-        f"<h2>The commands</h2><pre>{html.escape(chr(10).join(commands))}</pre>"
-        f"<h2>Where it ran</h2>{page.facts(versions(_json(os.path.join(folder, 'pretrained', 'environment.json'))))}"
+        f"<h2>Predictions of the SavedModel</h2>{page.table(['text', 'label', 'probability'], rows)}"
+        f"<h2>Confusion matrix of the classifier</h2>{confusions(scores)}"
+        f"<h2>Attention of the pretrained network</h2>{attention(folder, asked[0][0])}"
+        f"<h2>Commands</h2><pre>{html.escape(chr(10).join(commands))}</pre>"
+        f"<h2>Versions and devices</h2>{page.facts(versions(_json(os.path.join(folder, 'pretrained', 'environment.json'))))}"
     )
     with open(os.path.join(folder, "report.html"), "w", encoding="utf-8") as file:
         file.write(page.document(f"xmodels quickstart ({language})", body, language))

@@ -1,4 +1,4 @@
-"""The lines beside the accuracy of a run that need no network: what counting can name."""
+"""Baselines of a run's accuracy that need no network: tokens predicted by counts of the training text."""
 
 import dataclasses
 import os
@@ -7,22 +7,22 @@ from data_pipelines import schema, strict_json
 from data_pipelines.files import write_json
 
 FILE = "baseline.json"
-UNIGRAM, NEIGHBOURS, VISIBLE = "commonest token", "commonest beside the neighbours", "commonest beside those not hidden"
-FEWEST = 100  # steps; after fewer, nobody expects anything
-MARGIN = 1.1  # times the unigram line; what a network must have reached after a tenth of a run
+UNIGRAM, NEIGHBOURS, VISIBLE = "most frequent token", "counts of the neighbours", "counts of unmasked neighbours"
+FEWEST = 100  # steps; shorter runs are trials, of which nothing is expected
+MARGIN = 1.1  # times the unigram baseline: what a network must reach within a tenth of a run
 
 
 @dataclasses.dataclass(frozen=True)
 class Baselines:
-    """Shares of tokens that counting names rightly.
+    """Shares of tokens that counts of the training text predict rightly.
 
     Attributes:
-        unigram_baseline: always naming the commonest token.
-        neighbour_baseline: naming the commonest one between its two neighbours, of causal language models behind the two tokens
-            before; None in folders of older runs.
-        measure: the accuracy that they stand beside.
-        visible_baseline: as `neighbour_baseline`, but nothing is known of neighbours that are hidden as well, such as those of the
-            same word: what counting names of the input that the network has. None of causal language models.
+        unigram_baseline: always predicting the most frequent token.
+        neighbour_baseline: predicting the token that is most frequent between the two true neighbours, of causal language models
+            after the two tokens before; None in folders of older runs.
+        measure: the accuracy that they are compared with.
+        visible_baseline: as `neighbour_baseline`, but from unmasked neighbours only, which is what the network sees too: the
+            neighbours of a token are often pieces of the same masked word. None for causal language models.
     """
 
     unigram_baseline: float
@@ -54,21 +54,22 @@ class Baselines:
         return {name: value for name, value in named.items() if value is not None}
 
     def sentence(self) -> str:
-        """What a run says first."""
-        text = f"Without a network: always naming the commonest token is right {self.unigram_baseline:.1%} of the time"
+        """The line that a run prints before its first step."""
+        text = f"Baselines of {self.measure} without a network: {self.unigram_baseline:.1%} by always predicting the most frequent "
+        text += "token"
         if self.neighbour_baseline is not None:
-            text += f", naming the commonest one beside its true neighbours {self.neighbour_baseline:.1%}"
+            text += f", {self.neighbour_baseline:.1%} by counts of the true neighbouring tokens"
         if self.visible_baseline is not None:
-            text += f", beside those of them that are not hidden as well {self.visible_baseline:.1%}"
-        return f"{text} ({self.measure})."
+            text += f", {self.visible_baseline:.1%} by counts of those neighbours that are not masked"
+        return f"{text}."
 
     def has_learnt_nothing(self, accuracy: float, step: int, num_steps: int) -> bool:
         """Whether a run has learnt nothing after a tenth of its steps; of a trial nothing is expected."""
         return step >= max(FEWEST, num_steps / 10) and accuracy <= MARGIN * self.unigram_baseline
 
     def warning(self, accuracy: float, step: int, num_steps: int) -> str:
-        """What to say of such a run."""
+        """The warning for such a run."""
         return (
-            f"Warning: after {step:,} of {num_steps:,} steps the network is right {accuracy:.1%} of the time, and always naming "
-            f"the commonest token {self.unigram_baseline:.1%}: it has not begun to use the text."
+            f"Warning: after {step:,} of {num_steps:,} steps {self.measure} is {accuracy:.1%}, and always predicting the most "
+            f"frequent token gives {self.unigram_baseline:.1%}: the network does not use the context yet."
         )
