@@ -13,7 +13,7 @@ from xmodels.models.universal_transformer import UniversalTransformer, Universal
 
 @dataclasses.dataclass(frozen=True)
 class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
-    """A position takes `max_steps` at most: by default twice `num_layers` (or `num_decoder_layers`), as in tensor2tensor.
+    """`max_steps` is the most steps of a position: by default twice `num_layers` (or `num_decoder_layers`), as in tensor2tensor.
 
     The other fields are those of `layers.adaptive_computation.Halting`.
     """
@@ -33,10 +33,10 @@ class AdaptiveUniversalTransformerConfig(UniversalTransformerConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class AdaptiveUniversalTransformer(UniversalTransformer):
-    """A Universal Transformer whose positions stop when they have thought enough, in the encoder and in the decoder.
+    """A Universal Transformer with adaptive computation time in the encoder and in the decoder.
 
-    Returns besides: for each stack, such as "encoder", `encoder_ponder_times` and `encoder_remainders`, float32 (B, L),
-    and `encoder_halting_weights`, float32 (B, L, `max_steps`).
+    Call arguments and results as in `UniversalTransformer`. It also returns, for each stack such as "encoder",
+    `encoder_ponder_times` and `encoder_remainders`, float32 (B, L), and `encoder_halting_weights`, float32 (B, L, `max_steps`).
     """
 
     config_class = AdaptiveUniversalTransformerConfig
@@ -48,7 +48,7 @@ class AdaptiveUniversalTransformer(UniversalTransformer):
         return AdaptiveSteps(config.step_signal, config.hidden_dim, config.max_steps or 2 * num_layers, rule, name=name)
 
 
-# tensor2tensor's `adaptive_universal_transformer_*`; its "tall" takes no more steps than "small".
+# tensor2tensor's `adaptive_universal_transformer_*`, without "tall", which has no more steps than "small".
 SIZES = {
     "tiny": size(2, 128, 4, 512),
     "small": size(6, 512, 8, 2048),

@@ -22,13 +22,14 @@ HALVES = {"attention": ("mixer", "mixer_norm"), "feedforward": ("feedforward", "
 
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig(MixerConfig):
-    """`num_layers` passes are made through `num_groups` groups of `num_inner_layers` blocks with weights of their own.
+    """`num_layers` passes through `num_groups` groups of `num_inner_layers` blocks. Each group has weights of its own.
 
     Attributes:
-        sharing: what passes share (section 3.1): "all", within their group; "attention" alone, of all passes, with its norm; the
-            "feedforward" layer alone with its norm; "none", which is the same as `num_groups` = `num_layers`.
-        embedding_dim: the width of the tables, which a projection brings to `hidden_dim`.
-        force_projection: project also where the two widths are equal, as Hugging Face's networks do and Google's do not.
+        sharing: the weights that passes share (section 3.1). "all": those of their group. "attention": all passes share the
+            attention and its norm. "feedforward": all passes share the feed-forward layer and its norm. "none": nothing, which
+            is the same as `num_groups` = `num_layers`.
+        embedding_dim: the width of the embeddings, which are projected to `hidden_dim`.
+        force_projection: whether to project even if the two widths are equal, as Hugging Face's networks do and Google's do not.
         activation: "gelu_tanh" in Google's code and in Hugging Face's configurations of version 2, "gelu", the erf form,
             in those of version 1.
     """
@@ -49,12 +50,12 @@ class AlbertConfig(MixerConfig):
     sharing: str = "all"
 
     def __post_init__(self):
-        if self.sharing == "none":  # what other formats can say too
+        if self.sharing == "none":  # written so that other formats can express it too
             object.__setattr__(self, "num_groups", self.num_layers)
             object.__setattr__(self, "sharing", "all")
 
     def to_json(self) -> dict[str, Any]:
-        """A configuration that shares all is written without the field, as before there was a choice."""
+        """As in `ModelConfig`. `sharing` is left out if it is "all", for compatibility with folders from before the field."""
         values = super().to_json()
         if self.sharing == "all":
             del values["sharing"]
@@ -62,7 +63,7 @@ class AlbertConfig(MixerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """See `ModelConfig`. Halves of blocks are shared by all passes, so there are no groups then."""
+        """As in `ModelConfig`. If only half of a block is shared, all passes share it, so there may be no further groups."""
         config = super().from_json(values, source, spelled)
         if config.sharing != "all" and (config.num_groups, config.num_inner_layers) != (1, 1):
             raise CheckpointError(
@@ -73,12 +74,12 @@ class AlbertConfig(MixerConfig):
 
     @property
     def num_unlike_groups(self) -> int:
-        """Groups that are not the same in all."""
+        """The number of groups that differ in some weight."""
         return self.num_groups if self.sharing == "all" else self.num_layers
 
     @property
     def shared_half(self) -> tuple[str, str]:
-        """The parts that all blocks share, where that is half of a block."""
+        """The attributes of a block that all blocks share, if `sharing` is "attention" or "feedforward"."""
         return HALVES[self.sharing]
 
     @property
@@ -88,16 +89,16 @@ class AlbertConfig(MixerConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Albert(Backbone):
-    """Passes through the same few blocks, over a narrow sum of token, segment and position embeddings.
+    """An encoder that applies the same few blocks repeatedly to a narrow sum of token, segment and position embeddings.
 
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
-            Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
-        visible: what a token may see; by default every real token, of rows of several examples those of its own.
+            Packed rows of up to K examples also have `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
+        visible: a `Visible`, which tokens a token attends to; by default all real tokens, in packed rows those of its example.
 
     Returns:
-        `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
-        rows of several examples (B, K, D), of the first token of each.
+        A dictionary of `sequence_output` (B, L, D) and `pooled_output` (B, D), tanh(Dense) of the state of the first token; for
+        packed rows (B, K, D), of the first token of each example.
     """
 
     config_class = AlbertConfig
@@ -118,7 +119,7 @@ class Albert(Backbone):
 
     @property
     def passes(self) -> list["Group"]:
-        """The groups in the order in which they are applied: num_layers of them."""
+        """The groups in the order in which they are applied, `num_layers` of them."""
         count, passes = len(self.groups), self.config.num_layers
         return [self.groups[index * count // passes] for index in range(passes)]
 
@@ -128,7 +129,7 @@ class Albert(Backbone):
         return [block for group in self.passes for block in group.blocks]
 
     def embed(self, features, training=None):
-        """(B, L, D)"""
+        """Returns the projected embeddings, (B, L, D)."""
         ids = (features[name] for name in ("token_ids", "segment_ids"))
         x = self.embedding(*ids, features.get("position_ids"), training=training)  # (B, L, E)
         return self.embedding_projection(x) if self.config.has_projection else x
@@ -145,7 +146,7 @@ class Albert(Backbone):
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
     def summarize(self, features, training=None):
-        """`pooled_output` alone, as of a call: of the last block, nothing is computed that only other tokens need."""
+        """Returns only the `pooled_output` of a call. The last block is computed for the first token only."""
         if "pack_ids" in features:
             return self(features, training=training)
         visible = Visible(features["padding_mask"])
@@ -157,7 +158,7 @@ class Albert(Backbone):
         return {"pooled_output": self.pooler(first[:, 0])}
 
     def hidden_states(self, features):
-        """What enters the first block, and the output of every block: tensors (B, L, D)."""
+        """Returns the input of the first block and the output of every block, (B, L, D) each."""
         visible = default_visible(features)
         states = [self.embed(features)]
         for block in self.applied_blocks:
@@ -165,15 +166,15 @@ class Albert(Backbone):
         return states
 
     def attention_maps(self, features):
-        """How much each token takes of each in every block: tensors (B, H, L, L)."""
+        """Returns the attention probabilities of every block, float32 (B, H, L, L) each."""
         return attention_maps(self.applied_blocks, self.hidden_states(features), default_visible(features))
 
 
 class Group(Layer):
-    """Blocks applied one after another; arguments and result are those of a block.
+    """Blocks applied one after another. Call arguments and result as those of a block.
 
     Args:
-        first: the group with which it shares the half of its block that `config.sharing` names; None where all weights are its own.
+        first: the group with which it shares the half of its blocks that `config.sharing` names; None if it shares nothing.
     """
 
     def __init__(self, config: AlbertConfig, first: "Group | None" = None, **kwargs):
@@ -207,9 +208,9 @@ def _size(num_layers, hidden_dim, num_heads, dropout):
     }
 
 
-# tiny and mini are ours, of the shape of the small BERTs, for trials. The others: table 1 of the paper, with heads of 64; version 2
-# was trained without dropout. The released configurations of xlarge have 16 heads, which changes no count of parameters, but
-# what they compute.
+# tiny and mini are ours, with the shapes of the small BERTs, for trials. The others: table 1 of the paper, with heads of width 64;
+# version 2 was trained without dropout. The released configurations of xlarge have 16 heads: as many parameters, but another
+# function.
 SIZES = {
     "tiny": {**_size(2, 128, 2, 0.1), "embedding_dim": 64},
     "mini": _size(4, 256, 4, 0.1),

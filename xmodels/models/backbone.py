@@ -1,4 +1,4 @@
-"""What all networks share: a frozen configuration, a constructor from it, and named weights."""
+"""The base classes of all networks: a frozen configuration, a network built from it, and named weights."""
 
 import dataclasses
 import types
@@ -11,10 +11,10 @@ from data_pipelines.errors import CheckpointError
 from data_pipelines.features import Feature, Features
 from xmodels.layers.activations import ACTIVATIONS
 
-# No published network comes near these; they keep a damaged config.json from asking for all memory, or for ever.
+# Far above any published network, so that a damaged config.json does not exhaust the memory or run forever.
 LARGEST = 10_000_000  # of a dimension
-MOST = 1_000  # layers, heads, segments and whatever else a field counts by `num_...`
-LARGEST_TABLE = 2**32  # numbers of a table or matrix, such as these:
+MOST = 1_000  # of fields named `num_...`: layers, heads, segments, ...
+LARGEST_TABLE = 2**32  # entries of a table or matrix, such as these:
 TABLES = (
     ("vocabulary_size", "embedding_dim"),
     ("max_sequence_length", "hidden_dim"),
@@ -25,11 +25,13 @@ NOTHING: Mapping = types.MappingProxyType({})
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """Numbers that every network has. Subclasses add theirs.
+    """The sizes that every network has. Subclasses add theirs.
 
-    `bounds` are those of fractional numbers that need not lie between 0 and 1, and of whole ones that may be 0, by name;
-    `choices` what a text may be.
-    `spare_rows` says whether there may be more rows of tokens than tokens, as in T5's released networks.
+    Class attributes:
+        bounds: {field: (lowest, highest)} of float fields that are not limited to 0 to 1, and of int fields that may be 0 or
+            have other limits than `MOST` and `LARGEST`.
+        choices: {field: allowed values} of string fields.
+        spare_rows: whether the embedding may have more rows than the vocabulary has tokens, as in T5's released networks.
     """
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {}
@@ -46,24 +48,24 @@ class ModelConfig:
 
     @property
     def embedding_dim(self) -> int:
-        """The width of a row of the table of tokens. Networks of which it is another have a field of this name."""
+        """The width of the token embedding. Networks where it differs from `hidden_dim` have a field of this name."""
         return self.hidden_dim
 
     def suits(self, num_tokens: int) -> bool:
-        """Whether it can be the network of a vocabulary of so many tokens."""
+        """Whether a network of this configuration fits a vocabulary of `num_tokens` tokens."""
         return num_tokens == self.vocabulary_size or (self.spare_rows and num_tokens < self.vocabulary_size)
 
     def keys_per_query(self, length: int) -> int:
-        """With how many tokens of a text its attention compares each: with all."""
+        """Returns the number of keys that each query is compared with, for estimates of memory; by default all tokens."""
         return length
 
     @property
     def states_carried(self) -> int:
-        """The states of each layer that are carried from segment to segment: none, unless the network has a memory."""
+        """The number of states of each layer that are carried from segment to segment; 0 unless the network has a memory."""
         return 0
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary, the inverse of `from_json`."""
+        """Returns a plain dictionary, the inverse of `from_json`."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(self).items()}
 
     @classmethod
@@ -73,10 +75,12 @@ class ModelConfig:
         """Builds a configuration from untrusted values.
 
         Args:
-            spelled: our name -> that of the file, where it is another.
+            values: {field: value}.
+            source: the file, for messages.
+            spelled: {our name: name in the file} of fields whose names differ, for messages.
 
         Raises:
-            CheckpointError: a key is unknown or missing, or a number is out of bounds.
+            CheckpointError: a key is unknown or missing, or a value has the wrong type or is out of bounds.
         """
         fields = {field.name: field for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - set(fields))
@@ -109,7 +113,7 @@ class ModelConfig:
 
     @classmethod
     def _misfit(cls, name: str, wanted: Any, value: Any) -> str | None:
-        """What a value should be and is not; None where it fits."""
+        """Describes what a value should be; None if it fits."""
         if wanted == int | None:
             if value is None:
                 return None
@@ -133,7 +137,7 @@ class ModelConfig:
 
 
 def _short(value: Any) -> str:
-    """The beginning of a value. Whole numbers of thousands of digits have no decimal form in Python."""
+    """Returns the beginning of a value. Python refuses to print integers with thousands of digits."""
     try:
         return f"{value!r:.40}"
     except ValueError:
@@ -141,25 +145,26 @@ def _short(value: Any) -> str:
 
 
 def _first(names: list[str], most: int = 8) -> str:
-    """The first names, and how many more there are."""
+    """Lists the first names, and how many more there are."""
     return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class Backbone(keras.Model):
-    """A network that is rebuilt from its configuration alone.
+    """A network that can be rebuilt from its configuration alone.
 
     Subclasses set `config_class` and `reads`, take `config` as their first argument, and return a dictionary with
-    `sequence_output` (B, L, D) and, where they have one, `pooled_output` (B, D).
+    `sequence_output` (B, L, D) and, if they have one, `pooled_output` (B, D).
     """
 
     config_class: ClassVar[type[ModelConfig]] = ModelConfig
-    sparse_tables: ClassVar[tuple[str, ...]] = ()  # weights, by `named_weights`, of which a batch reads few rows
-    any_length: ClassVar[bool] = False  # does it read rows longer than `max_sequence_length`?
-    encodes: ClassVar[bool] = False  # does it have `encode`, which reads a text without writing another?
-    from_labels: ClassVar[bool] = False  # is it trained on labelled texts, from random weights, by no system?
-    carries_memory: ClassVar[bool] = False  # does it carry a memory from segment to segment, as Transformer-XL?
+    # Weights of which a batch reads few rows, by their names in `named_weights`.
+    sparse_tables: ClassVar[tuple[str, ...]] = ()
+    any_length: ClassVar[bool] = False  # rows may be longer than `max_sequence_length`
+    encodes: ClassVar[bool] = False  # it has a method `encode`, which encodes a source without a target
+    from_labels: ClassVar[bool] = False  # trained on labelled texts from random weights, without a pretraining system
+    carries_memory: ClassVar[bool] = False  # carries a memory from segment to segment, like Transformer-XL
     reads: ClassVar[Features] = {"token_ids": Feature((None,)), "padding_mask": Feature((None,), "bool")}
-    may_read: ClassVar[Features] = {}  # with `pack_ids`, it reads rows of several examples, as `ops.packing` makes them
+    may_read: ClassVar[Features] = {}  # optional features; with `pack_ids`, it reads packed rows (`ops.packing`)
 
     def __init__(self, config: ModelConfig, **kwargs):
         super().__init__(**kwargs)
@@ -167,12 +172,12 @@ class Backbone(keras.Model):
 
     @property
     def rewinds(self) -> bool:
-        """Whether `decode` may go back to an earlier position of its texts, and read other tokens there."""
+        """Whether `decode` may go back to an earlier position and read other tokens there."""
         return not self.carries_memory
 
     @property
     def shares_past(self) -> bool:
-        """Whether `decode` reads the next tokens of several beams that share the past of their text, `attention.places.Beams`."""
+        """Whether `decode` supports beams that share the past of their text, `attention.places.Beams`."""
         return False
 
     def get_config(self):
@@ -180,20 +185,25 @@ class Backbone(keras.Model):
 
     @property
     def passes(self) -> list:
-        """The layers in the order in which they are applied, of a network that is `embed`, these layers, and nothing behind them but
-        a pooler: each maps (B, L, D), the states of all tokens, to such states, (x, visible=..., training=...). Else empty."""
+        """The layers in the order in which they are applied, if the network is `embed`, these layers, and at most a pooler; else [].
+
+        Each is called as layer(x, visible=..., training=...) and maps the states of all tokens, (B, L, D), to the next ones.
+        """
         return []
 
     @classmethod
     def adopt(
         cls, model: str, config: ModelConfig, values: Mapping[str, Any]
     ) -> tuple[str, ModelConfig, Mapping[str, Any]]:
-        """The configuration and weights of another network as those of this one, where it may begin as that one; by default
-        nothing changes.
+        """Converts configuration and weights of another network, if this one can start from them; by default returns them as is.
 
         Args:
-            model: the file of the other network in `xmodels/models`.
-            values: {name: array} of its weights and heads.
+            model: the name of the other network, that of its file in `xmodels/models`.
+            config: its configuration.
+            values: {name: array} of its weights and those of its heads.
+
+        Returns:
+            (model, config, values), converted to this network if possible.
         """
         return model, config, values
 
@@ -205,16 +215,16 @@ class Backbone(keras.Model):
         """Creates nothing: layers create their weights when they are first called (`xmodels.layers.layer`)."""
 
     def build_from_config(self, config):
-        """Creates all weights before Keras loads them; the shapes that it kept do not matter."""
+        """Creates all weights before Keras loads them. The shapes that Keras saved in `config` are not needed."""
         self.initialize()
 
     def summarize(self, features, training=None) -> dict:
-        """What a call returns, perhaps without what only the states of single tokens need."""
+        """Returns the outputs of a call that describe the whole text; `sequence_output` may be missing."""
         return self(features, training=training)
 
     def hidden_states(self, features) -> list:
-        """The states of all tokens, layer by layer: tensors (B, L, D), of which the last one is what a call returns. Networks that
-        show no others have that one."""
+        """Returns the states of all tokens layer by layer, (B, L, D) each. The last one is the `sequence_output` of a call; here it
+        is the only one."""
         return [self(features)["sequence_output"]]
 
     def initialize(self) -> "Backbone":
@@ -223,15 +233,18 @@ class Backbone(keras.Model):
         return self
 
     def tiny_batch(self) -> dict:
-        """One text of two tokens."""
+        """Returns a batch of one text of two tokens: the features of `reads`."""
         features = {name: keras.ops.ones((1, 2), dtype=feature.dtype) for name, feature in self.reads.items()}
         return {n: keras.ops.zeros_like(value) if n.endswith("_ids") else value for n, value in features.items()}
 
 
 def named_weights(layer: keras.layers.Layer) -> dict[str, Any]:
-    """All variables of a built layer by the attributes that lead to them, such as `blocks.0.mixer.query.kernel`.
+    """Returns all variables of a built layer, named by the attributes that lead to them, such as `blocks.0.mixer.query.kernel`.
 
-    Unlike Keras' paths the names do not depend on who called whom first, so they identify a weight in a checkpoint.
+    Unlike Keras' paths, the names do not depend on the order in which layers are called, so they identify a weight in a checkpoint.
+
+    Raises:
+        AssertionError: no public attribute leads to a weight.
     """
     found: dict[str, Any] = {}
     _collect(layer, "", found, set())
@@ -245,7 +258,8 @@ def _collect(layer, prefix: str, found: dict[str, Any], seen: set[int]) -> None:
     if id(layer) in seen:
         return  # a shared layer is stored once, under the first name that leads to it
     seen.add(id(layer))
-    # PyTorch keeps layers apart from other attributes, such as lists. What a list shares with an attribute has the attribute's name.
+    # PyTorch keeps layers apart from other attributes, such as lists. A layer that is both in a list and an attribute is named by
+    # the attribute.
     attributes = {**vars(layer).get("_modules", {}), **vars(layer)}
     children = [(name, child) for key, value in attributes.items() for name, child in _layers(key, value)]
     below = {id(v) for _, child in children for v in child.weights}

@@ -1,4 +1,4 @@
-"""BART: Denoising Sequence-to-Sequence Pre-training (Lewis et al., 2019, arXiv 1910.13461), as fairseq and Hugging Face compute it."""
+"""BART: Denoising Sequence-to-Sequence Pre-training (Lewis et al., 2019, arXiv 1910.13461), as in fairseq and Hugging Face."""
 
 import dataclasses
 from typing import ClassVar
@@ -20,12 +20,13 @@ from xmodels.models.transformer import Transformer, size
 
 @dataclasses.dataclass(frozen=True)
 class BartConfig(ModelConfig):
-    """`num_layers`, `num_heads` and `intermediate_dim` are those of the encoder, and of the decoder unless a field says otherwise.
+    """`num_layers`, `num_heads` and `intermediate_dim` are those of the encoder, and of the decoder unless it has fields of its own.
 
     Attributes:
-        first_position: the row of the position tables for the first token, 2 in fairseq; the tables have so many rows more than
+        num_decoder_layers, decoder_num_heads, decoder_intermediate_dim: of the decoder; None for those of the encoder.
+        first_position: the row of the first token in the position tables, 2 in fairseq; the tables have so many rows more than
             `max_sequence_length`.
-        scale_embedding: whether embeddings of tokens are multiplied by sqrt(D); the published networks do not.
+        scale_embedding: whether token embeddings are multiplied by sqrt(D); those of the published networks are not.
         intermediate_dropout: inside the feed-forward layers.
     """
 
@@ -49,7 +50,7 @@ class BartConfig(ModelConfig):
                 object.__setattr__(self, own, None)
 
     def suits(self, num_tokens: int) -> bool:
-        """Some published large networks have no row for `<mask>`, the last token of their vocabulary, which they never read."""
+        """As in `ModelConfig`, but one row may be missing: that of `<mask>`, the last token, in some published large networks."""
         return super().suits(num_tokens) or num_tokens == self.vocabulary_size + 1
 
     @property
@@ -60,7 +61,7 @@ class BartConfig(ModelConfig):
 class LearnedPositionTransformer(Transformer):
     """Encoder and decoder of post-norm blocks over normalised sums of token and learned position embeddings.
 
-    Call arguments and results as of `Transformer`. Positions count all tokens from 0, padding too.
+    Call arguments and results as in `Transformer`. Positions count all tokens from 0, including padding.
     """
 
     config_class = BartConfig
@@ -81,11 +82,10 @@ class LearnedPositionTransformer(Transformer):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Bart(LearnedPositionTransformer):
-    """A `LearnedPositionTransformer` with `output_bias`, (V,), which is added to the logits. It is not trained: zero but in some
+    """A `LearnedPositionTransformer` with a bias (V,) that is added to the logits. It is not trained, and zero except in some
     checkpoints of Hugging Face.
 
-    Without `target_ids` the decoder reads the source, moved on by one place (section 3.1): then the state at each place has seen
-    the source there.
+    Without `target_ids` the decoder reads the source shifted right by one position (section 3.1), as for classification.
     """
 
     def __init__(self, config: BartConfig, **kwargs):
@@ -102,7 +102,7 @@ class Bart(LearnedPositionTransformer):
 
 
 def moved_on(features):
-    """The source with its last real token, the one that ends it, before its first: int (B, S)."""
+    """Shifts the source right by one, with its last real token (the end token) in front: int (B, S)."""
     token_ids = features["token_ids"]
     count = ops.sum(ops.cast(features["padding_mask"], "int32"), axis=1, keepdims=True)  # (B, 1)
     last = ops.take_along_axis(token_ids, ops.maximum(count - 1, 0), axis=1)  # (B, 1)
@@ -110,7 +110,7 @@ def moved_on(features):
 
 
 class OutputBias(keras.layers.Layer):
-    """Adds a number that is not trained to each of V logits, in float32."""
+    """Adds a non-trainable float32 bias to logits: (..., V) -> (..., V)."""
 
     def __init__(self, vocabulary_size: int, **kwargs):
         super().__init__(dtype="float32", **kwargs)
@@ -122,7 +122,7 @@ class OutputBias(keras.layers.Layer):
 
 
 class BartEmbedding(Layer):
-    """LayerNorm(token + position), then dropout; encoder and decoder share the table of tokens and nothing else."""
+    """LayerNorm(token + position), then dropout. Encoder and decoder share only the token embedding."""
 
     def __init__(self, config: BartConfig, **kwargs):
         super().__init__(**kwargs)
@@ -138,12 +138,12 @@ class BartEmbedding(Layer):
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, padding_mask, position_ids=None, training=None):
-        """What the encoder reads of (B, S): (B, S, D)."""
+        """Returns the inputs of the encoder: (B, S) -> (B, S, D)."""
         x = self._sum(token_ids, position_ids, self.source_position)
         return self.dropout(self.source_norm(x), training=training)
 
     def target(self, target_ids, position_ids=None, training=None):
-        """What the decoder reads of (B, T), at positions (T,) or (B, T): (B, T, D)."""
+        """Returns the inputs of the decoder, at positions (T,) or (B, T): (B, T) -> (B, T, D)."""
         x = self._sum(target_ids, position_ids, self.target_position)
         return self.dropout(self.target_norm(x), training=training)
 
@@ -171,7 +171,7 @@ def _feedforward(config: BartConfig, intermediate_dim: int) -> FeedForward:
     )  # fmt: skip
 
 
-# tiny and mini: for trials. base and large: section 2.1, with dropout as fairseq's `bart_large` has it.
+# tiny and mini: for trials. base and large: section 2.1, with dropout as in fairseq's `bart_large`.
 SIZES = {
     "tiny": size(2, 128, 4, 512),
     "mini": size(4, 256, 4, 1024),

@@ -29,14 +29,14 @@ class BertConfig(MixerConfig):
 
 
 class Encoder(Backbone):
-    """What BERT and its kin show of themselves. Subclasses have `embed` and a list of `blocks`."""
+    """Base class of encoders such as BERT, with their hidden states and attention maps. Subclasses have `embed` and `blocks`."""
 
     @property
     def passes(self):
         return list(self.blocks)
 
     def hidden_states(self, features):
-        """The output of the embedding and of every block: num_layers + 1 tensors (B, L, D)."""
+        """Returns the outputs of the embedding and of every block, num_layers + 1 tensors (B, L, D)."""
         visible = default_visible(features)
         states = [self.embed(features)]
         for block in self.blocks:
@@ -44,7 +44,7 @@ class Encoder(Backbone):
         return states
 
     def attention_maps(self, features):
-        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, L, L)."""
         return attention_maps(self.blocks, self.hidden_states(features), default_visible(features))
 
 
@@ -54,12 +54,12 @@ class Bert(Encoder):
 
     Call arguments:
         features: `token_ids` int (B, L), `segment_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens.
-            Rows of up to K examples also bring `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
-        visible: what a token may see; by default every real token, of rows of several examples those of its own.
+            Packed rows of up to K examples also have `pack_ids` and `position_ids` int (B, L) and `pack_starts` int (B, K).
+        visible: a `Visible`, which tokens a token attends to; by default all real tokens, in packed rows those of its example.
 
     Returns:
-        `sequence_output` (B, L, D) and `pooled_output` (B, D): tanh(Dense) of the first token's state; of
-        rows of several examples (B, K, D), of the first token of each.
+        A dictionary of `sequence_output` (B, L, D) and `pooled_output` (B, D), tanh(Dense) of the state of the first token; for
+        packed rows (B, K, D), of the first token of each example.
     """
 
     config_class = BertConfig
@@ -75,11 +75,11 @@ class Bert(Encoder):
         self.pooler = keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="pooler")
 
     def make_embedding(self, config):
-        """The layer that `embed` calls."""
+        """Returns the layer that `embed` calls."""
         return SumEmbedding(config, name="embedding")
 
     def embed(self, features, training=None):
-        """(B, L, D)"""
+        """Returns the embeddings, (B, L, D)."""
         positions = features.get("position_ids")
         return self.embedding(features["token_ids"], features["segment_ids"], positions, training=training)
 
@@ -95,9 +95,9 @@ class Bert(Encoder):
         return {"sequence_output": x, "pooled_output": self.pooler(first)}
 
     def summarize(self, features, training=None):
-        """`pooled_output` alone, as of a call: of the last block, nothing is computed that only other tokens need.
+        """Returns only the `pooled_output` of a call. The last block is computed for the first token only.
 
-        That is ten twelfths of the block; with four blocks, a fifth of the network.
+        That saves ten twelfths of this block; with four blocks, a fifth of the network.
         """
         if "pack_ids" in features:
             return self(features, training=training)
@@ -110,10 +110,13 @@ class Bert(Encoder):
 
 
 def post_norm_block(config, index: int, required: frozenset[str], initialization=None, **shared) -> PostNormBlock:
-    """A block of BERT; `required` are the fields of `Visible` that its mixer must honour, `shared` are parts of
-    another block.
+    """Returns a block of BERT.
 
-    `initialization` is that of its kernels; by default BERT's.
+    Args:
+        index: the number of the block, for its name.
+        required: the fields of `Visible` that its mixer must support.
+        initialization: of its kernels; by default BERT's.
+        shared: layers of another block to use, by name, such as `mixer` and `mixer_norm`.
     """
     initialization = initialization or initializations.bert(config.initializer_stddev)
     parts = {
@@ -128,7 +131,7 @@ def post_norm_block(config, index: int, required: frozenset[str], initialization
 
 
 def default_visible(features) -> Visible:
-    """What a token sees: every real token, of rows of several examples those of its own."""
+    """Returns the default `visible`: a token attends to all real tokens, in packed rows to those of its own example."""
     return Visible(packs=features["pack_ids"]) if "pack_ids" in features else Visible(features["padding_mask"])
 
 

@@ -1,4 +1,4 @@
-"""A bidirectional GRU encoder (Cho et al., 2014, arXiv 1406.1078): as `bilstm`, with the other cell."""
+"""A bidirectional GRU encoder (Cho et al., 2014, arXiv 1406.1078): `bilstm` with GRU cells."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from xmodels.models.bilstm import BiLstm, BiLstmConfig
 
 @dataclasses.dataclass(frozen=True)
 class BiGruConfig(BiLstmConfig):
-    """`reset_after`: see `GruCell`; the paper's is False."""
+    """`reset_after` as in `GruCell`; False in the paper."""
 
     reset_after: bool = False
 

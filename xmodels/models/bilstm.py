@@ -1,4 +1,4 @@
-"""A bidirectional LSTM encoder (Schuster and Paliwal, 1997; Hochreiter and Schmidhuber, 1997), which labelled texts train from random
+"""A bidirectional LSTM encoder (Schuster and Paliwal, 1997; Hochreiter and Schmidhuber, 1997), trained on labelled texts from random
 weights."""
 
 import dataclasses
@@ -15,7 +15,7 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class BiLstmConfig(ModelConfig):
-    """`hidden_dim` are both directions together, half of it each. `intermediate_dim` has no meaning. Texts may have any length."""
+    """`hidden_dim` is the width of both directions together. `intermediate_dim` is unused. Texts may have any length."""
 
     num_layers: int = 2
     num_heads: int = 1
@@ -27,14 +27,14 @@ class BiLstmConfig(ModelConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class BiLstm(Backbone):
-    """Stacked bidirectional layers. Dropout acts before each layer, never from step to step.
+    """Stacked bidirectional LSTMs. Dropout is applied to the input of each layer, not between steps.
 
     Call arguments:
-        features: `token_ids` int (B, L), `padding_mask` bool (B, L), padding behind the text.
+        features: `token_ids` int (B, L), `padding_mask` bool (B, L), padded on the right.
 
     Returns:
-        `sequence_output` (B, L, D), zeros at padding, and `pooled_output` (B, D), in each dimension the largest number of the real
-        tokens (Conneau et al., 2017, arXiv 1705.02364, section 3.2.3).
+        A dictionary of `sequence_output` (B, L, D), zeros at padding, and `pooled_output` (B, D), the maximum over the real tokens
+        in each dimension (Conneau et al., 2017, arXiv 1705.02364, section 3.2.3).
 
     Raises:
         ValueError: `hidden_dim` is odd.
@@ -71,7 +71,7 @@ def size(hidden_dim: int, num_layers: int, embedding_dim: int, dropout: float) -
     }  # fmt: skip
 
 
-# All are ours: word vectors of 300 and 256 to 512 for each direction are usual.
+# All are ours. Word vectors of width 300, and 256 to 512 units per direction, are usual.
 SIZES = {
     "tiny": size(128, 1, 64, 0.1),
     "base": size(512, 2, 300, 0.3),

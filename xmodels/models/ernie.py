@@ -1,5 +1,5 @@
 """ERNIE: Enhanced Representation through Knowledge Integration (Sun et al., 2019, arXiv 1904.09223), and the network of ERNIE 2.0
-(Sun et al., 2020, arXiv 1907.12412): BERT whose embedding also knows the task, and in dialogues the speaker.
+(Sun et al., 2020, arXiv 1907.12412): BERT with additional embeddings of the task and, in dialogues, of the speaker.
 """
 
 import dataclasses
@@ -15,11 +15,11 @@ from xmodels.models.bert import Bert, BertConfig
 
 @dataclasses.dataclass(frozen=True)
 class ErnieConfig(BertConfig):
-    """BERT's, with the numbers of Baidu's Chinese ERNIE 1.0, which has one position more than a row has tokens.
+    """BERT's configuration with the defaults of Baidu's Chinese ERNIE 1.0, which has one position more than a row has tokens.
 
     Attributes:
-        num_tasks: rows of the table of tasks of ERNIE 2.0; None where the network has none.
-        num_roles: rows of the table of speakers that stands in place of segments in dialogues; None where there is none.
+        num_tasks: rows of the task embedding of ERNIE 2.0; None for no such embedding.
+        num_roles: rows of the speaker embedding that replaces that of segments in dialogues; None for no such embedding.
     """
 
     spare_rows: ClassVar[bool] = True  # Baidu's vocabulary has 17,964 tokens
@@ -36,8 +36,8 @@ class Ernie(Bert):
     """BERT's encoder over the sum of token, segment or speaker, position and task embeddings.
 
     Call arguments:
-        features: as of `Bert`. May bring `task_ids` int (B, L), by default 0, and of dialogues `role_ids` int (B, L), who speaks,
-            which takes the place of `segment_ids`.
+        features: as in `Bert`; optionally `task_ids` int (B, L), by default 0, and for dialogues `role_ids` int (B, L), the
+            speakers, which replace `segment_ids`.
     """
 
     config_class = ErnieConfig
@@ -47,10 +47,10 @@ class Ernie(Bert):
         return ErnieEmbedding(config, name="embedding")
 
     def embed(self, features, training=None):
-        """(B, L, D)"""
+        """Returns the embeddings, (B, L, D)."""
         further = {name: features.get(name) for name in ("position_ids", "task_ids", "role_ids")}
         return self.embedding(features["token_ids"], features["segment_ids"], **further, training=training)
 
 
-# base: ERNIE 1.0; the smaller ones, for trials, and large have the shapes of BERT.
+# base: ERNIE 1.0. The smaller ones, for trials, and large have BERT's shapes.
 SIZES = dict(bert.SIZES)

@@ -1,5 +1,5 @@
-"""The folder in which a network is handed over: config.json, weights.safetensors, vocab.txt, tokenizer_config.json,
-for a classifier labels.json, and the checksums of these.
+"""Reads and writes model folders: config.json, weights.safetensors, vocab.txt, tokenizer_config.json, for a classifier
+labels.json, and the checksums of these.
 
 Weights are named `backbone.…` for the network and `objective.…` for the heads it was trained with, by the attributes
 that lead to them (`named_weights`), so every Keras backend reads the same file.
@@ -24,11 +24,11 @@ from xmodels.models.backbone import Backbone, ModelConfig, named_weights
 
 CONFIG, WEIGHTS, VOCABULARY, TOKENIZER = "config.json", "weights.safetensors", "vocab.txt", "tokenizer_config.json"
 LABELS = "labels.json"  # of a classifier
-DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files that an answer depends on
+DECISIVE = (CONFIG, WEIGHTS, TOKENIZER, LABELS, *ASSETS)  # files on which predictions depend
 
 
 def read_json(path: str) -> dict:
-    """A JSON object from a file, or a CheckpointError that names the file."""
+    """Returns the JSON object in a file. Raises a CheckpointError that names the file if there is none."""
     try:
         value = strict_json.read(path)
     except FileNotFoundError:
@@ -41,23 +41,23 @@ def read_json(path: str) -> dict:
 
 
 def read_weights(path: str) -> dict[str, np.ndarray]:
-    """All tensors of a safetensors file, or a CheckpointError that names the file."""
+    """Returns all tensors of a safetensors file. Raises a CheckpointError that names the file if it cannot be read."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise CheckpointError(f"{path}: is a folder, a pipe or a device, not a file.")
     try:
         return load_file(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file.") from None
-    except AttributeError as error:  # safetensors asks NumPy for types that it has not
+    except AttributeError as error:  # safetensors asks NumPy for types that NumPy lacks
         raise CheckpointError(f"{path}: holds numbers of a type that cannot be read here ({error}).") from None
     except (SafetensorError, OSError, TypeError) as error:
         raise CheckpointError(f"{path}: not a readable safetensors file ({error}). Copy it again.") from None
 
 
 def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
-    """Raises a CheckpointError that names the first tensor with NaN or infinity, or with anything but fractional numbers."""
+    """Raises a CheckpointError that names the first tensor that holds NaN or infinity, or is not floating-point."""
     for name, value in values.items():
-        if value.dtype.kind not in "fV":  # V: bfloat16, which numpy does not know itself
+        if value.dtype.kind not in "fV":  # V: bfloat16, which is no type of NumPy itself
             raise CheckpointError(f"{source}: {name} holds {value.dtype}, not floating-point numbers.")
         if not (finite := np.isfinite(value)).all():
             raise CheckpointError(
@@ -67,16 +67,16 @@ def check_finite(values: Mapping[str, np.ndarray], source: str) -> None:
 
 
 def write_weights(values: Mapping[str, np.ndarray], path: str, form: str | None = None) -> None:
-    """Writes tensors as a safetensors file; `form` stands in its header."""
+    """Writes tensors as a safetensors file; `form` is the `format` in its header."""
     save_file(dict(values), path, metadata={"format": form} if form else None)
     give_usual_mode(path)
 
 
 def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: str) -> None:
-    """Compares sizes that a configuration promises with the weights, before anything of such a size is built.
+    """Compares the sizes in a configuration with the weights, before anything of these sizes is built.
 
     Raises:
-        CheckpointError: names the key of config.json.
+        CheckpointError: a size is larger than that of the weights. The message names the key of config.json.
     """
     numbers = sum(value.size for value in values.values())
     if config.vocabulary_size * config.embedding_dim > numbers:
@@ -99,9 +99,9 @@ def check_tables(config: ModelConfig, values: Mapping[str, np.ndarray], path: st
 
 
 def _sizes(config: ModelConfig, values: Mapping[str, np.ndarray]) -> list[tuple[str, int, int]]:
-    """(field, what the configuration promises, what the weights have) of layers and widths, where their names tell them.
+    """Lists (field, size in the configuration, size of the weights) of layers and widths, as far as names of weights tell them.
 
-    Networks that repeat layers, or have none of these parts, name their weights otherwise.
+    Networks that repeat layers, or have none of these parts, name their weights differently.
     """
     found = []
     for stack, field in (
@@ -125,15 +125,15 @@ def _sizes(config: ModelConfig, values: Mapping[str, np.ndarray]) -> list[tuple[
 
 
 def values_of(prefix: str, layer) -> dict[str, np.ndarray]:
-    """The weights of a built layer as arrays, under `prefix`."""
+    """Returns the weights of a built layer as {`prefix`.name: array}."""
     return {f"{prefix}.{name}": np.asarray(variable) for name, variable in named_weights(layer).items()}
 
 
 def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) -> None:
-    """Gives every weight of a built layer its value from `values`.
+    """Assigns every weight of a built layer its value in `values`.
 
     Raises:
-        CheckpointError: lists what is missing, unexpected (below `prefix`) or of another shape. Nothing is assigned.
+        CheckpointError: lists weights that are missing, unexpected (below `prefix`) or of another shape. Nothing is assigned then.
     """
     wanted = {f"{prefix}.{name}": variable for name, variable in named_weights(layer).items()}
     shapes = {name: tuple(values[name].shape) for name in values if name.startswith(f"{prefix}.")}
@@ -143,7 +143,7 @@ def assign(prefix: str, layer, values: Mapping[str, np.ndarray], source: str) ->
 
 
 def report_misfits(wanted: Mapping[str, tuple], found: Mapping[str, tuple], source: str) -> None:
-    """Raises a CheckpointError unless both hold the same names with the same shapes."""
+    """Raises a CheckpointError unless both have the same names with the same shapes."""
     missing = sorted(set(wanted) - set(found))
     unexpected = sorted(set(found) - set(wanted))
     misshapen = [
@@ -161,7 +161,11 @@ def report_misfits(wanted: Mapping[str, tuple], found: Mapping[str, tuple], sour
 
 
 def model_class(name: str) -> type[Backbone]:
-    """The network that `xmodels/models/<name>.py` defines. The folder is the registry."""
+    """Returns the network that `xmodels/models/<name>.py` defines; the folder is the registry.
+
+    Raises:
+        CheckpointError: there is no such file, or it defines no network.
+    """
     module_name = f"xmodels.models.{name}"
     if not name.isidentifier() or importlib.util.find_spec(module_name) is None:
         raise CheckpointError(f"Unknown model {name!r}: there is no file xmodels/models/{name}.py.")
@@ -174,7 +178,7 @@ def model_class(name: str) -> type[Backbone]:
 
 
 def name_of(network: type[Backbone]) -> str:
-    """The file that defines a network, such as `bert`; the inverse of `model_class`."""
+    """Returns the name of the file that defines a network, such as `bert`; the inverse of `model_class`."""
     return network.__module__.rsplit(".", 1)[-1]
 
 
@@ -189,9 +193,10 @@ def write_model(
     """Writes a network, and the objective or task it was trained with, into the folder `path`, which must exist.
 
     Args:
-        vocabulary: the files of a tokenizer, name -> contents.
-        tokenizer: what the tokenizer says of itself.
-        system: the file of `xmodels/systems` that says how the network reads and writes.
+        heads: the objective or task; None for the network alone.
+        vocabulary: the files of a tokenizer, {name: contents}.
+        tokenizer: the description of the tokenizer, for tokenizer_config.json.
+        system: the name of the system, that of its file in `xmodels/systems`.
     """
     values = values_of("backbone", backbone)
     if heads is not None:
@@ -214,7 +219,11 @@ def write_values(
     """Writes named weights into the folder `path`, which must exist, without building the network.
 
     Args:
-        pooling: what the head of a task reads, where that is not what the paper of the system reads.
+        model: the name of the network, that of its file in `xmodels/models`.
+        values: {name: array} of the network and its heads.
+        vocabulary, tokenizer, system: as in `write_model`.
+        labels: the names of the classes of a classifier.
+        pooling: the pooling of the head of a task, a name in `layers.poolings`; None for that of the system's paper.
     """
     values = {name: np.ascontiguousarray(value) for name, value in values.items()}
     write_weights(values, os.path.join(path, WEIGHTS), "xmodels")
@@ -234,12 +243,12 @@ def write_values(
 
 
 def check_unchanged(path: str) -> None:
-    """Raises a CheckpointError that names a file that is no longer what `write_values` wrote."""
+    """Raises a CheckpointError that names the file if one has changed since `write_values` wrote it."""
     checksums.check(path, DECISIVE)
 
 
 def read_labels(path: str) -> tuple[str, ...] | None:
-    """The names of the classes in a model folder, in the order of their ids; None where it names none."""
+    """Returns the names of the classes in a model folder, in the order of their ids; None if it has none."""
     source = os.path.join(path, LABELS)
     if not os.path.isfile(source):
         return None
@@ -250,19 +259,19 @@ def read_labels(path: str) -> tuple[str, ...] | None:
 
 
 def read_config(path: str) -> tuple[ModelConfig, type[Backbone]]:
-    """The configuration object in a model folder, and the class of its network."""
+    """Returns the configuration in a model folder, and the class of its network."""
     source, stored = _read_config(path)
     network = model_class(str(stored["model"]))
     return network.config_class.from_json(stored["config"], source), network
 
 
 def read_system(path: str) -> str | None:
-    """The name of the system in a model folder; None where it names none, as those of before systems were named."""
+    """Returns the name of the system in a model folder; None if it has none, as older folders."""
     return _read_config(path)[1].get("system")
 
 
 def read_pooling(path: str) -> str | None:
-    """What the head of a task in a model folder reads, one of `layers.poolings`; None for what the paper of the system reads."""
+    """Returns the pooling of a task's head in a model folder, a name in `layers.poolings`; None for that of the system's paper."""
     return _read_config(path)[1].get("pooling")
 
 
@@ -285,7 +294,7 @@ def _read_config(path: str) -> tuple[str, dict]:
 
 
 def read_model(path: str) -> tuple[Backbone, dict[str, np.ndarray]]:
-    """Rebuilds the network of a model folder; also returns the weights of its heads, named `objective.…`."""
+    """Rebuilds the network of a model folder. Returns it and the weights of its heads, {`objective.…`: array}."""
     check_unchanged(path)
     config, network = read_config(path)
     source = os.path.join(path, WEIGHTS)

@@ -13,8 +13,7 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class GatedConvolutionConfig(ModelConfig):
-    """Layer i, from 0, sees places that are `dilation_base` ** i apart; the paper's are not dilated. `intermediate_dim` has no
-    meaning."""
+    """Layer i, from 0, has a dilation of `dilation_base` ** i; the paper's layers are not dilated. `intermediate_dim` is unused."""
 
     num_layers: int = 15
     num_heads: int = 1
@@ -27,15 +26,15 @@ class GatedConvolutionConfig(ModelConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class GatedConvolutions(Backbone):
-    """Gated convolutions over tokens and their positions, as far to the left as to the right.
+    """Stacked gated convolutions, centred on each token, over token and position embeddings.
 
-    All widths are `hidden_dim`; the paper's kernels are normalised (Salimans and Kingma, 2016), these are not.
+    All layers have the width `hidden_dim`. Unlike in the paper, kernels have no weight normalisation (Salimans and Kingma, 2016).
 
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L).
 
     Returns:
-        `sequence_output` (B, L, D), zeros at padding, and `pooled_output` (B, D), the mean of the real tokens.
+        A dictionary of `sequence_output` (B, L, D), zeros at padding, and `pooled_output` (B, D), the mean of the real tokens.
     """
 
     config_class = GatedConvolutionConfig
@@ -59,7 +58,7 @@ class GatedConvolutions(Backbone):
         return {"sequence_output": x, "pooled_output": mean_state(x, real)}
 
 
-# base: that of WMT 2014 English to German (section 4.3) without its wider last layers; tiny is ours.
+# base: the encoder for WMT 2014 English to German (section 4.3), without its wider last layers. tiny is ours.
 SIZES = {
     "tiny": {"hidden_dim": 128, "num_layers": 4, "dropout": 0.1},
     "base": {"hidden_dim": 512, "num_layers": 15},

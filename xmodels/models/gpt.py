@@ -33,11 +33,11 @@ class Gpt(Backbone):
 
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens; `position_ids` int (B, L) and
-            `pack_ids` int (B, L) where rows are padded on the left or hold several texts.
-        visible: what a token may see; by default real ones up to itself, of rows of several texts those of its own.
+            `pack_ids` int (B, L) if rows are padded on the left or hold several texts.
+        visible: a `Visible`, which tokens a token attends to; by default the real ones up to itself, in packed rows of its text.
 
     Returns:
-        `sequence_output` (B, L, D).
+        A dictionary of `sequence_output` (B, L, D).
     """
 
     config_class = GptConfig
@@ -59,7 +59,7 @@ class Gpt(Backbone):
         return PostNormBlock(mixer, feedforward, config.dropout, config.layer_norm_epsilon, name=f"block_{index}")
 
     def finish(self, x):
-        """What follows the last block: nothing."""
+        """Applied after the last block; here the identity."""
         return x
 
     def call(self, features, visible=None, training=None):
@@ -71,14 +71,14 @@ class Gpt(Backbone):
         return {"sequence_output": self.finish(x)}
 
     def visible(self, features) -> Visible:
-        """Real tokens up to the query, in packed rows of the same text only."""
+        """Returns the default `visible`: real tokens up to the query, in packed rows only those of its text."""
         packs = features.get("pack_ids")
         if packs is not None:
             return Visible(causal=True, packs=packs)
         return Visible(features["padding_mask"], causal=True)
 
     def hidden_states(self, features):
-        """What enters each block, and what leaves the network: num_layers + 1 tensors (B, L, D)."""
+        """Returns the input of each block and the output of the network, num_layers + 1 tensors (B, L, D)."""
         visible = self.visible(features)
         states = [self.embedding(features["token_ids"], features.get("position_ids"))]
         for block in self.blocks:
@@ -86,7 +86,7 @@ class Gpt(Backbone):
         return [*states[:-1], self.finish(states[-1])]
 
     def attention_maps(self, features):
-        """How much each token takes of each: num_layers tensors (B, H, L, L)."""
+        """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, L, L)."""
         return attention_maps(self.blocks, self.hidden_states(features), self.visible(features))
 
     @property
@@ -94,7 +94,7 @@ class Gpt(Backbone):
         return all(block.mixer.rewinds for block in self.blocks)
 
     def start(self, batch_size: int, length: int):
-        """What `decode` takes as `past` for texts of at most `length` tokens: what the mixer of each block keeps."""
+        """Returns the initial `past` of `decode`, for texts of at most `length` tokens: the cache of the mixer of each block."""
         return tuple(block.start(batch_size, length) for block in self.blocks)
 
     @property
@@ -102,14 +102,15 @@ class Gpt(Backbone):
         return all(block.shares_past for block in self.blocks)
 
     def decode(self, token_ids, past, place):
-        """The next L tokens of texts, at the cost of L tokens.
+        """Decodes the next L tokens of texts, without recomputing those before them.
 
         Args:
-            token_ids: int (B, L), which stand from the position `place` on; or of `attention.places.Beams`.
-            past: of `start`, or of the call before.
+            token_ids: int (B, L), the tokens from position `place` on.
+            past: the result of `start` or of the previous call.
+            place: int, the position of the first token; or `attention.places.Beams`.
 
         Returns:
-            Their states (B, L, D), and `past` with these tokens.
+            Their states (B, L, D), and `past` updated with these tokens.
         """
         positions = positions_of(place, ops.shape(token_ids)[1])  # (L,)
         x = self.embedding(token_ids, ops.expand_dims(positions, 0))
@@ -121,7 +122,7 @@ class Gpt(Backbone):
 
 
 def size(num_layers: int, hidden_dim: int, num_heads: int, max_sequence_length: int) -> dict:
-    """The numbers of a size; the inner layer is four times as wide."""
+    """Returns the fields of a size; `intermediate_dim` is 4 * `hidden_dim`."""
     return {
         "num_layers": num_layers,
         "hidden_dim": hidden_dim,
@@ -131,5 +132,5 @@ def size(num_layers: int, hidden_dim: int, num_heads: int, max_sequence_length: 
     }
 
 
-# base: section 4.1. The others are ours, of the shape of the small BERTs, for trials.
+# base: section 4.1. The others are ours, with the shapes of the small BERTs, for trials.
 SIZES = {"tiny": size(2, 128, 2, 512), "mini": size(4, 256, 4, 512), "base": size(12, 768, 12, 512)}

@@ -14,7 +14,7 @@ from xmodels.models.gpt import Gpt, GptConfig, size
 
 @dataclasses.dataclass(frozen=True)
 class Gpt2Config(GptConfig):
-    """Positions start with half the deviation of tokens, as in the code of the authors."""
+    """The initial position embeddings have half the standard deviation of those of tokens, as in the authors' code."""
 
     max_sequence_length: int = 1024
     position_stddev: float = 0.01
@@ -22,9 +22,9 @@ class Gpt2Config(GptConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Gpt2(Gpt):
-    """GPT with pre-norm blocks, a norm behind the last, and residual projections that begin smaller (section 2.3).
+    """GPT with pre-norm blocks, a final norm, and smaller initial weights of residual projections (section 2.3).
 
-    Call arguments and results as of `Gpt`.
+    Call arguments and results as in `Gpt`.
     """
 
     config_class = Gpt2Config
@@ -46,7 +46,7 @@ class Gpt2(Gpt):
         return self.norm(x)
 
 
-# Table 2, where the sizes are called 117M (which has 124 million parameters), 345M, 762M and 1542M.
+# Table 2; base to xl are called 117M (which has 124 million parameters), 345M, 762M and 1542M there. tiny and mini are ours.
 SIZES = {
     "tiny": size(2, 128, 2, 1024),
     "mini": size(4, 256, 4, 1024),

@@ -1,4 +1,4 @@
-"""A language model of stacked LSTMs (Hochreiter and Schmidhuber, 1997) as Zaremba et al. (2014, arXiv 1409.2329) trained it."""
+"""A language model of stacked LSTMs (Hochreiter and Schmidhuber, 1997), as in Zaremba et al. (2014, arXiv 1409.2329)."""
 
 import dataclasses
 
@@ -13,9 +13,10 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class LstmLMConfig(ModelConfig):
-    """Numbers of the network. Dropout acts between layers and never from step to step (section 3.1).
+    """Sizes of the network. Dropout is applied between layers, not between steps (section 3.1).
 
-    `intermediate_dim` are the four gates of a layer. Texts may have any length.
+    `intermediate_dim` is the width of the four gates of a layer together. Texts may have any length. Weights are initialized
+    with uniform(-`initial_scale`, `initial_scale`).
     """
 
     num_heads: int = 1
@@ -25,14 +26,14 @@ class LstmLMConfig(ModelConfig):
 
 
 class Lstm(Layer):
-    """A layer over all steps. What the inputs add to the gates is one product for all of them, outside of the loop.
+    """An LSTM over all steps. The inputs of all steps are projected in one product, outside of the loop.
 
     Call arguments:
         x: (B, N, D).
         state: (B, 2, D), h and c before the first step.
 
     Returns:
-        (B, N, D), and the state behind the last step.
+        (B, N, D), and the state after the last step, (B, 2, D).
     """
 
     def __init__(self, config: LstmLMConfig, **kwargs):
@@ -55,13 +56,14 @@ def _uniform(config: LstmLMConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class LstmLM(Backbone):
-    """A causal network that carries its state from segment to segment, so that it need not see a text at once.
+    """A causal network that carries its state from segment to segment of a text.
 
     Call arguments:
-        features: `token_ids` int (B, N); `memory` float32 (B, num_layers, 2, D), h and c of each layer, where there is a past.
+        features: `token_ids` int (B, N); for a segment with a past also `memory` float32 (B, num_layers, 2, D), h and c of each
+            layer.
 
     Returns:
-        `sequence_output` (B, N, D); and, where a memory was given, `memory` behind the last token, without gradient.
+        A dictionary of `sequence_output` (B, N, D) and, if `memory` is given, `memory` after the last token, without gradient.
     """
 
     config_class = LstmLMConfig
@@ -75,7 +77,7 @@ class LstmLM(Backbone):
         self.dropout = Dropout(config.dropout)
 
     def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
-        """The feature `memory` of texts that begin. `memory_length` is of no importance: a state has no length."""
+        """Returns the feature `memory` for the beginning of texts. `memory_length` is ignored: a state has no length."""
         shape = (batch_size, self.config.num_layers, 2, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32")}
 
@@ -89,7 +91,7 @@ class LstmLM(Backbone):
         return outputs if begins else {**outputs, "memory": ops.stop_gradient(memory)}
 
     def hidden_states(self, features):
-        """What enters each layer, and what leaves the last: num_layers + 1 tensors (B, N, D)."""
+        """Returns the input of each layer and the output of the last, num_layers + 1 tensors (B, N, D)."""
         states = [self.embedding(features["token_ids"])]
         memory = self.initial_memory(ops.shape(features["token_ids"])[0])["memory"]
         for i, layer in enumerate(self.recurrent_layers):
@@ -105,19 +107,19 @@ class LstmLM(Backbone):
         return x, ops.cast(ops.stack(states, axis=1), "float32")
 
     def start(self, batch_size: int, length: int):
-        """The state of texts that begin, as `decode` takes it. It does not grow with their `length`."""
+        """Returns the initial `past` of `decode`. Its size does not depend on `length`."""
         return (self.initial_memory(batch_size)["memory"],)
 
     def decode(self, token_ids, past, position):
-        """The next L tokens of texts.
+        """Decodes the next L tokens of texts.
 
         Args:
             token_ids: int (B, L).
-            past: of `start`, or of the call before.
-            position: of no importance, as the state knows what came before.
+            past: the result of `start` or of the previous call.
+            position: ignored; the state holds all that came before.
 
         Returns:
-            Their states (B, L, D), and `past` with these tokens.
+            Their states (B, L, D), and `past` updated with these tokens.
         """
         x, memory = self._run(token_ids, past[0])
         return x, (memory,)
@@ -130,7 +132,7 @@ def _size(hidden_dim, dropout, initial_scale, num_layers=2):
     }  # fmt: skip
 
 
-# Zaremba et al., section 4.1: small is its network without regularisation; tiny is ours.
+# Zaremba et al., section 4.1; small is the network without regularisation. tiny is ours.
 SIZES = {
     "tiny": _size(64, 0.0, 0.1, 1),
     "small": _size(200, 0.0, 0.1),

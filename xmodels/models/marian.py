@@ -1,5 +1,5 @@
-"""The Transformer as Marian trains it (Junczys-Dowmunt et al., 2018, arXiv 1804.00344), and as Hugging Face holds the networks of
-OPUS-MT (Tiedemann and Thottingal, 2020)."""
+"""The Transformer of Marian (Junczys-Dowmunt et al., 2018, arXiv 1804.00344), as Hugging Face publishes the networks of OPUS-MT
+(Tiedemann and Thottingal, 2020)."""
 
 import dataclasses
 from typing import ClassVar
@@ -16,7 +16,7 @@ from xmodels.models.transformer import size
 
 @dataclasses.dataclass(frozen=True)
 class MarianConfig(BartConfig):
-    """Fields as of `BartConfig`. Positions are sines and cosines from 0 on; `max_sequence_length` only bounds texts."""
+    """Fields as in `BartConfig`. Positions are sinusoids, counted from 0; `max_sequence_length` only limits texts."""
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"first_position": (0, 0)}
     max_sequence_length: int = 512
@@ -27,10 +27,10 @@ class MarianConfig(BartConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Marian(Bart):
-    """A post-norm Transformer with biases in attention, sines then cosines for positions, and a bias of the logits that is not
-    trained.
+    """A post-norm Transformer with biases in attention, concatenated sinusoids as positions, and a non-trainable bias of the
+    logits.
 
-    Call arguments and results as of `Bart`.
+    Call arguments and results as in `Bart`.
     """
 
     config_class = MarianConfig
@@ -40,7 +40,7 @@ class Marian(Bart):
 
 
 class MarianEmbedding(Layer):
-    """sqrt(D) times a row of the one table, plus the signal of the position, then dropout; the same for source and target."""
+    """Token embedding, by default times sqrt(D), plus position encoding, then dropout; shared by source and target."""
 
     def __init__(self, config: MarianConfig, **kwargs):
         super().__init__(**kwargs)
@@ -50,16 +50,16 @@ class MarianEmbedding(Layer):
         self.dropout = Dropout(config.dropout)
 
     def call(self, token_ids, padding_mask, position_ids=None, training=None):
-        """What the encoder reads of (B, S): (B, S, D)."""
+        """Returns the inputs of the encoder: (B, S) -> (B, S, D)."""
         return self.target(token_ids, position_ids, training=training)
 
     def target(self, target_ids, position_ids=None, training=None):
-        """What the decoder reads of (B, T), at positions (T,) or (B, T): (B, T, D)."""
+        """Returns the inputs of the decoder, at positions (T,) or (B, T): (B, T) -> (B, T, D)."""
         positions = ops.arange(ops.shape(target_ids)[1], dtype="int32") if position_ids is None else position_ids
         return self.dropout(self.token(target_ids) * self.scale + self.position(positions), training=training)
 
 
-# tiny and mini: for trials. base: of most networks of OPUS-MT; big: of those called "tc-big".
+# tiny and mini: for trials. base: most networks of OPUS-MT. big: those called "tc-big".
 SIZES = {
     "tiny": size(2, 128, 4, 512),
     "mini": size(4, 256, 4, 1024),

@@ -1,4 +1,4 @@
-"""MASS: Masked Sequence to Sequence Pre-training (Song et al., 2019, arXiv 1905.02450), as its program for summaries has it."""
+"""MASS: Masked Sequence to Sequence Pre-training (Song et al., 2019, arXiv 1905.02450), as in its code for summarization."""
 
 import dataclasses
 from typing import ClassVar
@@ -14,7 +14,7 @@ from xmodels.models.transformer import size
 
 @dataclasses.dataclass(frozen=True)
 class MassConfig(BartConfig):
-    """Fields as of `BartConfig`; positions count from row 0 of tables of 512."""
+    """Fields as in `BartConfig`. By default positions start at row 0 of tables of 512 rows."""
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"first_position": (0, LARGEST)}
     max_sequence_length: int = 512
@@ -24,11 +24,11 @@ class MassConfig(BartConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Mass(LearnedPositionTransformer):
-    """A `LearnedPositionTransformer` that can be kept from looking at hidden tokens.
+    """A `LearnedPositionTransformer` in which masked tokens can be excluded from attention.
 
     Call arguments:
-        features: as of `Transformer`; besides, where they matter, `encoder_mask` and `cross_mask`, bool (B, S): the tokens of the
-            source that the encoder and the decoder may see. By default all real ones.
+        features: as in `Transformer`; optionally `encoder_mask` and `cross_mask`, bool (B, S), True on the tokens of the source
+            that the encoder and the decoder may attend to. By default all real ones.
     """
 
     config_class = MassConfig
@@ -47,7 +47,7 @@ class Mass(LearnedPositionTransformer):
         return Visible(features["cross_mask"] if "cross_mask" in features else features["padding_mask"])
 
 
-# tiny and mini: for trials. base and middle: of the program for summaries; nmt: that of section 4.1.
+# tiny and mini: for trials. base and middle: the code for summarization. nmt: section 4.1.
 SIZES = {
     "tiny": size(2, 128, 4, 512),
     "mini": size(4, 256, 4, 1024),

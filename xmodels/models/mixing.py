@@ -1,4 +1,4 @@
-"""Configurations of networks whose mixer can be chosen."""
+"""The configuration of networks whose mixer can be chosen."""
 
 import dataclasses
 from typing import Any
@@ -10,13 +10,13 @@ from xmodels.models.backbone import NOTHING, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class MixerConfig(ModelConfig):
-    """The mixer of all blocks, and the numbers of those that have some.
+    """The mixer of all blocks, and its sizes.
 
-    A configuration with the default mixer is written without these fields, as before there was a choice.
+    `to_json` leaves these fields out for the default mixer, for compatibility with folders from before they existed.
 
     Attributes:
-        mixer: a file of `layers/attention`.
-        attention_window: of `local_window`: how many tokens are seen on each side.
+        mixer: the name of a mixer, that of its file in `layers/attention`.
+        attention_window: of `local_window`, how many tokens a token attends to on each side.
     """
 
     mixer: str = mixers.DEFAULT
@@ -33,7 +33,7 @@ class MixerConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """See `ModelConfig`. The mixer must be one of ours."""
+        """As in `ModelConfig`; also raises a CheckpointError if the mixer is unknown."""
         config = super().from_json(values, source, spelled)
         try:
             mixers.find(config.mixer)

@@ -16,12 +16,16 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class RnnSearchConfig(ModelConfig):
-    """Numbers of the network; widths below are those of the paper.
+    """Sizes of the network; those of the paper are in parentheses.
 
-    `hidden_dim` are both directions of the encoder together (2 x 1000); the decoder has half of it. `intermediate_dim` is the
-    width of the alignment model (1000). `num_layers` counts those of the encoder (1); the decoder has one. `embedding_dim` is
-    `hidden_dim` where nothing is said (620). `output_state` says which state of the decoder the output reads: "previous", s_{i-1}, as
-    the paper does (appendix A.2.2), or "current", s_i, as many codes do.
+    Attributes:
+        hidden_dim: the width of both directions of the encoder together (2 x 1000); the decoder has half of it.
+        intermediate_dim: the width of the alignment model (1000).
+        num_layers: layers of the encoder (1); the decoder has one.
+        embedding_dim: the width of word vectors (620); None for `hidden_dim`.
+        maxout_dim: the width of the maxout layer before the output (500).
+        output_state: the state of the decoder that the output layer reads: "previous", s_{i-1}, as in the paper (appendix
+            A.2.2), or "current", s_i, as in many implementations.
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {**ModelConfig.choices, "output_state": ("previous", "current")}
@@ -40,14 +44,15 @@ class RnnSearchConfig(ModelConfig):
 
 
 class AttentiveGruCell(keras.layers.Layer):
-    """One step of the decoder: it looks at the source with the state before it, and goes on from that state and what it found.
+    """One step of the decoder: attends to the source with the previous state, then updates the state with the context vector.
 
     Call arguments:
-        gates: (B, 3 D), what the token before adds to the gates.
-        states: s (B, D), and of the source, unchanged: its states (B, S, K), their keys (B, S, A), and the bias (B, S).
+        gates: (B, 3 * D), the projection of the previous token.
+        states: s (B, D), and the source, which does not change: its states (B, S, K), their keys (B, S, A), and the bias (B, S).
 
     Returns:
-        [s before the step; s behind it; what it found; how much of each token], (B, 2 D + K + S), and the states.
+        The concatenation of the previous s, the new s, the context vector c_i and the attention weights, (B, 2 * D + K + S); and
+        the new states.
     """
 
     num_gates = 3
@@ -76,14 +81,14 @@ class AttentiveGruCell(keras.layers.Layer):
 
 
 class Maxout(Layer):
-    """The larger number of each pair of neighbours (Goodfellow et al., 2013): (..., 2 M) -> (..., M)"""
+    """The maximum of each pair of neighbours (Goodfellow et al., 2013): (..., 2 * M) -> (..., M)."""
 
     def call(self, x):
         return ops.max(ops.reshape(x, (*ops.shape(x)[:-1], -1, 2)), axis=-1)
 
 
 class Embedding(keras.layers.Layer):
-    """Tables of source words and of target words: (B, L) -> (B, L, E)."""
+    """Word vectors of the source, (B, L) -> (B, L, E), and, as `target`, those of the target."""
 
     def __init__(self, config: RnnSearchConfig, **kwargs):
         super().__init__(**kwargs)
@@ -102,15 +107,14 @@ class Embedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("xmodels")
 class RnnSearch(Backbone):
-    """A bidirectional GRU reads, and a GRU with additive attention writes.
+    """A bidirectional GRU encoder, and a GRU decoder with additive attention.
 
     Call arguments:
-        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), what the decoder
-            reads: the target moved on by one place.
+        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), the inputs of the
+            decoder: the target shifted right by one. Padding is on the right.
 
     Returns:
-        `sequence_output` (B, T, M), what the output layer reads, and `encoder_output` (B, S, D). Target padding stands behind the
-        target, which does not see it.
+        A dictionary of `sequence_output` (B, T, M), the inputs of the output layer, and `encoder_output` (B, S, D).
 
     Raises:
         ValueError: `hidden_dim` is odd.
@@ -120,7 +124,7 @@ class RnnSearch(Backbone):
     encodes = True
     any_length = True
     reads = {**Backbone.reads, "target_ids": Feature((None,))}
-    rewinds = False  # a state does not know the one before
+    rewinds = False  # earlier states are not kept
 
     def __init__(self, config: RnnSearchConfig, **kwargs):
         super().__init__(config, **kwargs)
@@ -136,14 +140,14 @@ class RnnSearch(Backbone):
         cell = AttentiveGruCell(width, config.hidden_dim, config.intermediate_dim, name="cell")
         self.gates = keras.layers.Dense(3 * width, kernel_initializer=small(), name="gates")
         self.steps = keras.layers.RNN(cell, return_sequences=True, return_state=True, name="steps")
-        # U_o s, V_o e and C_o c, one product of all three side by side.
+        # U_o s + V_o e + C_o c, as one product with their concatenation.
         self.deep = keras.layers.Dense(2 * config.maxout_dim, kernel_initializer=small(), name="deep")
         self.maxout, self.dropout = Maxout(), Dropout(config.dropout)
         self.output_words = keras.layers.Dense(config.vocabulary_size, kernel_initializer=small(), name="output_words")
         self.output_words.build((None, config.maxout_dim))  # only `logits` calls it
 
     def logits(self, states):
-        """(..., M) -> float32 (..., V)"""
+        """Returns the logits of target tokens: (..., M) -> float32 (..., V)."""
         return ops.cast(self.output_words(states), "float32")
 
     def call(self, features, training=None):
@@ -152,19 +156,19 @@ class RnnSearch(Backbone):
         return {"sequence_output": outputs, "encoder_output": source}
 
     def encode(self, features, training=None):
-        """(B, S, D), the states of the source."""
+        """Returns the states of the source, (B, S, D)."""
         return self.hidden_states(features, training)[-1]
 
     def hidden_states(self, features, training=None):
-        """Of the source: its word vectors (B, S, E), and what leaves each layer of the encoder, (B, S, D)."""
+        """Returns the word vectors of the source, (B, S, E), and the output of each layer of the encoder, (B, S, D)."""
         states = [self.embedding(features["token_ids"])]
         for layer in self.encoder_layers:
             states.append(layer(self.dropout(states[-1], training=training), features["padding_mask"]))
         return states
 
     def _before(self, source, padding_mask) -> dict:
-        """The state before the first token, and what the decoder knows of the source; keys are computed here, once."""
-        backwards = source[:, 0, self.config.hidden_dim // 2 :]  # has read all of it
+        """Returns the initial state of the decoder, and the source with its keys, which are computed only once."""
+        backwards = source[:, 0, self.config.hidden_dim // 2 :]  # the last backward state
         return {
             "past": self.begin(backwards),
             "source": source,
@@ -173,7 +177,7 @@ class RnnSearch(Backbone):
         }
 
     def _run(self, target_ids, before: dict, training=None):
-        """Outputs (B, T, M) of the next T tokens, and the state behind them (B, D / 2)."""
+        """Returns the outputs (B, T, M) of the next T tokens, and the state after them, (B, D / 2)."""
         words = self.embedding.target(target_ids)  # (B, T, E)
         found, past = self._steps(words, before)
         width, dim = self.config.hidden_dim // 2, self.config.hidden_dim
@@ -189,32 +193,32 @@ class RnnSearch(Backbone):
         return found, past
 
     def alignments(self, features):
-        """How much of each source token was looked at before each target token, (B, T, S), for pictures (figure 3)."""
+        """Returns the attention weights of each target token over the source, (B, T, S), for pictures (figure 3)."""
         before = self._before(self.encode(features), features["padding_mask"])
         found, _ = self._steps(self.embedding.target(features["target_ids"]), before)
         return found[..., 2 * self.config.hidden_dim :]
 
     def start(self, features, length: int):
-        """What `decode` takes as `past`; it does not grow with `length`. The source is encoded here, once."""
+        """Encodes the source and returns the initial `past` of `decode`. Its size does not depend on `length`."""
         return self._before(self.encode(features), features["padding_mask"])
 
     def decode(self, target_ids, past, position):
-        """The next tokens of targets, at the cost of these alone.
+        """Decodes the next T tokens of targets, without recomputing those before them.
 
         Args:
             target_ids: int (B, T).
-            past: of `start`, or of the call before.
-            position: of no importance, as the state knows what came before.
+            past: the result of `start` or of the previous call.
+            position: ignored; the state holds all that came before.
 
         Returns:
-            Their outputs (B, T, M), and `past` with these tokens.
+            Their outputs (B, T, M), and `past` updated with these tokens.
         """
         outputs, state = self._run(target_ids, past)
         return outputs, {**past, "past": state}
 
 
 def small() -> keras.initializers.Initializer:
-    """Of weights that are neither recurrent nor of the alignment (appendix B.1)."""
+    """Returns the initializer of weights that are neither recurrent nor of the alignment model (appendix B.1)."""
     return keras.initializers.RandomNormal(stddev=0.01)
 
 

@@ -1,4 +1,4 @@
-"""RoBERTa: A Robustly Optimized BERT Pretraining Approach (Liu et al., 2019, arXiv 1907.11692), as fairseq computes it."""
+"""RoBERTa: A Robustly Optimized BERT Pretraining Approach (Liu et al., 2019, arXiv 1907.11692), as in fairseq."""
 
 import dataclasses
 
@@ -14,11 +14,11 @@ from xmodels.models.bert import BertConfig, Encoder, default_visible, post_norm_
 
 @dataclasses.dataclass(frozen=True)
 class RobertaConfig(BertConfig):
-    """BERT's, with one row of segments, which all tokens get, and positions that count real tokens.
+    """BERT's configuration, with a single segment for all tokens and positions that count only real tokens.
 
     Attributes:
-        first_position: the position of the first real token, the id of padding plus one: 2 in fairseq. Padding has the one
-            before. The table of positions has so many rows more than `max_sequence_length`.
+        first_position: the position of the first real token: the id of padding plus one, 2 in fairseq. Padding has the
+            position before it. The table of positions has so many rows more than `max_sequence_length`.
     """
 
     num_segments: int = 1
@@ -33,16 +33,17 @@ class RobertaConfig(BertConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Roberta(Encoder):
-    """BERT's encoder without segments and without a pooler; the place of padding does not matter. As in fairseq weights begin with a
-    normal distribution that is not cut.
+    """BERT's encoder without segments and without a pooler. Padding may be on either side.
+
+    As in fairseq, weights are initialized with a normal distribution that is not truncated.
 
     Call arguments:
-        features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens. Rows of several examples also bring
-            `pack_ids` and `position_ids` int (B, L), which count the tokens of each example from 0.
-        visible: what a token may see; by default every real token, of rows of several examples those of its own.
+        features: `token_ids` int (B, L), `padding_mask` bool (B, L), True on real tokens. Packed rows also have `pack_ids` and
+            `position_ids` int (B, L), which count the tokens of each example from 0.
+        visible: a `Visible`, which tokens a token attends to; by default all real tokens, in packed rows those of its example.
 
     Returns:
-        `sequence_output` (B, L, D).
+        A dictionary of `sequence_output` (B, L, D).
     """
 
     config_class = RobertaConfig
@@ -58,9 +59,9 @@ class Roberta(Encoder):
         ]
 
     def embed(self, features, training=None):
-        """(B, L, D)"""
+        """Returns the embeddings, (B, L, D)."""
         token_ids, config = features["token_ids"], self.config
-        positions_of(token_ids, config.max_sequence_length)  # raises where the row is too long
+        positions_of(token_ids, config.max_sequence_length)  # raises an error if the row is too long
         if "position_ids" in features:
             positions = features["position_ids"] + config.first_position
         else:
@@ -76,10 +77,10 @@ class Roberta(Encoder):
 
 
 def real_positions(padding_mask, first: int):
-    """`first`, `first` + 1, ... for the real tokens of each row, and `first` - 1 for padding: bool (B, L) -> int (B, L)."""
+    """Returns `first`, `first` + 1, ... for the real tokens of each row, and `first` - 1 for padding: bool (B, L) -> int (B, L)."""
     real = ops.cast(padding_mask, "int32")
     return ops.cumsum(real, axis=1) * real + (first - 1)
 
 
-# tiny to medium: the shapes of the small BERTs, for trials. base and large: table 9 of the paper.
+# tiny to medium: ours, with the shapes of the small BERTs, for trials. base and large: table 9 of the paper.
 SIZES = dict(bert.SIZES)

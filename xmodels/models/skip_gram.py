@@ -1,4 +1,4 @@
-"""Skip-gram's two tables of word vectors (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
+"""The word vectors and context vectors of skip-gram (Mikolov et al., 2013a, arXiv 1301.3781; 2013b, NIPS)."""
 
 import dataclasses
 
@@ -20,10 +20,13 @@ class SkipGramConfig(ModelConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class SkipGram(Backbone):
-    """A vector for each word, and another one for it as a context. The first are what is handed over.
+    """A vector for each word, and another one for it as a context word. The former are the result of training.
+
+    Call arguments:
+        features: `token_ids` int (B, L).
 
     Returns:
-        `sequence_output` (B, L, D), the vectors of the words, which know nothing of each other.
+        A dictionary of `sequence_output` (B, L, D), the vectors of the words, which do not depend on their context.
     """
 
     config_class = SkipGramConfig
@@ -42,13 +45,18 @@ class SkipGram(Backbone):
         return {"sequence_output": self.words(features["token_ids"])}
 
     def pair_scores(self, center_ids, context_ids, negative_ids):
-        """Dot products of words with contexts: (B, P) x (B, P) x (B, P, K) -> (B, P), (B, P, K)."""
+        """Returns dot products of words with their contexts, (B, P), and with K negatives, (B, P, K).
+
+        Args:
+            center_ids, context_ids: int (B, P).
+            negative_ids: int (B, P, K).
+        """
         words = self.words(center_ids)  # (B, P, D)
         positive = ops.sum(words * self.contexts(context_ids), axis=-1)
         return positive, ops.einsum("bpd,bpkd->bpk", words, self.contexts(negative_ids))
 
 
-# 100 are the default of word2vec.c, 300 those of the vectors for Google News.
+# 100 is the default of word2vec.c, 300 the width of the vectors for Google News.
 SIZES = {
     "tiny": {"hidden_dim": 16},
     "small": {"hidden_dim": 50},

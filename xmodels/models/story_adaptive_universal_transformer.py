@@ -1,5 +1,5 @@
-"""A Universal Transformer that reads stories and decides for each sentence how long it thinks (Dehghani et al., 2018,
-sections 2.2 and 3.1)."""
+"""A Universal Transformer over stories with adaptive computation time for each sentence (Dehghani et al., 2018, sections 2.2
+and 3.1)."""
 
 import dataclasses
 
@@ -15,16 +15,17 @@ from xmodels.models.transformer import size
 
 @dataclasses.dataclass(frozen=True)
 class StoryAdaptiveUniversalTransformerConfig(AdaptiveUniversalTransformerConfig):
-    """Steps as of `AdaptiveUniversalTransformerConfig`, lengths as of `StoryTransformerConfig`. There is no decoder."""
+    """Steps as in `AdaptiveUniversalTransformerConfig`, lengths as in `StoryTransformerConfig`. There is no decoder."""
 
     max_sentence_length: int = 16
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class StoryAdaptiveUniversalTransformer(StoryUniversalTransformer):
-    """A `StoryUniversalTransformer` whose places stop when they have thought enough.
+    """A `StoryUniversalTransformer` with adaptive computation time for each sentence.
 
-    Returns besides: `ponder_times` and `remainders`, float32 (B, S), and `halting_weights`, float32 (B, S, `max_steps`).
+    Call arguments and results as in `StoryTransformer`. It also returns `ponder_times` and `remainders`, float32 (B, S), and
+    `halting_weights`, float32 (B, S, `max_steps`).
     """
 
     config_class = StoryAdaptiveUniversalTransformerConfig

@@ -1,4 +1,4 @@
-"""A Transformer that reads stories: each sentence is a place, a question the last one. The baseline of the Universal
+"""A Transformer over stories: each sentence is a position, and the question the last one. The baseline of the Universal
 Transformer on bAbI (Dehghani et al., 2018, section 3.1)."""
 
 import dataclasses
@@ -21,7 +21,7 @@ STORY = {
 
 @dataclasses.dataclass(frozen=True)
 class StoryTransformerConfig(TransformerConfig):
-    """`max_sequence_length` counts sentences with the question, `max_sentence_length` the words of one. There is no decoder."""
+    """`max_sequence_length` counts the sentences and the question, `max_sentence_length` the words of one. There is no decoder."""
 
     max_sentence_length: int = 16
 
@@ -31,10 +31,12 @@ class StoryTransformer(Backbone):
     """An encoder of pre-norm blocks over sentences.
 
     Call arguments:
-        features: `token_ids` int (B, S, W), `segment_ids` int (B, S), 1 at the question, `padding_mask` bool (B, S).
+        features: `token_ids` int (B, S, W), S sentences of at most W words; `segment_ids` int (B, S), 1 for the question;
+            `padding_mask` bool (B, S), True on real sentences.
+        visible: a `Visible`, which sentences a sentence attends to; by default all real ones.
 
     Returns:
-        `sequence_output` (B, S, D).
+        A dictionary of `sequence_output` (B, S, D).
     """
 
     config_class = StoryTransformerConfig
@@ -63,7 +65,7 @@ class StoryTransformer(Backbone):
         return x + self.position(ops.arange(ops.shape(x)[1], dtype="int32"))
 
     def attention_maps(self, features):
-        """How much each place takes of each: num_layers tensors (B, H, S, S)."""
+        """Returns the attention probabilities of every block, num_layers tensors float32 (B, H, S, S)."""
         x, visible, maps = self._read(features), Visible(features["padding_mask"]), []
         for block in self.blocks:
             maps.append(block.attention_map(x, visible))
@@ -75,7 +77,7 @@ class StoryTransformer(Backbone):
 
 
 def initialized(backbone: Backbone) -> Backbone:
-    """Creates all weights by a story of one sentence."""
+    """Creates all weights by calling the network on a story of two sentences. Returns the network."""
     backbone(
         {
             "token_ids": ops.ones((1, 2, 1), "int32"),

@@ -1,4 +1,4 @@
-"""A Universal Transformer that reads stories: bAbI at the level of sentences (Dehghani et al., 2018, section 3.1)."""
+"""A Universal Transformer over stories, for bAbI at the level of sentences (Dehghani et al., 2018, section 3.1)."""
 
 import dataclasses
 
@@ -22,14 +22,14 @@ from xmodels.models.universal_transformer import (
 
 @dataclasses.dataclass(frozen=True)
 class StoryUniversalTransformerConfig(UniversalTransformerConfig):
-    """`num_layers` counts steps; the lengths are those of `StoryTransformerConfig`. There is no decoder."""
+    """`num_layers` counts steps; lengths are as in `StoryTransformerConfig`. There is no decoder."""
 
     max_sentence_length: int = 16
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class StoryUniversalTransformer(Backbone):
-    """The encoder of a Universal Transformer over sentences; call arguments and results as of `StoryTransformer`."""
+    """The encoder of a Universal Transformer over sentences. Call arguments and results as in `StoryTransformer`."""
 
     config_class = StoryUniversalTransformerConfig
     reads = STORY
@@ -60,7 +60,7 @@ class StoryUniversalTransformer(Backbone):
         return self.steps.run(x, places, advance)
 
     def attention_maps(self, features):
-        """How much each place takes of each in each step: num_layers tensors (B, H, S, S), also of places that have stopped."""
+        """Returns the attention probabilities of each step, float32 (B, H, S, S) each, including positions that have halted."""
         visible, maps = Visible(features["padding_mask"]), []
 
         def advance(x, step):

@@ -22,14 +22,14 @@ from xmodels.models.transformer import Transformer
 
 @dataclasses.dataclass(frozen=True)
 class T5Config(ModelConfig):
-    """`num_layers` counts those of the encoder, and of the decoder unless `num_decoder_layers` says otherwise.
+    """`num_layers` counts the layers of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
     Attributes:
-        max_sequence_length: how long sources and targets are when text is written; the network has no table of positions.
-        head_dim: width of a head; heads need not share `hidden_dim` evenly.
-        num_buckets, max_distance: of relative positions.
+        max_sequence_length: limits sources and targets in generation; the network has no table of positions.
+        head_dim: width of a head; `num_heads` * `head_dim` need not equal `hidden_dim`.
+        num_buckets, max_distance: of relative positions, see `RelativeBuckets`.
         gated: whether feed-forward layers are gated (1.1).
-        tied_output: whether the table of tokens is the output matrix too (1.0).
+        tied_output: whether the output matrix is the token embedding (1.0).
         scaled_output: whether states are multiplied by hidden_dim ** -0.5 before the output matrix (1.0).
         initializer_factor: scales all initial weights.
     """
@@ -58,9 +58,9 @@ class T5Config(ModelConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class T5(Transformer):
-    """Encoder and decoder of pre-norm blocks with root mean square norms, without any bias, positions told by attention alone.
+    """Encoder and decoder of pre-norm blocks with RMS norms and without biases. Only attention depends on positions.
 
-    Call arguments and results as of `Transformer`; `position_ids` and `target_position_ids` are not read.
+    Call arguments and results as in `Transformer`; `position_ids` and `target_position_ids` are ignored.
     """
 
     config_class = T5Config
@@ -76,7 +76,7 @@ class T5(Transformer):
         return T5Embedding(config, name="embedding")
 
     def make_encoder_block(self, config: T5Config, index: int) -> keras.layers.Layer:
-        if not index:  # all blocks of a stack share its table
+        if not index:  # all blocks of a stack share its buckets
             self.encoder_buckets = _buckets(config, True)
         parts = _mixer(config, self.encoder_buckets), _feedforward(config)
         norm = keras.layers.RMSNormalization
@@ -100,7 +100,7 @@ class T5(Transformer):
 
 
 class T5Embedding(Layer):
-    """Rows of the table of tokens, then dropout; encoder and decoder share it. `output_matrix` is that of version 1.1."""
+    """Token embedding, then dropout; shared by encoder and decoder. `output_matrix` is the output matrix of version 1.1."""
 
     def __init__(self, config: T5Config, **kwargs):
         super().__init__(**kwargs)
@@ -117,7 +117,7 @@ class T5Embedding(Layer):
         return self.dropout(self.token(token_ids), training=training)
 
     def target(self, target_ids, position_ids=None, training=None):
-        """What the decoder reads of (B, T): (B, T, D)."""
+        """Returns the inputs of the decoder: (B, T) -> (B, T, D)."""
         return self.dropout(self.token(target_ids), training=training)
 
 
@@ -138,7 +138,8 @@ def _buckets(config: T5Config, bidirectional: bool) -> RelativeBuckets:
 
 
 def _mixer(config: T5Config, buckets: RelativeBuckets | None = None) -> BucketAttention:
-    """Kernels begin with a deviation of inputs ** -0.5; that of queries is smaller by sqrt(K), the scale that attention lacks."""
+    """Returns attention whose initial kernels have the standard deviation inputs ** -0.5; for queries it is divided by sqrt(K),
+    since the attention is not scaled."""
     factor, outer, inner = config.initializer_factor, config.hidden_dim, config.head_dim
     initialization = _initialization(factor * outer**-0.5, factor * (config.num_heads * inner) ** -0.5)
     return BucketAttention(
@@ -171,7 +172,7 @@ def size(num_layers: int, hidden_dim: int, num_heads: int, intermediate_dim: int
 
 
 def gated(*numbers, **more) -> dict:
-    """A size of version 1.1."""
+    """Returns the fields of a size of version 1.1."""
     return size(*numbers, gated=True, tied_output=False, scaled_output=False, activation="gelu_tanh", **more)
 
 

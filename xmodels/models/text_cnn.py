@@ -12,8 +12,8 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class TextCnnConfig(ModelConfig):
-    """`hidden_dim` are the filters of all `kernel_sizes` together, equally many of each. `dropout` is that of the head (section 2.1).
-    `intermediate_dim` has no meaning. Texts may have any length."""
+    """`hidden_dim` is the number of filters of all `kernel_sizes` together, the same number of each. `dropout` is that of the head
+    (section 2.1). `intermediate_dim` is unused. Texts may have any length."""
 
     num_layers: int = 1
     num_heads: int = 1
@@ -26,17 +26,17 @@ class TextCnnConfig(ModelConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class TextCnn(Backbone):
-    """Filters over windows of several widths, side by side.
+    """Concatenated convolutions with kernels of several sizes.
 
     Call arguments:
         features: `token_ids` int (B, L), `padding_mask` bool (B, L).
 
     Returns:
-        `sequence_output` (B, L, D), the features of the windows around each token, and `pooled_output` (B, D), their largest numbers
-        over the windows inside of the text (equation 4), by which the paper classifies.
+        A dictionary of `sequence_output` (B, L, D), the features of the windows around each token, zeros at padding, and
+        `pooled_output` (B, D), their maxima over the windows inside the text (equation 4), which the paper classifies.
 
     Raises:
-        ValueError: `hidden_dim` is no multiple of the number of `kernel_sizes`.
+        ValueError: `hidden_dim` is not a multiple of the number of `kernel_sizes`.
     """
 
     config_class = TextCnnConfig

@@ -22,11 +22,15 @@ from xmodels.models.backbone import Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class TransformerConfig(ModelConfig):
-    """`num_layers` counts those of the encoder, and of the decoder unless `num_decoder_layers` says otherwise.
+    """`num_layers` counts the layers of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
-    One table serves source, target and output unless there is a `target_vocabulary_size`; then target and output share.
-    `attention_bias` gives the four projections biases, which tensor2tensor's do not have. `start` says what the decoder
-    reads first: "zero", a vector of zeros, or "token", the token that the target begins with.
+    Attributes:
+        target_vocabulary_size: None for one embedding that source, target and output share; otherwise only target and output
+            share one.
+        intermediate_dropout: inside the feed-forward layers.
+        position: one of `SINUSOIDS`, or "learned".
+        start: the first input of the decoder: "zero", a vector of zeros, or "token", the first token of `target_ids`.
+        attention_bias: whether the projections of attention have biases; those of tensor2tensor do not.
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -50,14 +54,13 @@ class Transformer(Backbone):
     """Encoder and decoder of post-norm blocks.
 
     Call arguments:
-        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), what the
-            decoder reads: the target moved on by one place. `position_ids` and `target_position_ids`, int (B, S) and
-            (B, T), where positions do not count from 0.
-        visible: what a token of the source may see of it; by default every real token.
+        features: `token_ids` int (B, S) and `padding_mask` bool (B, S), the source; `target_ids` int (B, T), the inputs of the
+            decoder: the target shifted right by one. `position_ids` and `target_position_ids`, int (B, S) and (B, T), if
+            positions do not count from 0. Targets are padded on the right, where causal attention does not reach.
+        visible: a `Visible`, which tokens a token of the source attends to; by default all real ones.
 
     Returns:
-        `sequence_output` (B, T, D), the states of the decoder, and `encoder_output` (B, S, D). Target padding stands
-        behind the target, where causal attention cannot see it.
+        A dictionary of `sequence_output` (B, T, D), the states of the decoder, and `encoder_output` (B, S, D).
     """
 
     config_class = TransformerConfig
@@ -84,11 +87,11 @@ class Transformer(Backbone):
         return PostNormDecoderBlock(*parts, config.dropout, config.layer_norm_epsilon, name=f"decoder_{index}")
 
     def finish(self, x, stack: str, training=None):
-        """What follows the last block of "encoder" or "decoder": nothing."""
+        """Applied after the last block of `stack`, "encoder" or "decoder"; here the identity."""
         return x
 
     def logits(self, states):
-        """States of the decoder (..., D) -> float32 (..., V)"""
+        """Returns the logits of target tokens from states of the decoder: (..., D) -> float32 (..., V)."""
         return tied_logits(states, self.embedding.output_token)
 
     def call(self, features, visible=None, training=None):
@@ -101,11 +104,11 @@ class Transformer(Backbone):
         return {"sequence_output": self.finish(x, "decoder", training), "encoder_output": source}
 
     def source_visible(self, features) -> Visible:
-        """What the decoder may see of the source: every real token."""
+        """Returns which tokens of the source the decoder attends to: all real ones."""
         return Visible(features["padding_mask"])
 
     def encode(self, features, visible=None, training=None):
-        """(B, S, D), the states of the source."""
+        """Returns the states of the source, (B, S, D)."""
         real = features["padding_mask"]
         x = self.embedding(features["token_ids"], real, features.get("position_ids"), training=training)
         visible = visible or Visible(real)
@@ -114,8 +117,7 @@ class Transformer(Backbone):
         return self.finish(x, "encoder", training)
 
     def hidden_states(self, features):
-        """Of the source: the output of the embedding, and of every block of the encoder, the last one as `encode` gives it:
-        tensors (B, S, D)."""
+        """Returns the outputs of the embedding and of every block of the encoder, (B, S, D) each; the last one is that of `encode`."""
         real = features["padding_mask"]
         states, visible = [self.embedding(features["token_ids"], real, features.get("position_ids"))], Visible(real)
         for block in self.encoder_blocks:
@@ -123,11 +125,11 @@ class Transformer(Backbone):
         return [*states[:-1], self.finish(states[-1], "encoder")]
 
     def attention_maps(self, features):
-        """How much each token of the source takes of each: num_layers tensors (B, H, S, S), of the encoder."""
+        """Returns the attention probabilities of every block of the encoder, num_layers tensors float32 (B, H, S, S)."""
         return attention_maps(self.encoder_blocks, self.hidden_states(features), Visible(features["padding_mask"]))
 
     def start(self, features, length: int):
-        """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once."""
+        """Encodes the source and returns the initial `past` of `decode`, for targets of at most `length` tokens."""
         source = self.encode(features)
         batch = ops.shape(source)[0]
         return {
@@ -141,14 +143,15 @@ class Transformer(Backbone):
         return all(block.shares_past for block in self.decoder_blocks)
 
     def decode(self, target_ids, past, place):
-        """The next tokens of targets, at the cost of these alone.
+        """Decodes the next T tokens of targets, without recomputing those before them.
 
         Args:
-            target_ids: int (B, T), which stand from the position `place` on; or of `attention.places.Beams`.
-            past: of `start`, or of the call before.
+            target_ids: int (B, T), the tokens from position `place` on.
+            past: the result of `start` or of the previous call.
+            place: int, the position of the first token; or `attention.places.Beams`.
 
         Returns:
-            Their states (B, T, D), and `past` with these tokens.
+            Their states (B, T, D), and `past` updated with these tokens.
         """
         positions = positions_of(place, target_ids.shape[1])  # (T,)
         x, present, real = self.embedding.target(target_ids, positions), [], Visible(past["source_padding"])
@@ -160,9 +163,12 @@ class Transformer(Backbone):
 
 
 class Embedding(keras.layers.Layer):
-    """sqrt(D) times a row of the table, plus the signal of the position, then dropout (section 3.4).
+    """Token embedding times sqrt(D), plus position encoding, then dropout (section 3.4).
 
-    Source padding is zero but for its signal. `token` is the table of source tokens, `output` that of target tokens.
+    The token embedding of source padding is zero. `token` is the table of source tokens, `output_token` that of target tokens.
+
+    Raises:
+        ValueError: `start` of the configuration is unknown.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs):
@@ -192,7 +198,7 @@ class Embedding(keras.layers.Layer):
         return self._placed(self.token(token_ids) * self.scale * real, position_ids, training)
 
     def target(self, target_ids, position_ids=None, training=None):
-        """What the decoder reads of (B, T): (B, T, D)."""
+        """Returns the inputs of the decoder, at positions (T,) or (B, T): (B, T) -> (B, T, D)."""
         x = self.output_token(target_ids) * self.scale
         if self.start == "zero":
             positions = ops.arange(ops.shape(target_ids)[1]) if position_ids is None else position_ids

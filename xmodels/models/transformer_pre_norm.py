@@ -11,9 +11,9 @@ __all__ = ["SIZES", "PreNormTransformer", "TransformerConfig"]
 
 @keras.saving.register_keras_serializable("xmodels")
 class PreNormTransformer(Transformer):
-    """A Transformer whose norms stand inside the residual branches, with one more behind each stack.
+    """A Transformer with norms inside the residual branches and a final norm after each stack.
 
-    Call arguments and results as of `Transformer`.
+    Call arguments and results as in `Transformer`.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs):

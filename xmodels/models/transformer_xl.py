@@ -20,18 +20,18 @@ from xmodels.models.backbone import NOTHING, Backbone, ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class TransformerXLConfig(ModelConfig):
-    """`max_sequence_length` bounds nothing here: positions are distances.
+    """`max_sequence_length` does not limit texts, since positions are relative.
 
     Attributes:
-        memory_length: M, states of each layer that are remembered.
+        memory_length: M, the states of each layer that are kept from earlier segments.
         head_dim: width of a head; by default `hidden_dim` / `num_heads`.
-        embedding_dim, cutoffs, embedding_division, tied_projections: see `layers.adaptive`; by default one table as wide as
-            the network.
-        clamp_length: distances beyond it count as it; for evaluation with long memories. Trained with it, the network learns
-            another term for far positions, so leave it out there.
-        same_length: every query sees M keys, however far into a segment it stands; for evaluation.
-        pre_norm: norms inside the residual branches.
-        untied_biases: u and v of each layer are its own.
+        embedding_dim, cutoffs, embedding_division, tied_projections: see `layers.adaptive`; by default one table of width
+            `hidden_dim`.
+        clamp_length: larger distances are treated as this one; for evaluation with long memories. Do not train with it: the
+            network would learn another term for far positions.
+        same_length: whether every query attends to M keys, wherever in a segment it is; for evaluation.
+        pre_norm: whether norms are inside the residual branches.
+        untied_biases: whether each layer has its own u and v.
     """
 
     max_sequence_length: int = 1_000_000
@@ -52,7 +52,7 @@ class TransformerXLConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """See `ModelConfig`. Cutoffs must rise within the vocabulary, and `hidden_dim` must hold pairs of sine and cosine."""
+        """As in `ModelConfig`; also checks that `cutoffs` increase within the vocabulary and that `hidden_dim` is even."""
         config = super().from_json(values, source, spelled)
         ends = (0, *config.cutoffs, config.vocabulary_size)
         if any(a >= b for a, b in itertools.pairwise(ends)):
@@ -60,7 +60,7 @@ class TransformerXLConfig(ModelConfig):
                 f"{source}: `cutoffs` must rise, and end below the vocabulary of {config.vocabulary_size}. Found: "
                 f"{list(config.cutoffs)}."
             )
-        if set(config.tied_projections) - {"T", "F"}:  # there may be more of them than clusters, as in the size `large`
+        if set(config.tied_projections) - {"T", "F"}:  # may be longer than there are clusters, as in the size `large`
             raise CheckpointError(
                 f"{source}: `tied_projections` must hold a T or an F for each cluster. Found: {config.tied_projections!r}."
             )
@@ -70,12 +70,12 @@ class TransformerXLConfig(ModelConfig):
 
     @property
     def states_carried(self) -> int:
-        """As of `ModelConfig`."""
+        """As in `ModelConfig`."""
         return self.memory_length
 
     @property
     def table_weights(self) -> int:
-        """How many numbers the tables of tokens and their projections hold."""
+        """The number of weights of the token embedding: its tables and their projections."""
         widths = widths_of(self)
         rows = cluster_sizes(self) if len(widths) > 1 else [self.vocabulary_size]
         projected = [width for width in widths if len(widths) > 1 or width != self.hidden_dim]
@@ -93,7 +93,7 @@ class RecurrentBlock(Block):
 
     Call arguments:
         x: (B, N, D).
-        memory: (B, M, D), inputs of this layer in the segments before; None without any.
+        memory: (B, M, D), the inputs of this layer in earlier segments; None without any.
         signal, content_bias, position_bias, visible: see `RelativeAttention`.
 
     Returns:
@@ -128,7 +128,7 @@ class RecurrentBlock(Block):
         return self._finish(x, mixed, training)
 
     def step(self, x, past, place, content_bias=None, position_bias=None, visible=None):
-        """The same with keys and values in place of the memory; see `RelativeAttention.step`."""
+        """Decodes like `call`, with cached keys and values in place of the memory; see `RelativeAttention.step`."""
         content_bias, position_bias = self._biases(content_bias, position_bias)
         query = self.mixer_norm(x) if self.pre_norm else x
         mixed, past = self.mixer.step(query, past, place, content_bias, position_bias, visible)
@@ -138,7 +138,7 @@ class RecurrentBlock(Block):
         return (self.content_bias, self.position_bias) if content_bias is None else (content_bias, position_bias)
 
     def _finish(self, x, mixed, training):
-        """What follows the attention."""
+        """Applies everything after the attention."""
         x = x + self.dropout(mixed, training=training)
         if self.pre_norm:
             changed = self.feedforward(self.feedforward_norm(x), training=training)
@@ -150,16 +150,17 @@ class RecurrentBlock(Block):
 
 @keras.saving.register_keras_serializable("xmodels")
 class TransformerXL(Backbone):
-    """A causal network that remembers the states of the segments before.
+    """A causal network with a memory of the states of earlier segments.
 
     Call arguments:
-        features: `token_ids` int (B, N); `padding_mask` bool (B, N), whose real tokens stand first and enter the memory alone, all
-            where it is missing; `memory` (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last slots count,
-            where there is a past.
+        features: `token_ids` int (B, N). Optional: `padding_mask` bool (B, N), True on real tokens, which come first; only these
+            enter the memory. For a segment with a past: `memory` (B, num_layers, M, D) and `memory_filled` int (B,), how many
+            of its last slots are filled.
+        visible: a `Visible` over memory and segment, M + N keys; by default causal, over the filled slots.
 
     Returns:
-        `sequence_output` (B, N, D); and, where a memory was given, `memory` and `memory_filled` for the segment that goes
-        on, without gradient.
+        A dictionary of `sequence_output` (B, N, D) and, if a memory is given, `memory` and `memory_filled` for the next segment,
+        without gradient.
     """
 
     config_class = TransformerXLConfig
@@ -174,7 +175,7 @@ class TransformerXL(Backbone):
         self.dropout = Dropout(config.dropout)
 
     def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
-        """The features `memory` and `memory_filled` of texts that begin."""
+        """Returns the features `memory` and `memory_filled` for the beginning of texts: an empty memory."""
         length = self.config.memory_length if memory_length is None else memory_length
         shape = (batch_size, self.config.num_layers, length, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32"), "memory_filled": ops.zeros((batch_size,), "int32")}
@@ -183,7 +184,7 @@ class TransformerXL(Backbone):
         return self._run(features, visible, training)[0]
 
     def hidden_states(self, features):
-        """What enters each block, and what leaves the last: num_layers + 1 tensors (B, N, D)."""
+        """Returns the input of each block and the output of the last, num_layers + 1 tensors (B, N, D)."""
         return self._run(features, None, False)[1]
 
     def _run(self, features, visible, training):
@@ -209,11 +210,14 @@ class TransformerXL(Backbone):
         return outputs, states
 
     def start(self, batch_size: int, length: int):
-        """The memory of texts that begin, as `decode` takes it: for each block keys and values, and what its distances look
-        like, which are the same at every token; and how much of that counts, int (B,).
+        """Returns the initial `past` of `decode`.
+
+        It holds for each block keys and values, (B, M, H, K') each, and the projected distances, (B, M + 1, H, K'), which are the
+        same for every token; and the number of filled slots, int (B,).
 
         Args:
-            length: most tokens of a text, so that no more is kept than it can fill.
+            batch_size: B.
+            length: most tokens of a text. M is at most this.
         """
         config = self.config
         slots = min(config.memory_length, length)
@@ -227,15 +231,15 @@ class TransformerXL(Backbone):
         return tuple(memory), ops.zeros((batch_size,), "int32")
 
     def decode(self, token_ids, past, position):
-        """The next L tokens of texts, of which each sees the last M states before it: as read token by token with a memory.
+        """Decodes the next L tokens of texts. Each attends to the last M states before it, as if read one by one with a memory.
 
         Args:
             token_ids: int (B, L).
-            past: of `start`, or of the call before.
-            position: of no importance, as positions are distances.
+            past: the result of `start` or of the previous call.
+            position: ignored, since positions are relative.
 
         Returns:
-            Their states (B, L, D), and `past` with these tokens.
+            Their states (B, L, D), and `past` updated with these tokens.
         """
         memory, filled = past
         length, slots = token_ids.shape[1], memory[0][0].shape[1]
@@ -251,7 +255,7 @@ class TransformerXL(Backbone):
         return x, (tuple(present), ops.minimum(filled + length, slots))
 
     def signal(self, keys: int):
-        """(K, D): what distances K - 1, ..., 0 look like."""
+        """Returns the encodings of the distances K - 1, ..., 0, (K, D)."""
         distances = ops.arange(keys - 1, -1, -1, dtype="float32")
         if self.config.clamp_length:
             distances = ops.minimum(distances, float(self.config.clamp_length))
@@ -259,7 +263,7 @@ class TransformerXL(Backbone):
 
 
 class SharedBiases(keras.layers.Layer):
-    """u and v of all layers."""
+    """The biases u and v, if all layers share them."""
 
     def __init__(self, config: TransformerXLConfig, **kwargs):
         super().__init__(**kwargs)
@@ -271,7 +275,7 @@ class SharedBiases(keras.layers.Layer):
 
 
 def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
-    """The weights u and v of a layer, (H, width of a head) each."""
+    """Adds the weights u and v to a layer, (H, K') each."""
     initialization, shape = initializations.gpt(config.initializer_stddev), (config.num_heads, config.head_dim)
     return (
         layer.add_weight(shape=shape, initializer=initialization.inner(), name=name)
@@ -280,12 +284,12 @@ def biases(layer: keras.layers.Layer, config: TransformerXLConfig):
 
 
 def next_memory(memory, filled, entered, padding_mask=None) -> dict:
-    """The features `memory` and `memory_filled` of the segment that goes on: of the past and the real tokens, the last M states.
+    """Returns the features `memory` and `memory_filled` for the next segment: the last M states of the memory and the real tokens.
 
     Args:
-        memory, filled: those before, (B, num_layers, M, D) and (B,).
-        entered: num_layers tensors (B, N, D), what entered each block.
-        padding_mask: bool (B, N), True for real tokens, which stand first; None where all are.
+        memory, filled: those of this segment, (B, num_layers, M, D) and int (B,).
+        entered: num_layers tensors (B, N, D), the inputs of the blocks.
+        padding_mask: bool (B, N), True on real tokens, which come first; None if all are real.
     """
     (length, width), slots = entered[0].shape[1:], memory.shape[2]
     if padding_mask is None:
@@ -295,7 +299,7 @@ def next_memory(memory, filled, entered, padding_mask=None) -> dict:
         count = ops.sum(ops.cast(padding_mask, "int32"), axis=1)  # (B,)
         present = ops.concatenate([ops.transpose(memory, (0, 2, 1, 3)), ops.stack(entered, axis=2)], axis=1)
         batch = ops.shape(present)[0]
-        rows = ops.arange(batch, dtype="int32") * (slots + length) + count  # of the first state that is kept
+        rows = ops.arange(batch, dtype="int32") * (slots + length) + count  # the first state that is kept
         places = ops.expand_dims(rows, 1) + ops.arange(slots, dtype="int32")  # (B, M)
         kept = ops.take(ops.reshape(present, (-1, len(entered) * width)), places, axis=0)  # whole rows, which is cheap
         present = ops.transpose(ops.reshape(kept, (-1, slots, len(entered), width)), (0, 2, 1, 3))
@@ -306,7 +310,7 @@ def next_memory(memory, filled, entered, padding_mask=None) -> dict:
 
 
 def filled_slots(slots: int, filled, length: int):
-    """bool (B, M + N): of the M slots of a memory those at its end that are filled, int (B,), and all N tokens behind it."""
+    """Marks the last `filled`, int (B,), of M memory slots and all N tokens after them: bool (B, M + N); None without a memory."""
     return ops.expand_dims(ops.arange(slots + length), 0) >= slots - ops.expand_dims(filled, 1) if slots else None
 
 
@@ -317,8 +321,8 @@ def _size(num_layers, hidden_dim, num_heads, head_dim, intermediate_dim, memory_
     }  # fmt: skip
 
 
-# The scripts of the authors: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8, one_billion for
-# One Billion Word. Their cutoffs depend on the vocabulary: `layers.adaptive.cutoffs_of`.
+# As in the authors' scripts: base and large for WikiText-103, characters_12 and _24 for enwik8 and text8, one_billion for
+# One Billion Word. Cutoffs depend on the vocabulary, see `layers.adaptive.cutoffs_of`. tiny and mini are ours.
 SIZES = {
     "tiny": _size(2, 128, 4, 32, 256, 64),
     "mini": _size(4, 256, 4, 64, 1024, 128),

@@ -1,4 +1,4 @@
-"""UniLM: Unified Language Model Pre-training (Dong et al., 2019, arXiv 1905.03197): BERT with six segments, which also writes."""
+"""UniLM: Unified Language Model Pre-training (Dong et al., 2019, arXiv 1905.03197): BERT with six segments that generates text."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ SOURCE, TARGET = 4, 5  # segments of the seq2seq model
 
 @dataclasses.dataclass(frozen=True)
 class UnilmConfig(BertConfig):
-    """BERT's. Segments are 0 and 1 (bidirectional), 2 (left to right), 3 (right to left), 4 and 5 (source and target)."""
+    """BERT's configuration with the segments 0 and 1 (bidirectional), 2 (left to right), 3 (right to left), 4 (source), 5 (target)."""
 
     num_segments: int = 6
     activation: str = "gelu"
@@ -24,10 +24,10 @@ class UnilmConfig(BertConfig):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Unilm(Bert):
-    """BERT's encoder, which sees what the objective lets it see; without that, everything, as BERT.
+    """BERT's encoder with the attention mask of the objective; by default bidirectional, as BERT. Arguments as in `Bert`.
 
-    It writes a target behind a source: the next token is what it names at a `[MASK]` that stands at its place. Then the token
-    itself is read there, so of the past only real tokens are kept.
+    It generates a target after a source: a `[MASK]` in place of the next token predicts it, and is then replaced with the token,
+    so that the cache holds only real tokens.
     """
 
     config_class = UnilmConfig
@@ -36,7 +36,8 @@ class Unilm(Bert):
 
     @classmethod
     def adopt(cls, model, config, values):
-        """A BERT with two segments: as their segments all others begin as the first, but for that of targets (and code)."""
+        """Converts a BERT with two segments: segments 2 to 4 start as segment 0, and 5 (targets) as segment 1, as in the released
+        code. Arguments and results as in `Backbone`."""
         name = "backbone.embedding.segment.embeddings"
         if model != "bert" or config.num_segments != 2:
             return model, config, values
@@ -44,7 +45,7 @@ class Unilm(Bert):
         return "unilm", cls.config_class(**fields), {**values, name: values[name][[0, 1, 0, 0, 0, 1]]}
 
     def start(self, features, length: int):
-        """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once.
+        """Encodes the source and returns the initial `past` of `decode`, for targets of at most `length` tokens.
 
         Args:
             features: `token_ids` int (B, S), `[CLS] source [SEP]`, and `padding_mask` bool (B, S), padded on the right; `mask_ids`
@@ -63,24 +64,25 @@ class Unilm(Bert):
         }  # fmt: skip
 
     def decode(self, target_ids, past, position):
-        """The state of a `[MASK]` behind one more token of each target.
+        """Returns the state of a `[MASK]` after one more token of each target.
 
         Args:
             target_ids: int (B, 1): at `position` 0 the last token of the source, then the tokens of the target.
-            past: of `start`, or of the call before.
+            past: the result of `start` or of the previous call.
+            position: int, from 0.
 
         Returns:
-            The states (B, 1, D), and `past` with these tokens.
+            The states (B, 1, D), and `past` updated with these tokens.
 
         Raises:
-            ValueError: there is more than one token of each.
+            ValueError: there is more than one token per target.
         """
         if target_ids.shape[1] != 1:
             raise ValueError(f"Expected one token of each target. Received: target_ids of shape {target_ids.shape}.")
         mask_ids = ops.expand_dims(ops.cast(past["mask_ids"], target_ids.dtype), 1)
         tokens = ops.concatenate([target_ids, mask_ids], axis=1)  # (B, 2)
-        first = ops.expand_dims(past["source_lengths"], 1) - 1 + position  # where the source ends, the target goes on
-        # Texts that are as long as they may be are carried on, and mean nothing.
+        first = ops.expand_dims(past["source_lengths"], 1) - 1 + position  # the target continues the source
+        # Texts that have reached the maximal length are still decoded, but the result is meaningless.
         places = ops.minimum(ops.concatenate([first, first + 1], axis=1), self.config.max_sequence_length - 1)
         x = self.embedding(tokens, ops.full_like(tokens, TARGET), places)  # (B, 2, D)
         visible, present = self._visible(past, position), []
@@ -95,9 +97,9 @@ class Unilm(Bert):
 
     @staticmethod
     def _visible(past, position) -> Visible:
-        """The token and the `[MASK]`, which alone sees itself; the source; and the tokens of the target before.
+        """Returns the mask over the token and the `[MASK]`, the source, and the cache of target tokens, in this order.
 
-        The first token is the end of the source, which is seen there.
+        Only the `[MASK]` attends to itself. At position 0 the token is the end of the source, and is visible there instead.
         """
         real = past["source_padding"]  # (B, S)
         batch, width = ops.shape(real)[0], ops.shape(real)[1]
@@ -106,10 +108,10 @@ class Unilm(Bert):
         before = ops.logical_and(slots > 0, slots < position)
         around = [ops.repeat(ops.expand_dims(x, 0), batch, axis=0) for x in (ours, before)]
         keys = ops.arange(2 + width + ops.shape(slots)[0], dtype="int32")
-        order = ops.cast(ops.equal(keys, 1), "int32")  # the `[MASK]`, which the token does not see
+        order = ops.cast(ops.equal(keys, 1), "int32")  # the token does not attend to the `[MASK]`
         padding = ops.concatenate([around[0], real, around[1]], axis=1)
         return Visible(padding, order=ops.repeat(ops.expand_dims(order, 0), batch, axis=0))
 
 
-# base and large: section 2.4 and the released code; the smaller ones, for trials, have the shapes of the small BERTs.
+# base and large: section 2.4 and the released code. The smaller ones, for trials, have the shapes of the small BERTs.
 SIZES = dict(bert.SIZES)

@@ -1,5 +1,5 @@
-"""Universal Transformer: one block of the encoder and one of the decoder, again and again (Dehghani et al., 2018, arXiv
-1807.03819), as tensor2tensor has it."""
+"""Universal Transformer: one encoder block and one decoder block, applied repeatedly (Dehghani et al., 2018, arXiv 1807.03819),
+as in tensor2tensor."""
 
 import dataclasses
 from typing import ClassVar
@@ -23,7 +23,7 @@ from xmodels.layers.steps import Steps
 from xmodels.models.backbone import NOTHING, Backbone
 from xmodels.models.transformer import Embedding, Transformer, TransformerConfig, feedforward_of, mixer_of, size
 
-# (norm, transition) -> the block of the encoder and that of the decoder.
+# (norm, transition) -> the classes of the encoder block and of the decoder block.
 BLOCKS = {
     ("pre", "feedforward"): (PreNormBlock, PreNormDecoderBlock),
     ("post", "feedforward"): (PostNormBlock, PostNormDecoderBlock),
@@ -33,11 +33,13 @@ BLOCKS = {
 
 @dataclasses.dataclass(frozen=True)
 class UniversalTransformerConfig(TransformerConfig):
-    """`num_layers` counts the steps of the encoder, and those of the decoder unless `num_decoder_layers` says otherwise.
+    """`num_layers` counts the steps of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
-    `norm` says where the norms stand: "pre" (tensor2tensor, with one more behind each stack) or "post" (paper).
-    `transition` is "feedforward" or "convolution". `step_signal` is that of `layers.steps`; with it and `position` both
-    "interleaved" the signals are the paper's equations 4 and 5, but for places, which count from 0.
+    Attributes:
+        step_signal: the encoding of the step, `kind` of `layers.steps.Steps`. If it and `position` are "interleaved", the
+            encodings are equations 4 and 5 of the paper, except that positions count from 0.
+        transition: "feedforward" or "convolution".
+        norm: "pre" (tensor2tensor, with a final norm after each stack) or "post" (the paper).
     """
 
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -52,7 +54,7 @@ class UniversalTransformerConfig(TransformerConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """See `ModelConfig`. There must be a block of this norm and this transition."""
+        """As in `ModelConfig`; also raises a CheckpointError if there is no block with this norm and transition."""
         config = super().from_json(values, source, spelled)
         try:
             check_block(config)
@@ -62,7 +64,7 @@ class UniversalTransformerConfig(TransformerConfig):
 
 
 def check_block(config: UniversalTransformerConfig) -> None:
-    """Raises a ValueError unless there is a block of this norm and this transition."""
+    """Raises a ValueError unless there is a block with this norm and transition."""
     if (config.norm, config.transition) not in BLOCKS:
         raise ValueError(
             f"`norm` and `transition` must be one of {', '.join(map('-'.join, BLOCKS))}. "
@@ -72,9 +74,12 @@ def check_block(config: UniversalTransformerConfig) -> None:
 
 @keras.saving.register_keras_serializable("xmodels")
 class UniversalTransformer(Backbone):
-    """Encoder and decoder of one block each; the decoder looks at the last state of the encoder in each of its steps.
+    """Encoder and decoder of one block each. In every step the decoder attends to the last state of the encoder.
 
-    Call arguments and results as of `Transformer`.
+    Call arguments and results as in `Transformer`.
+
+    Raises:
+        ValueError: there is no block with this norm and transition.
     """
 
     config_class = UniversalTransformerConfig
@@ -114,7 +119,7 @@ class UniversalTransformer(Backbone):
         return {"sequence_output": self.decoder_norm(x), "encoder_output": source, **others}
 
     def encode(self, features, visible=None, training=None):
-        """(B, S, D), the states of the source."""
+        """Returns the states of the source, (B, S, D)."""
         return self._encode(features, visible, training)[0]
 
     def _encode(self, features, visible=None, training=None):
@@ -129,23 +134,23 @@ class UniversalTransformer(Backbone):
         return self.encoder_norm(x), others
 
     def hidden_states(self, features):
-        """Of the source: the output of the embedding, and of the encoder, whose layers are steps of one block: (B, S, D) each."""
+        """Returns the outputs of the embedding and of the encoder, (B, S, D) each; those of its steps are not included."""
         position_ids = features.get("position_ids")
         return [self.embedding(features["token_ids"], features["padding_mask"], position_ids), self.encode(features)]
 
     def logits(self, states):
-        """States of the decoder (..., D) -> float32 (..., V)"""
+        """Returns the logits of target tokens from states of the decoder: (..., D) -> float32 (..., V)."""
         return tied_logits(states, self.embedding.output_token)
 
     def _places(self, x, position_ids):
-        """What every step adds at the places of x: (L, D) or (B, L, D)."""
+        """Returns the position encodings that every step adds to x, (L, D) or (B, L, D)."""
         positions = ops.arange(ops.shape(x)[1], dtype="int32") if position_ids is None else position_ids
         return self.embedding.position(positions)
 
     def start(self, features, length: int):
-        """What `decode` takes as `past` for targets of at most `length` tokens: the source is encoded here, once.
+        """Encodes the source and returns the initial `past` of `decode`, for targets of at most `length` tokens.
 
-        Each step keeps keys and values of its own, since the states differ; those of the source are the same in all.
+        Each step has a cache of its own, since the states differ; the keys and values of the source are the same in all.
         """
         source = self.encode(features)
         past = self.decoder_block.start(ops.shape(source)[0], length)
@@ -156,7 +161,7 @@ class UniversalTransformer(Backbone):
         }
 
     def decode(self, target_ids, past, position):
-        """The next tokens of targets, at the cost of these alone; arguments and results as of `Transformer.decode`."""
+        """Decodes the next T tokens of targets. Arguments and results as in `Transformer.decode`, but `position` is an int."""
         positions = position + ops.arange(target_ids.shape[1], dtype="int32")  # (T,)
         present, real = [], Visible(past["source_padding"])
 
@@ -172,7 +177,7 @@ class UniversalTransformer(Backbone):
 
 
 class Tokens(Embedding):
-    """An `Embedding` that does not add the signals of positions: each step does so."""
+    """An `Embedding` without position encodings, which are added in each step."""
 
     def _placed(self, x, position_ids, training):
         return self.dropout(x, training=training)
@@ -186,7 +191,7 @@ def transition_of(config: UniversalTransformerConfig, is_causal: bool) -> keras.
 
 
 def norm_of(config: UniversalTransformerConfig, name: str) -> keras.layers.Layer:
-    """What follows the last step."""
+    """Returns the layer after the last step."""
     if config.norm == "post":
         return keras.layers.Identity(name=name)
     return keras.layers.LayerNormalization(epsilon=config.layer_norm_epsilon, name=name)

@@ -24,17 +24,18 @@ BIASES = ("content_bias", "position_bias", "segment_bias")  # u, v and s
 
 @dataclasses.dataclass(frozen=True)
 class XLNetConfig(ModelConfig):
-    """`max_sequence_length` bounds nothing here: positions are distances.
+    """`max_sequence_length` does not limit texts, since positions are relative.
 
     Attributes:
-        memory_length: M, states of each layer that are remembered.
-        reuse_length: how many of the first states of a segment the memory takes in; None for all. The rest of the segment is
-            read again as the next one.
-        head_dim: width of a head; None for `hidden_dim` / `num_heads`, which is so written also where it is given.
-        clamp_length: distances beyond it count as it, in both directions; None for all as they are.
-        untied_biases: u, v and s of each layer are its own.
-        attention_type: "bi"; or "uni", where no token sees those behind it.
-        same_length: with "uni", every query sees as many keys as the memory has, however far into a segment it stands.
+        memory_length: M, the states of each layer that are kept from earlier segments.
+        reuse_length: how many of the first states of a segment enter the memory; None for all. The rest of the segment is
+            read again as part of the next one.
+        head_dim: width of a head; None for `hidden_dim` / `num_heads`, and set to None if it equals that.
+        clamp_length: larger distances, in both directions, are treated as this one; None for no limit.
+        untied_biases: whether each layer has its own u, v and s.
+        attention_type: "bi" for both directions, or "uni" for causal attention.
+        same_length: with "uni", whether every query attends to as many keys before it as the memory has slots, wherever in a
+            segment it is.
         activation: "gelu_tanh" in the released code, "gelu", the erf form, in Hugging Face's.
     """
 
@@ -55,7 +56,7 @@ class XLNetConfig(ModelConfig):
 
     @classmethod
     def from_json(cls, values, source="config.json", spelled=NOTHING):
-        """See `ModelConfig`. `hidden_dim` must hold pairs of sine and cosine."""
+        """As in `ModelConfig`; also raises a CheckpointError if `hidden_dim` is odd."""
         config = super().from_json(values, source, spelled)
         if config.hidden_dim % 2:
             raise CheckpointError(f"{source}: `hidden_dim` must be even. Found: {config.hidden_dim}.")
@@ -63,7 +64,7 @@ class XLNetConfig(ModelConfig):
 
     @property
     def states_carried(self) -> int:
-        """As of `ModelConfig`."""
+        """As in `ModelConfig`."""
         return self.memory_length
 
     @property
@@ -72,11 +73,11 @@ class XLNetConfig(ModelConfig):
 
     def __post_init__(self):
         if self.head_dim == self.hidden_dim // self.num_heads:
-            object.__setattr__(self, "head_dim", None)  # so that it follows where another `hidden_dim` is set
+            object.__setattr__(self, "head_dim", None)  # so that it follows if `hidden_dim` is replaced
 
 
 class TwoStreamEmbedding(Layer):
-    """What the streams begin with: the rows of the table of tokens, without a factor; and one vector for all targets.
+    """The inputs of both streams: unscaled token embeddings for the content, and one learned vector for all targets.
 
     Call arguments:
         token_ids: int (B, N).
@@ -98,7 +99,7 @@ class TwoStreamEmbedding(Layer):
         return self.dropout(self.token(token_ids), training=training)
 
     def targets(self, positions, training=None):
-        """The query stream of targets at positions (B, P): (B, P, D)."""
+        """Returns the inputs of the query stream for targets at positions (B, P): (B, P, D)."""
         shape = (*ops.shape(positions), self.query.shape[0])
         return self.dropout(ops.broadcast_to(ops.cast(self.query, self.compute_dtype), shape), training=training)
 
@@ -108,13 +109,13 @@ class TwoStreamBlock(Block):
 
     Call arguments:
         x: (B, N, D), the content stream.
-        memory: (B, M, D), inputs of this layer in the segments before; None without any.
+        memory: (B, M, D), the inputs of this layer in earlier segments; None without any.
         targets: (B, P, D), the query stream; None without one.
-        biases: those that all layers share; None where each has its own.
+        biases: those that all layers share; None if each has its own.
         others: see `TwoStreamAttention`.
 
     Returns:
-        `content` (B, N, D); with a query stream `targets` (B, P, D).
+        A dictionary of `content` (B, N, D) and, with a query stream, `targets` (B, P, D).
     """
 
     def __init__(self, config: XLNetConfig, **kwargs):
@@ -148,20 +149,20 @@ class TwoStreamBlock(Block):
         return outputs
 
     def attention_map(self, x, signal, attention_mask, biases=None, differs=None, is_reversed=None):
-        """That of the content stream without a memory, float32 (B, H, N, N), for pictures."""
+        """Returns the attention probabilities of the content stream without a memory, float32 (B, H, N, N), for pictures."""
         return self.mixer.content_probabilities(
             x, signal, biases or self.biases.all(), attention_mask, differs, is_reversed
         )
 
     def _finish(self, x, mixed, training):
-        """What follows the attention."""
+        """Applies everything after the attention."""
         x = self.mixer_norm(x + self.dropout(mixed, training=training))
         changed = self.feedforward(x, training=training)
         return self.feedforward_norm(x + self.dropout(changed, training=training))
 
 
 class RelativeBiases(keras.layers.Layer):
-    """u, v and s: what every query is moved by where it meets contents, positions and segments."""
+    """The biases u, v and s that are added to queries in the scores of content, position and segment."""
 
     def __init__(self, config: XLNetConfig, **kwargs):
         super().__init__(**kwargs)
@@ -171,26 +172,27 @@ class RelativeBiases(keras.layers.Layer):
         self.built = True
 
     def all(self) -> dict:
-        """By name, (H, width of a head) each."""
+        """Returns the biases by name, (H, K') each."""
         return {name: getattr(self, name) for name in BIASES}
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class XLNet(Backbone):
-    """Transformer-XL's layers in both directions, with a second stream that predicts tokens which it does not see.
+    """Transformer-XL's layers with bidirectional attention, and a query stream that predicts tokens it does not attend to.
 
     Call arguments:
-        features: `token_ids` int (B, N), `segment_ids` int (B, N), `padding_mask` bool (B, N); where there is a past, `memory`
-            (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last slots count. States in the memory are of
-            segment 0 (as in the released code).
+        features: `token_ids` int (B, N), `segment_ids` int (B, N), `padding_mask` bool (B, N); for a segment with a past `memory`
+            (B, num_layers, M, D) and `memory_filled` int (B,), how many of its last slots are filled. All states in the memory
+            count as segment 0, as in the released code.
 
-            For the query stream: `mask_positions` int (B, P), its places; `query_mask` bool (B, P, N), where each of them may
-            look, or (B, P, M + N), if not at all of the memory; `content_mask` bool (B, N, N), where each token may look, by
-            default at all that is no padding, and at itself; `is_reversed` int (B,), 1 for rows that read backwards.
+            For the query stream: `mask_positions` int (B, P), the positions of the targets; `query_mask` bool (B, P, N), which
+            tokens each target attends to, or (B, P, M + N) to restrict the memory too. Optional: `content_mask` bool (B, N, N),
+            which tokens each token attends to, by default all real ones and itself; `is_reversed` int (B,), 1 for rows that
+            read backwards.
 
     Returns:
-        `sequence_output` (B, N, D); with a query stream `query_output` (B, P, D); and, where a memory was given, `memory` and
-        `memory_filled` for the segment that goes on, without gradient.
+        A dictionary of `sequence_output` (B, N, D); with a query stream `query_output` (B, P, D); and, if a memory is given,
+        `memory` and `memory_filled` for the next segment, without gradient.
     """
 
     config_class = XLNetConfig
@@ -211,7 +213,7 @@ class XLNet(Backbone):
         self.dropout = Dropout(config.dropout)
 
     def initial_memory(self, batch_size: int, memory_length: int | None = None) -> dict:
-        """The features `memory` and `memory_filled` of texts that begin."""
+        """Returns the features `memory` and `memory_filled` for the beginning of texts: an empty memory."""
         length = self.config.memory_length if memory_length is None else memory_length
         shape = (batch_size, self.config.num_layers, length, self.config.hidden_dim)
         return {"memory": ops.zeros(shape, "float32"), "memory_filled": ops.zeros((batch_size,), "int32")}
@@ -220,12 +222,12 @@ class XLNet(Backbone):
         return self._run(features, training)[0]
 
     def hidden_states(self, features):
-        """What enters each block, and what leaves the last: num_layers + 1 dictionaries of `content` (B, N, D), and with a query
-        stream `targets` (B, P, D)."""
+        """Returns the input of each block and the output of the last: num_layers + 1 dictionaries of `content` (B, N, D) and, with a
+        query stream, `targets` (B, P, D)."""
         return self._run(features, False)[1]
 
     def attention_maps(self, features):
-        """How much each token takes of each: num_layers tensors (B, H, N, N), of the content stream of texts without a past."""
+        """Returns the attention probabilities of the content stream without a memory, num_layers tensors float32 (B, H, N, N)."""
         read = {name: features[name] for name in features if name not in ("memory", "memory_filled", "query_mask")}
         states, shared = self.hidden_states(read), self._shared(read, 0, False)
         return [block.attention_map(x["content"], **shared) for block, x in zip(self.blocks, states, strict=False)]
@@ -251,7 +253,7 @@ class XLNet(Backbone):
         return outputs, passed
 
     def _shared(self, features, slots: int, training) -> dict[str, Any]:
-        """What all blocks get."""
+        """Returns the arguments that are the same for all blocks."""
         length = ops.shape(features["token_ids"])[1]
         shared: dict[str, Any] = {"signal": self.dropout(self.signal(features, slots + length), training=training)}
         shared["biases"] = None if self.biases is None else self.biases.all()
@@ -276,7 +278,7 @@ class XLNet(Backbone):
         return shared
 
     def _attention_mask(self, features, slots: int):
-        """bool (B, 1, N, K): where each token of the content stream may look."""
+        """Returns the mask of the content stream, bool (B, 1, N, K), True where a token may attend to a key."""
         length = ops.shape(features["token_ids"])[1]
         itself = same_place(length)
         mask = features.get("content_mask")
@@ -285,18 +287,18 @@ class XLNet(Backbone):
             mask = ops.logical_or(real, ops.expand_dims(itself, 0))
         attention_mask = self._with_memory(mask, features, slots)
         if self.config.attention_type == "uni":
-            # As in the released code, a token sees itself in any case.
+            # As in the released code, a token always attends to itself.
             itself = ops.pad(itself, ((0, 0), (slots, 0)))
             attention_mask = ops.logical_or(ops.logical_and(attention_mask, self._before(length, slots)), itself)
         return attention_mask
 
     def _before(self, length: int, slots: int):
-        """bool (1, 1, N, K): the keys that are not behind a query, with `same_length` the last of them."""
+        """Returns the causal mask, bool (1, 1, N, K): keys up to each query, with `same_length` only the last of them."""
         window = slots if self.config.same_length else None
         return Visible(causal=True, window=window).dense(slots + ops.arange(length, dtype="int32"), slots + length)
 
     def _with_memory(self, mask, features, slots: int):
-        """bool (B, rows, N) -> (B, 1, rows, K): the filled slots of the memory are visible to all rows."""
+        """Extends a mask with the filled slots of the memory, visible to all rows: bool (B, rows, N) -> (B, 1, rows, K)."""
         if not slots:
             return ops.expand_dims(mask, 1)
         filled = ops.arange(slots, dtype="int32") >= slots - ops.expand_dims(features["memory_filled"], 1)  # (B, M)
@@ -304,7 +306,7 @@ class XLNet(Backbone):
         return ops.expand_dims(ops.concatenate([filled, mask], axis=2), 1)
 
     def _next_memory(self, memory, filled, entered) -> dict[str, Any]:
-        """The memory of the segment that goes on: behind the past, the reused part of what entered each block."""
+        """Returns the memory for the next segment: the past, then the first `reuse_length` inputs of each block."""
         length = entered[0].shape[1]
         reused = min(self.config.reuse_length or length, length)
         present = ops.concatenate([memory, ops.stack([x[:, :reused] for x in entered], axis=1)], axis=2)
@@ -316,7 +318,8 @@ class XLNet(Backbone):
         }
 
     def signal(self, features, keys: int):
-        """(K + N - 1, D): what distances K - 1, ..., -N + 1 look like; with `is_reversed`, then the opposite ones."""
+        """Returns the encodings of the distances K - 1, ..., -N + 1, (K + N - 1, D); with `is_reversed` also those of the opposite
+        distances after them."""
         length = ops.shape(features["token_ids"])[1]
         distances = ops.cast(keys - 1 - ops.arange(keys + length - 1, dtype="int32"), "float32")
         if "is_reversed" in features:
@@ -328,7 +331,7 @@ class XLNet(Backbone):
 
 
 def same_place(length):
-    """bool (N, N), True on the diagonal."""
+    """Returns the identity as bool (N, N): True on the diagonal."""
     places = ops.arange(length, dtype="int32")
     return ops.equal(ops.expand_dims(places, 1), ops.expand_dims(places, 0))
 
@@ -340,7 +343,7 @@ def _size(num_layers, hidden_dim, num_heads, intermediate_dim, memory_length=384
     }  # fmt: skip
 
 
-# base and large were released; tiny and mini are BERT's.
+# base and large: the released networks. tiny and mini: the shapes of the small BERTs.
 SIZES = {
     "tiny": _size(2, 128, 2, 512, 64),
     "mini": _size(4, 256, 4, 1024, 128),
