@@ -1,4 +1,4 @@
-"""How texts enter a network: the special tokens around them, the state that answers about them, the numbers of a fine-tuning."""
+"""How a task reads texts with a network: the special tokens, the state that its head reads, the fine-tuning hyperparameters."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -18,53 +18,55 @@ from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 BERT_NUMBERS = {
     "learning_rate": 5e-5, "warmup_proportion": 0.1, "optimizer": "bert_adamw", "lr_schedule": "bert_linear",
 }  # fmt: skip
-# The learning rate of networks narrower than every published base one: at 5e-5 those of 128 hardly leave where they began. Wider
-# ones take as much less as they are wider, down to about BERT's own. What Muon has trained is fine-tuned by it, at about half of the
-# rate of its pretraining: AdamW hardly moves it (docs/small_networks.md has what was measured).
+# Learning rates of networks that are narrower than all published base ones: at 5e-5 a network of width 128 hardly learns. The rate
+# falls in proportion to the width, down to about BERT's own. Networks that were trained with Muon are also fine-tuned with Muon, at
+# about half of the rate of pretraining: AdamW hardly changes them (measurements in docs/small_networks.md).
 BASE_WIDTH, SMALL_WIDTH, SMALL_RATE, SMALL_MUON_RATE = 768, 128, 3e-4, 2e-3
 MEAN_AND_MAX = "mean+max"
-STDDEV = 0.02  # of the kernel of a head, where the network names none for its own
+STDDEV = 0.02  # of the kernel of a head, if the configuration has no `initializer_stddev`
 
 
 def pooled(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
-    """(B, D), what the network makes of the first token of each sequence (Devlin et al., 2018, section 4.1)."""
+    """Returns the `pooled_output` of the network, (B, D) (Devlin et al., 2018, section 4.1)."""
     return outputs["pooled_output"]
 
 
 def first_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
-    """(B, D), the state of the first token of each sequence (B, L)."""
+    """Returns the state of the first token of each sequence, (B, D)."""
     return outputs["sequence_output"][:, 0]
 
 
 def last_token(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
-    """(B, D), the state of the last real token of each sequence (B, L), behind which padding stands."""
+    """Returns the state of the last real token of each sequence, (B, D). Padding must be on the right."""
     count = ops.sum(ops.cast(batch["padding_mask"], "int32"), axis=-1)  # (B,)
     place = ops.reshape(ops.maximum(count - 1, 0), (-1, 1, 1))  # (B, 1, 1)
     return ops.squeeze(ops.take_along_axis(outputs["sequence_output"], place, axis=1), 1)
 
 
 def last_position(outputs: Mapping[str, Any], batch: Mapping[str, Any]):
-    """(B, D), the state at the end of each sequence (B, L), before which padding stands."""
+    """Returns the state at the last position of each sequence, (B, D). Padding must be on the left."""
     return outputs["sequence_output"][:, -1]
 
 
-SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summaries that have the name of a pooling
+SAME = {first_token: "first", last_token: "last", last_position: "last"}  # summaries that are the same as a pooling
 STATELESS = pooling.STATELESS
 
 
 def as_published(config: Any, optimizer: str | None) -> str:
-    """The default of a system: what its paper reads."""
+    """Returns the default pooling of a system: that of its paper."""
     return PUBLISHED
 
 
 def of_small(config: Any, optimizer: str | None) -> str:
-    """That of networks that hide tokens: short pretrainings by Muon do not fill the state that their papers read
-    (benchmarks/results/readouts.md)."""
+    """Returns the default pooling of masked language models: "mean+max" for small networks that were trained with Muon.
+
+    Short pretraining with Muon does not train the pooled state that their papers read (benchmarks/results/readouts.md).
+    """
     return MEAN_AND_MAX if optimizer == "muon" and config.hidden_dim < BASE_WIDTH else PUBLISHED
 
 
 def normal(stddev: float) -> keras.initializers.Initializer:
-    """A normal distribution."""
+    """Returns an initializer with a normal distribution."""
     return keras.initializers.RandomNormal(stddev=stddev)
 
 
@@ -73,19 +75,19 @@ class Reading:
     """How a system reads the texts of a task. The defaults are BERT's.
 
     Attributes:
-        frame: where special tokens stand around the texts.
-        summary: (outputs of the network, batch of B sequences) -> (B, D), the state that answers.
-        has_dense: whether a head has a Dense layer with tanh of its own on that state, as fairseq's; pooled states have gone
+        frame: the special tokens around the texts.
+        summary: a function of (outputs of the network, batch) that returns (B, D), the state that the head reads.
+        has_dense: whether the head has its own Dense layer with tanh on that state, as in fairseq; a pooled state has passed
             through one already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
-        asks_first: whether a question stands with its context, and not with the choice that answers it.
-        make_initializer: (stddev) -> the initializer of the kernel of a head.
-        head_dropout: the dropout of a head; None for that of the network.
-        numbers: flags of `finetune` and what holds where they are not given; `numbers_for` has those of small networks.
-        default_pooling: configuration of the network, and the optimizer that trains it -> the pooling of a fine-tuning that names
-            none, of `layers.poolings`; a run keeps the one that it began with.
-        pooling: of `layers.poolings`. Where it is not "published", tasks put it in the place of `summary`.
-        encodes: whether the states are those of the encoder, which is all that is called.
+        asks_first: whether a question is joined to its context rather than to each choice.
+        make_initializer: (stddev) -> the initializer of a kernel of the head.
+        head_dropout: the dropout rate of the head; None for that of the network.
+        numbers: {flag of `finetune`: default}. `numbers_for` adapts them to small networks.
+        default_pooling: (configuration of the network, optimizer that trained it) -> the default pooling of a fine-tuning, a name
+            in `layers.poolings`. A resumed run keeps its pooling.
+        pooling: a name in `layers.poolings`. Unless it is "published", tasks use it instead of `summary`.
+        encodes: whether only the encoder is called, with its states as `sequence_output`.
     """
 
     frame: Frame = BERT
@@ -101,11 +103,11 @@ class Reading:
     encodes: bool = False
 
     def numbers_for(self, config, optimizer: str | None = None) -> dict[str, Any]:
-        """`numbers`, as the function of this name has them for a network."""
+        """Returns `numbers` adapted to a network; see the function `numbers_for`."""
         return numbers_for(self.numbers, config, optimizer)
 
     def with_pooling(self, name: str | None) -> "Reading":
-        """The same with one of `layers.poolings`; with the name of what it reads already, or None, it stays as published.
+        """Returns a copy with this pooling, a name in `layers.poolings`. None, or the pooling of `summary`, gives "published".
 
         Raises:
             UsageError: there is no such pooling.
@@ -117,9 +119,9 @@ class Reading:
         return dataclasses.replace(self, pooling=name)
 
     def summarized_by(self, config) -> tuple["Reading", keras.layers.Layer | None]:
-        """The same with its pooling as `summary`, and the layer whose weights that has; None where it has none.
+        """Returns a copy with its pooling as `summary`, and the layer with the weights of the pooling, or None if it has none.
 
-        A task calls it when it makes its head, and owns the layer.
+        A task calls it when it makes its head, and keeps the layer as a sublayer.
         """
         if self.pooling == PUBLISHED:
             return self, None
@@ -131,31 +133,34 @@ class Reading:
         return dataclasses.replace(self, summary=summary), layer
 
     def initializer(self, config) -> keras.initializers.Initializer:
-        """The initializer of the kernel of a head; make one for each."""
+        """Returns an initializer for one kernel of a head; call it for each kernel."""
         return self.make_initializer(getattr(config, "initializer_stddev", STDDEV))
 
     def dropout_rate(self, config) -> float:
-        """The dropout of a head, where no flag says another one."""
+        """Returns the default dropout rate of a head."""
         return config.dropout if self.head_dropout is None else self.head_dropout
 
     def dense(self, config) -> keras.layers.Layer | None:
-        """What a head applies to the state that answers, between two dropouts; None where that is nothing."""
+        """Returns the Dense layer of a head between its two dropouts, or None if it has none."""
         if not self.has_dense:
             return None
         initializer = self.initializer(config)
         return keras.layers.Dense(config.hidden_dim, "tanh", kernel_initializer=initializer, name="dense")
 
     def outputs(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
-        """Calls the network for `summary`; where the pooled state answers, what only single tokens need may be left out.
+        """Returns the outputs of the network that `summary` reads; if that is `pooled_output`, the others may be missing.
 
-        A network that does not learn is read without dropout.
+        A network that is not trainable is called without dropout.
         """
         if self.summary is pooled:
             return backbone.summarize(batch, training=training and backbone.trainable)
         return self.states(backbone, batch, training)
 
     def states(self, backbone, batch: Mapping[str, Any], training=None) -> dict[str, Any]:
-        """Calls the network for the states of all tokens, `sequence_output` (B, L, D); likewise."""
+        """Returns the outputs of the network with the states of all tokens, `sequence_output` (B, L, D).
+
+        A network that is not trainable is called without dropout.
+        """
         training = training and backbone.trainable
         if self.encodes:
             return {"sequence_output": backbone.encode(batch, training=training)}
@@ -163,12 +168,12 @@ class Reading:
 
 
 def numbers_for(numbers: Mapping[str, Any], config, optimizer: str | None = None) -> dict[str, Any]:
-    """The numbers of a fine-tuning, with a larger learning rate where the network is narrower than `BASE_WIDTH`.
+    """Returns the hyperparameters of a fine-tuning, with a larger learning rate for networks narrower than `BASE_WIDTH`.
 
     Args:
-        numbers: those of the paper.
+        numbers: those of the paper, {flag: value}.
         config: of the network.
-        optimizer: of this training, or else the one that trained the network; only `muon` makes a difference.
+        optimizer: the one of this training, or the one that trained the network; only "muon" makes a difference.
     """
     if config.hidden_dim >= BASE_WIDTH:
         return dict(numbers)
@@ -181,8 +186,8 @@ def numbers_for(numbers: Mapping[str, Any], config, optimizer: str | None = None
     return found
 
 
-# Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with decay 0.1 and beta2
-# 0.98, whose rate rises for 6 % of the steps and falls in a line; gradients are not clipped.
+# Liu et al., 2019, section 5.1, and fairseq's head: a Dense layer with tanh on the state of `<s>`; Adam with weight decay 0.1 and
+# beta2 0.98, warmup for 6% of the steps and linear decay; gradients are not clipped.
 ROBERTA_READING = Reading(
     frame=ROBERTA,
     summary=first_token,
@@ -194,8 +199,8 @@ ROBERTA_READING = Reading(
     },
 )  # fmt: skip
 
-# Yang et al., 2019, appendix A.4.2, and the released code: the class token stands last, behind a Dense layer with tanh; Adam with
-# epsilon 1e-6 and decay 0.01, whose rate falls in a line.
+# Yang et al., 2019, appendix A.4.2, and the released code: the class token comes last, with a Dense layer with tanh on its state;
+# Adam with epsilon 1e-6, weight decay 0.01 and linear decay of the learning rate.
 XLNET_READING = Reading(
     frame=XLNET,
     summary=last_position,
@@ -207,12 +212,12 @@ XLNET_READING = Reading(
     },
 )  # fmt: skip
 
-# Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, moved on by one place; its state at the last `</s>`
-# answers. The head is RoBERTa's.
+# Lewis et al., 2019, section 3.1: the decoder reads the text of the encoder, shifted right by one; the head, RoBERTa's, reads the
+# state of the decoder at the last `</s>`.
 BART_READING = dataclasses.replace(ROBERTA_READING, summary=last_token, default_pooling=as_published)
 
 
-# Baselines that learn from labelled texts alone (docs/rnn_cnn.md). A token behind each text keeps empty ones from being none.
+# Baselines that are trained on labelled texts only (docs/rnn_cnn.md). A token after each text keeps empty texts from having no token.
 FROM_LABELS_READING = Reading(
     frame=Frame.of(f"A {SEP} (B {SEP})"),
     make_initializer=lambda stddev: GlorotUniform(),
@@ -222,15 +227,19 @@ FROM_LABELS_READING = Reading(
 
 
 def reading_without_system(network: Any) -> Reading | None:
-    """How texts enter a network that no system trains; None where it is not known."""
+    """Returns the `Reading` of a network that no system pretrains; None if there is none."""
     return FROM_LABELS_READING if network.from_labels else None
 
 
 def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Reading:
-    """How texts enter a network whose paper asks it about none: each with the token behind it that ends texts, where the network
-    has learnt to write one. It has no state that answers, so it needs a pooling.
+    """Returns a `Reading` for networks whose papers do not fine-tune them. It needs a pooling, since no state is trained for heads.
 
-    Of encoder and decoder the encoder reads.
+    An end token follows each text if the network generates text. Of an encoder-decoder only the encoder is called.
+
+    Args:
+        network: the class of the network.
+        vocabulary: where the end token is looked up.
+        generates: whether the network has learned to predict an end token.
     """
     end = next((role for role in (EOS, SEP) if role in vocabulary.roles), None) if generates else None
     frame = Frame.of(f"A {end} (B {end})" if end else "A (B)", whole_is_last=True)

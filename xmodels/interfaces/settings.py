@@ -1,4 +1,4 @@
-"""Numbers that are set by name: `name=value,name=value`, typed by the fields of a dataclass."""
+"""Parses settings of the form `name=value,name=value`, typed by the fields of a dataclass."""
 
 import dataclasses
 import difflib
@@ -10,12 +10,12 @@ from typing import Any
 
 from data_pipelines.errors import UsageError
 
-NEXT = re.compile(r",(?=\s*\w+\s*=)")  # values may hold commas, as those of tuples do
+NEXT = re.compile(r",(?=\s*\w+\s*=)")  # values may contain commas, as those of tuples do
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def parse(text: str | None) -> dict[str, str]:
-    """{name: value} of `name=value,name=value`. Raises a UsageError where a part is none, or a name stands twice."""
+    """Parses `name=value,name=value` into {name: value}. Raises a UsageError if a part has another form or a name is repeated."""
     found: dict[str, str] = {}
     for part in NEXT.split(text or ""):
         if not part.strip():
@@ -30,7 +30,7 @@ def parse(text: str | None) -> dict[str, str]:
 
 
 def typed(name: str, value: str, kind: Any) -> Any:
-    """The value of a field of type `kind`. Raises a UsageError that says what was expected."""
+    """Converts `value` to the type `kind` of a field. Raises a UsageError that says what was expected."""
     if isinstance(kind, types.UnionType):  # int | None
         if value.lower() == "none":
             return None
@@ -50,10 +50,13 @@ def typed(name: str, value: str, kind: Any) -> Any:
 
 
 def apply(instance: Any, given: Mapping[str, str]) -> Any:
-    """A dataclass with the fields that `given` names changed.
+    """Returns a copy of a dataclass with the fields in `given` changed.
+
+    Args:
+        given: {field: value as text}.
 
     Raises:
-        UsageError: a value is of another type, or the dataclass refuses it.
+        UsageError: a value has the wrong type, or the dataclass rejects it.
     """
     kinds = {field.name: field.type for field in dataclasses.fields(instance)}
     values = {name: typed(name, text, kinds[name]) for name, text in given.items()}
@@ -64,7 +67,7 @@ def apply(instance: Any, given: Mapping[str, str]) -> Any:
 
 
 def check_known(given: Mapping[str, str], known: Mapping[str, list[str]]) -> None:
-    """Raises a UsageError for the first name that is in none of the lists of `known`, {whose they are: names}."""
+    """Raises a UsageError for the first name that is in none of the lists of `known`, {title of the list: names}."""
     everything = [name for names in known.values() for name in names]
     for name, value in given.items():
         if name not in everything:
