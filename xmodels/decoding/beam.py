@@ -1,7 +1,7 @@
-"""Beam search as tensor2tensor does it (`utils/beam_search.py`): alive and finished texts in pools of their own.
+"""Beam search as in tensor2tensor (`utils/beam_search.py`), with separate pools of alive and finished texts.
 
-Each step extends the alive texts of a row to the 2 K best candidates. Of these at least K do not end, and are the next alive
-ones; those that end compete with the finished ones by log-probability / penalty(length).
+Each step extends the alive texts of a row to the 2 K best candidates. At least K of these do not end, and are the next alive
+texts; those that end compete with the finished texts by log-probability / penalty(length).
 """
 
 import dataclasses
@@ -12,16 +12,16 @@ from keras import ops
 
 from xmodels.decoding.memory import Copies, Shared, chosen
 
-LOWEST = -1e7  # the score of an empty place
+LOWEST = -1e7  # the score of an empty slot
 
 
 def gnmt_penalty(alpha: float) -> Callable:
-    """((5 + length) / 6) ** alpha (Wu et al., 2016, equation 14); 1 where alpha is 0."""
+    """((5 + length) / 6) ** alpha (Wu et al., 2016, equation 14); 1 if alpha is 0."""
     return lambda length: ops.power((5.0 + ops.cast(length, "float32")) / 6.0, alpha)
 
 
 def mean_penalty(power: float) -> Callable:
-    """length ** power, as Hugging Face and fairseq have it: 1 gives the mean log-probability of a token."""
+    """length ** power, as in Hugging Face and fairseq: a power of 1 gives the mean log-probability per token."""
     return lambda length: ops.power(ops.cast(length, "float32"), power)
 
 
@@ -32,32 +32,35 @@ class Pools(NamedTuple):
     alive: Any  # log-probabilities
     finished_ids: Any
     finished: Any  # log-probabilities / penalty
-    is_finished: Any  # bool (B, K), False at empty places
+    is_finished: Any  # bool (B, K), False for empty slots
 
 
 def beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int,
     penalty: Callable | None = None, stop_early: bool = True, limits=None, prompts=None, memory: Copies | Shared | None = None,
 ):  # fmt: skip
-    """The most probable continuations.
+    """Searches for the most probable continuations.
 
     Args:
-        step: (token_ids int (B K, max_length + 1), position, state) -> (logits (B K, V), state) of the token behind `position`,
-            where `state` is what `memory` makes of the one below.
-        state: of the B rows.
-        start_ids: int (B,).
-        max_length: most tokens behind the first, with the end token.
-        penalty: (length) -> the divisor of a score; by default 1.
-        stop_early: end when no alive text can beat the best finished one of its row; else the worst finished one.
-        limits: int (B,), most tokens of each row behind its first, at most `max_length`, which they are by default.
-        prompts: (int (B, max_length + 1), int (B,)), texts that the rows begin with in place of `start_ids`, and how many tokens
-            they have, at least 1. They count neither in scores nor in lengths. The search begins at the last token of the
-            shortest one, so `state` is that of the tokens before.
+        step: (token_ids int (B K, max_length + 1), position, state) -> (logits (B K, V) of the token after `position`, state).
+            The state is what `memory.begin` makes of the argument `state`.
+        state: the initial state of the B rows.
+        start_ids: int (B,), the first token of each row.
+        num_beams: K.
+        max_length: most tokens after the first, including the end token.
+        end_id: the token that ends a text.
+        penalty: (length) -> the divisor of a log-probability; by default 1.
+        stop_early: whether to stop when no alive text can beat the best finished text of its row; otherwise when none can beat
+            the worst of K.
+        limits: int (B,), most tokens of each row after its first, at most `max_length`; by default `max_length`.
+        prompts: (int (B, max_length + 1), int (B,)), texts with which the rows begin in place of `start_ids`, and their lengths,
+            at least 1. They count neither in scores nor in lengths. The search starts at the last token of the shortest one,
+            so `state` must be that after the tokens before it.
         memory: how the beams share `state`; by default each has a copy.
 
     Returns:
-        int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
-        Of a row without any finished text, the alive ones.
+        int (B, K, max_length + 1) texts with their first token, best first, padded with 0, and float32 (B, K) scores. For a row
+        without a finished text, these are the alive texts.
     """
     first = start_ids if prompts is None else prompts[1]
     batch = first.shape[0]
@@ -87,7 +90,7 @@ def beam_search(
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """The numbers of a search, of B rows and K beams; see `beam_search`. `given` (B,) counts tokens of prompts behind the first."""
+    """The settings of a search; see `beam_search`. `given` int (B,) is the number of tokens of each prompt after its first."""
 
     batch: Any
     beams: int
@@ -100,31 +103,31 @@ class Search:
     memory: Copies | Shared
 
     def divisor(self, length):
-        """The penalty, of shape () or (B,), of texts that are so many tokens long behind their first."""
+        """Returns the penalty, () or (B,), of texts with `length` tokens after their first."""
         return self.penalty(length if self.given is None else ops.maximum(length - self.given, 1))
 
     def initial_pools(self, starts) -> Pools:
-        """Pools of texts that begin with (B, S), S at most T."""
+        """Returns pools whose alive texts begin with `starts`, int (B, S), S at most T."""
         starts = ops.pad(ops.cast(starts, "int32"), [[0, 0], [0, self.max_length + 1 - starts.shape[1]]])
         alive_ids = ops.repeat(ops.expand_dims(starts, 1), self.beams, axis=1)  # (B, K, T)
-        # Of K equal texts only the first counts at the start.
+        # The K beams start equal, so only the first one counts.
         alive = ops.where(ops.equal(ops.arange(self.beams), 0), 0.0, -float("inf"))
         shape = (self.batch, self.beams)
         empty, nothing = ops.full(shape, LOWEST, dtype="float32"), ops.zeros(shape, dtype="bool")
         return Pools(alive_ids, ops.broadcast_to(alive, shape), ops.zeros_like(alive_ids), empty, nothing)
 
     def is_unfinished(self, position, pools: Pools):
-        """Whether an alive text of some row may still become one of its best."""
-        best = pools.alive[:, 0] / self.divisor(self.limits)  # the most that an alive text can reach
+        """Whether an alive text of any row may still become one of its best."""
+        best = pools.alive[:, 0] / self.divisor(self.limits)  # the highest score that an alive text can reach
         if self.stop_early:
             bound = ops.max(pools.finished, axis=1)
-        else:  # rows that are not full count with the value of an empty place
+        else:  # in rows with empty slots, the score of an empty slot
             bound = ops.min(ops.where(pools.is_finished, pools.finished, LOWEST), axis=1)
         bound = ops.where(ops.any(pools.is_finished, axis=1), bound, LOWEST)
         return ops.any(ops.logical_and(position < self.limits, best > bound))
 
     def extended(self, step: Callable, position, pools: Pools, state):
-        """The pools one token later, and the state of what is alive then."""
+        """Returns the pools after one more token, and the state of the alive texts."""
         logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
         texts, ends, totals, scores, parents = self.candidates(logits, position, pools)
         _, kept = ops.top_k(ops.where(ends, scores + LOWEST, scores), self.beams)
@@ -133,7 +136,7 @@ class Search:
         all_scores = ops.concatenate([pools.finished, ops.where(ends, scores, scores + LOWEST)], axis=1)
         all_finished = ops.concatenate([pools.is_finished, ends], axis=1)
         finished, best = ops.top_k(all_scores, self.beams)
-        # Where fewer texts go on than there are beams, one that has ended takes a place among them: nothing may follow its end.
+        # If fewer candidates than beams continue, an ended one fills a slot: -inf, so that nothing can follow its end.
         alive = ops.take_along_axis(ops.where(ends, -float("inf"), totals), kept, axis=1)
         return Pools(
             chosen(texts, kept), alive, chosen(all_ids, best), finished,
@@ -141,8 +144,8 @@ class Search:
         ), state  # fmt: skip
 
     def candidates(self, logits, position, pools: Pools):
-        """The 2 K best texts of each row with one token more: (B, 2 K, T). And (B, 2 K) of each: whether it ends, its
-        log-probability, that / penalty, and the number of the text that it extends."""
+        """Returns the 2 K best extensions of each row by one token, int (B, 2 K, T), and, (B, 2 K) each, whether they end, their
+        log-probabilities, those / penalty, and the indices of the alive texts that they extend."""
         size = logits.shape[-1]
         following = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         following = ops.reshape(following, (self.batch, self.beams, size))
@@ -159,7 +162,7 @@ class Search:
         return texts, ends, ops.take_along_axis(total, where, axis=1), scores, parents
 
     def keep_prompts(self, following, position, pools: Pools):
-        """Log-probabilities (B, K, V) of which a row that is still in its prompt has only the next token there, for certain."""
+        """Returns log-probabilities (B, K, V) in which rows that are still in their prompt can only continue with its next token."""
         is_given = position < self.given  # (B,)
 
         def kept():
@@ -170,11 +173,11 @@ class Search:
         return ops.cond(ops.any(is_given), kept, lambda: following)
 
     def within_limits(self, position, new, old):
-        """`new` in rows that may still grow, elsewhere `old`."""
+        """Returns `new` in rows that may still grow, `old` in others."""
         return ops.where(ops.reshape(position < self.limits, (-1, *(1 for _ in new.shape[1:]))), new, old)
 
     def best(self, position, pools: Pools):
-        """The finished texts of each row with their scores; of a row without any, the alive ones."""
+        """Returns the finished texts of each row and their scores; for rows without any, the alive texts."""
         some = ops.any(pools.is_finished, axis=1, keepdims=True)  # (B, 1)
         ids = ops.where(ops.expand_dims(some, 2), pools.finished_ids, pools.alive_ids)
         divisor = self.divisor(ops.minimum(position, self.limits))

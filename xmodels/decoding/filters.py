@@ -1,6 +1,6 @@
-"""Ways to change the logits (B, V) of the next token before one is taken. They are applied in the order of a list.
+"""Functions that change the logits (B, V) of the next token before one is chosen, such as top-k. A list is applied in order.
 
-Each is a function of (logits, token_ids (B, T), position): the texts so far, of which the first `position` tokens count.
+Each takes (logits, token_ids int (B, T), position), where the first `position` tokens are the text so far, and returns logits.
 """
 
 import keras
@@ -11,12 +11,12 @@ FORBIDDEN = -1e9
 
 
 def temperature(value: float):
-    """Divides by `value`: below 1 likely tokens grow likelier."""
+    """Divides the logits by `value`; below 1, probable tokens become more probable."""
     return lambda logits, token_ids, position: logits / value
 
 
 def top_k(k: int):
-    """Keeps the k largest, and what equals the smallest of them (openai/gpt-2, `sample.py`)."""
+    """Keeps the k largest logits, and those equal to the smallest of them (openai/gpt-2, `sample.py`)."""
 
     def change(logits, token_ids, position):
         smallest = ops.top_k(logits, min(k, logits.shape[-1]))[0][:, -1:]  # (B, 1)
@@ -26,9 +26,9 @@ def top_k(k: int):
 
 
 def top_p(p: float):
-    """Keeps the most probable tokens until their sum reaches p, with the one that reaches it (Holtzman et al., 2020).
+    """Keeps the fewest most probable tokens whose probabilities sum to at least p (Holtzman et al., 2020).
 
-    openai/gpt-2's code leaves that one out, so it keeps one token less.
+    openai/gpt-2's code keeps one token less: it leaves out the one that reaches p.
     """
 
     def change(logits, token_ids, position):
@@ -42,7 +42,7 @@ def top_p(p: float):
 
 
 def repetition_penalty(penalty: float):
-    """Makes tokens that stand in the text less likely: positive logits / penalty, negative * penalty (Keskar et al., 2019)."""
+    """Makes tokens of the text so far less probable: positive logits / penalty, negative * penalty (Keskar et al., 2019)."""
 
     def change(logits, token_ids, position):
         weaker = ops.where(logits > 0, logits / penalty, logits * penalty)
@@ -54,16 +54,16 @@ def repetition_penalty(penalty: float):
 
 
 def no_repeated_ngrams(n: int):
-    """Forbids a token that would complete a run of n tokens which stands in the text already (Paulus et al., 2017)."""
+    """Forbids tokens that would repeat an n-gram of the text so far (Paulus et al., 2017)."""
 
     def change(logits, token_ids, position):
         starts = ops.shape(token_ids)[1] - n + 1
-        if not isinstance(starts, int):  # an exported graph takes texts of any length
+        if not isinstance(starts, int):  # in an exported graph the length is dynamic
             starts = ops.maximum(starts, 0)
         elif starts < 1:
             return logits
         repeated = ops.broadcast_to(ops.arange(starts) + n <= position, (ops.shape(token_ids)[0], starts))
-        for offset in range(n - 1):  # the run before its last token equals the last n - 1 tokens of the text
+        for offset in range(n - 1):  # its first n - 1 tokens equal the last n - 1 tokens of the text
             last = ops.take(token_ids, ops.maximum(position - (n - 1) + offset, 0), axis=1)  # (B,)
             here = ops.equal(token_ids[:, offset : offset + starts], ops.expand_dims(last, 1))
             repeated = ops.logical_and(repeated, here)
@@ -74,7 +74,7 @@ def no_repeated_ngrams(n: int):
 
 
 def forbid(token_ids):
-    """Forbids these tokens, such as the one for padding."""
+    """Forbids these tokens, such as padding."""
 
     def change(logits, texts, position):
         forbidden = np.isin(np.arange(logits.shape[-1]), token_ids)  # (V,)
@@ -84,8 +84,7 @@ def forbid(token_ids):
 
 
 def end_after(lengths, end_id: int):
-    """Ends a text at its `lengths`, int (B,), the prompt included: from there on only the token `end_id` is left, with the
-    log-probability 0."""
+    """Ends texts at `lengths`, int (B,), including the prompt: from there on only `end_id` is allowed, with log-probability 0."""
 
     def change(logits, token_ids, position):
         others = ops.arange(logits.shape[-1]) != end_id  # (V,)
@@ -96,7 +95,7 @@ def end_after(lengths, end_id: int):
 
 
 def begin_with(place: int, token_id: int):
-    """The token at a place of each text, from 0: no other is left, and its log-probability is 0."""
+    """Forces `token_id` at position `place` of each text, from 0: all others are forbidden, and its log-probability is 0."""
 
     def change(logits, token_ids, position):
         others = ops.arange(logits.shape[-1]) != token_id  # (V,)
@@ -106,7 +105,7 @@ def begin_with(place: int, token_id: int):
 
 
 def not_before(length: int, end_id: int):
-    """Forbids the token `end_id` until a text has `length` tokens, the first one included."""
+    """Forbids `end_id` until a text has `length` tokens, including the first one."""
 
     def change(logits, token_ids, position):
         is_end = ops.equal(ops.arange(logits.shape[-1]), end_id)  # (V,)
@@ -116,7 +115,7 @@ def not_before(length: int, end_id: int):
 
 
 def _marked(token_ids, weights, vocabulary_size: int):
-    """bool (B, V): which tokens of (B, N) have a positive weight (B, N)."""
+    """Marks tokens of the vocabulary that occur in `token_ids` (B, N) with a positive weight (B, N): bool (B, V)."""
     rows = ops.broadcast_to(ops.expand_dims(ops.arange(ops.shape(token_ids)[0]), 1), ops.shape(token_ids))
     places = ops.cast(rows * vocabulary_size + ops.cast(token_ids, rows.dtype), "int32")
     size = ops.shape(token_ids)[0] * vocabulary_size

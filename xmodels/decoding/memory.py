@@ -1,6 +1,6 @@
-"""What beams remember: each beam a past of its own, or all beams of a text one past, of which each sees its own tokens.
+"""The caches of beams: one for each beam, or one that all beams of a text share, each attending to its own tokens.
 
-A past that is shared is neither kept K times nor sorted after each token, and each key is read once for all beams.
+A shared cache is neither kept K times nor reordered after each token, and each key is read once for all beams.
 """
 
 import dataclasses
@@ -14,11 +14,12 @@ from xmodels.layers.attention.places import Beams
 
 
 def memory_for(backbone, beams: int, length: int, known: int = 0, first=0) -> "Copies | Shared":
-    """How the beams of a network remember texts of `length` tokens, the first of which they have in common.
+    """Returns the memory of a network's beams, for texts of `length` tokens, the first of which all beams have in common.
 
     Args:
-        known: so many at least, a number that shapes may have.
-        first: so many, int (), at least `known`.
+        beams: K.
+        known: a static lower bound of the number of common tokens, for shapes.
+        first: the number of common tokens, int (), at least `known`.
     """
     if backbone.shares_past:
         return Shared(beams, known + (length - known) * beams, first)
@@ -27,7 +28,7 @@ def memory_for(backbone, beams: int, length: int, known: int = 0, first=0) -> "C
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Copies:
-    """Pasts of B K rows, for networks that remember in their own way.
+    """A copy of `past` for each beam, B K rows, for networks without `shares_past`.
 
     Attributes:
         beams: K.
@@ -38,45 +39,47 @@ class Copies:
     slots: int
 
     def repeated(self, rows):
-        """What the beams need of what a text has: tensors of B rows -> of B K rows."""
+        """Repeats tensors of B texts for their beams: B rows -> B K rows."""
         return keras.tree.map_structure(lambda x: ops.repeat(x, self.beams, axis=0), rows)
 
     def past_of(self, start: Callable, read: Callable, width: int):
-        """The past of B rows that have read `width` tokens at once.
+        """Returns the past of B rows after reading `width` tokens at once.
 
         Args:
-            start: that of a network, from the tokens for which there is room.
-            read: what the past is once these tokens are read.
+            start: the `start` of a network, as a function of the number of slots.
+            read: a function of a past that returns the past after these tokens.
         """
         return read(start(self.slots))
 
     def begin(self, past, batch):
-        """What they remember at first: `past` of B rows, as `decode` takes it."""
+        """Returns the initial state of the beams, from the `past` of B rows."""
         return self.repeated(past)
 
     def read(self, decode: Callable, tokens, state, position):
-        """The states (B K, D) of tokens (B K,), which all stand at `position`, and what is remembered then.
+        """Decodes tokens int (B K,) at `position`: returns their states (B K, D) and the new state of the beams.
 
         Args:
-            decode: that of a network.
+            decode: the `decode` of a network.
         """
         states, state = decode(ops.expand_dims(tokens, 1), state, position)
         return states[:, 0], state
 
     def follow(self, state, parents):
-        """What is remembered where the beams go on from those with the numbers `parents`, int (B, K)."""
+        """Returns the state when the beams continue those with the indices `parents`, int (B, K)."""
         rows = rows_of(parents, self.beams)
         return keras.tree.map_structure(lambda x: ops.take(x, rows, axis=0), state)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shared:
-    """One past for the K beams of a text, with K slots for each position, and of each beam which slots it sees.
+    """One `past` for the K beams of a text, with K slots per position, and a mask of the slots that each beam attends to.
+
+    Methods as in `Copies`.
 
     Attributes:
         beams: K.
-        slots: S, as many as `past` has: at least `first`, and K for each position behind.
-        first: int (), tokens that the beams of a text have in common.
+        slots: S, the slots of `past`: at least `first`, and K for each position after them.
+        first: int (), the number of tokens that the beams of a text have in common.
     """
 
     beams: int
@@ -104,19 +107,19 @@ class Shared:
         return {**state, "seen": chosen(state["seen"], parents)}
 
     def past_of(self, start: Callable, read: Callable, width: int):
-        """Queries of these tokens need not look at the room for all beams, which `layers.cached_attention` gets behind them."""
+        """As in `Copies`. The common tokens are read without the slots of the beams, which are then padded to the cache."""
         more = [[0, 0], [0, 0], [0, self.slots - width], [0, 0]]
         return keras.tree.map_structure(lambda x: ops.pad(x, more), read(start(width)))
 
 
 def chosen(texts, index):
-    """Texts (B, N, T) by index (B, M): (B, M, T)."""
+    """Gathers texts (B, N, T) by index (B, M): (B, M, T)."""
     number, length = ops.shape(texts)[1:]
     rows = ops.take(ops.reshape(texts, (-1, length)), rows_of(index, number), axis=0)
     return ops.reshape(rows, (*ops.shape(index), length))
 
 
 def rows_of(index, number: int):
-    """int (B M,): the rows of index (B, M) where each of B texts has so many rows."""
+    """Returns the row numbers of index (B, M) if each of B texts has `number` rows: int (B M,)."""
     first = ops.expand_dims(ops.arange(ops.shape(index)[0], dtype="int32"), 1) * number
     return ops.reshape(first + ops.cast(index, "int32"), (-1,))

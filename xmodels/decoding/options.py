@@ -1,4 +1,4 @@
-"""How texts are continued: temperature, top-k, top-p, beams, penalties."""
+"""The settings of text generation: temperature, top-k, top-p, beams, penalties."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,22 +9,22 @@ from xmodels.decoding.sampling import greedy, sample
 
 @dataclasses.dataclass(frozen=True)
 class Decoding:
-    """Settings of a continuation.
+    """Settings of text generation.
 
     Attributes:
-        temperature: 0 takes the likeliest token; otherwise logits are divided by it and a token is drawn.
-        top_k: draw from the k likeliest tokens; 0 for all.
-        top_p: draw from the likeliest tokens that have this probability together; 1 for all.
-        repetition_penalty: above 1, tokens of the text so far get less likely.
-        no_repeat_ngram_size: no run of so many tokens comes twice; 0 for no such rule.
-        num_beams: above 1, beam search instead of drawing.
-        length_penalty: of beam search, `alpha` of ((5 + length) / 6) ** alpha; where beams are ranked, the power of the length.
-        forbidden: ids that are never taken.
+        temperature: 0 for greedy decoding; otherwise logits are divided by it and a token is sampled.
+        top_k: sample from the k most probable tokens; 0 for all.
+        top_p: sample from the most probable tokens whose probabilities sum to this; 1 for all.
+        repetition_penalty: above 1, tokens of the text so far become less probable.
+        no_repeat_ngram_size: no n-gram of this size is repeated; 0 for no such rule.
+        num_beams: above 1, beam search instead of sampling.
+        length_penalty: of beam search, `alpha` of ((5 + length) / 6) ** alpha; if `ranked`, the power of the length.
+        forbidden: ids that are never generated.
         min_new_tokens: a target does not end before it has so many tokens.
-        ranked: whether beam search is that of `ranked_beam`, as BART's, and not that of `beam`.
-        early_stopping: of ranked beams; see there.
-        first_id: the token with which each target begins, behind the one that the decoder reads first; None for any.
-        forces_end: whether a target that may not be longer gets the token that ends it as its last one.
+        ranked: whether beam search is `ranked_beam`, as for BART, instead of `beam`.
+        early_stopping: of `ranked_beam_search`; see there.
+        first_id: the forced first token of each target, after the one that the decoder reads first; None for any.
+        forces_end: whether a target that reaches its maximal length ends with the end token.
 
     Raises:
         ValueError: a setting is out of bounds.
@@ -52,14 +52,15 @@ class Decoding:
             )
 
     def forbidding(self, token_ids: tuple[int, ...]) -> "Decoding":
-        """The same, where these ids are never taken either."""
+        """Returns a copy in which these ids are never generated either."""
         return dataclasses.replace(self, forbidden=(*self.forbidden, *token_ids))
 
     def target_filters(self, limits, end_id: int) -> list[Callable]:
-        """`filters`, and what holds for targets.
+        """Returns `filters` and those that apply only to targets.
 
         Args:
-            limits: int (B,), most tokens of each target, with its end token.
+            limits: int (B,), most tokens of each target, including its end token.
+            end_id: the token that ends a target.
         """
         found = self.filters()
         if self.min_new_tokens:
@@ -71,7 +72,7 @@ class Decoding:
         return found
 
     def filters(self) -> list[Callable]:
-        """Control of repetition first, then temperature, then what is left to draw from (as Hugging Face orders them)."""
+        """Returns the filters in Hugging Face's order: forbidden ids, repetition, temperature, top-k, top-p."""
         found = [filters.forbid(self.forbidden)] if self.forbidden else []
         if self.repetition_penalty != 1:
             found.append(filters.repetition_penalty(self.repetition_penalty))
@@ -88,5 +89,5 @@ class Decoding:
         return found
 
     def pick(self, seed) -> Callable:
-        """The function that takes a token; `seed` is two integers."""
+        """Returns the function that chooses a token from logits, as `generate` takes it; `seed` is two integers."""
         return sample(seed) if self.temperature else greedy

@@ -1,7 +1,7 @@
-"""Beam search as Hugging Face does it, for BART and others of fairseq's kind.
+"""Beam search as in Hugging Face, for BART and other networks from fairseq.
 
-Each step takes the 2 K best candidates of a row by log-probability. A candidate that ends counts only where it is among the K
-best; its score is its log-probability / length ** power. It differs from `decoding.beam` in this, and in when it stops.
+Each step takes the 2 K best candidates of a row by log-probability. A candidate that ends counts only if it is among the K
+best; its score is its log-probability / length ** power. It differs from `decoding.beam` in this and in when it stops.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from keras import ops
 from xmodels.decoding.beam import mean_penalty
 from xmodels.decoding.memory import Copies, Shared, chosen
 
-EMPTY = -1e9  # the score of an empty place, and what a candidate loses that does not count
+EMPTY = -1e9  # the score of an empty slot, also added to the scores of candidates that do not count
 
 
 class Pools(NamedTuple):
@@ -23,26 +23,27 @@ class Pools(NamedTuple):
     alive: Any  # log-probabilities
     finished_ids: Any
     finished: Any  # log-probabilities / length ** power
-    is_finished: Any  # bool (B, K), False at empty places
-    may_improve: Any  # bool (B,), False where no alive text can become one of the K best
-    continues: Any  # bool (B,), False where each candidate ended
+    is_finished: Any  # bool (B, K), False for empty slots
+    may_improve: Any  # bool (B,), False if no alive text can become one of the K best
+    continues: Any  # bool (B,), False if all candidates ended
 
 
 def ranked_beam_search(
     step: Callable, state, start_ids, num_beams: int, max_length: int, end_id: int, length_penalty: float = 1.0,
     early_stopping: bool | str = False, limits=None, filters: Sequence[Callable] = (), memory: Copies | Shared | None = None,
 ):  # fmt: skip
-    """The most probable continuations.
+    """Searches for the most probable continuations.
 
     Args:
-        step, state, start_ids, num_beams, max_length, end_id, limits, memory: as of `decoding.beam.beam_search`.
-        length_penalty: the power of the length, of which the end token counts and the first token does not.
-        early_stopping: True ends a search when each row has K finished texts; False when none of the alive ones would be among
-            them if it ended now; "never" when none could be by its last step, given that log-probabilities only fall.
-        filters: of `decoding.filters`, applied to log-probabilities, which are not normalised again.
+        step, state, start_ids, num_beams, max_length, end_id, limits, memory: as in `decoding.beam.beam_search`.
+        length_penalty: the power of the length, which counts the end token but not the first token.
+        early_stopping: when the search of a row stops. True: when it has K finished texts. False: when it has, and no alive text
+            would be among the K best if it ended now. "never": when it has, and no alive text could be even at the maximal
+            length, since log-probabilities only fall.
+        filters: from `decoding.filters`, applied to log-probabilities, which are not normalised again.
 
     Returns:
-        int (B, K, max_length + 1) texts with their start token, best first, padded with 0, and float32 (B, K) scores.
+        int (B, K, max_length + 1) texts with their first token, best first, padded with 0, and float32 (B, K) scores.
     """
     batch = start_ids.shape[0] if start_ids.shape[0] is not None else ops.shape(start_ids)[0]
     limits = ops.full((batch,), max_length, dtype="int32") if limits is None else ops.cast(limits, "int32")
@@ -69,7 +70,7 @@ def ranked_beam_search(
 
 @dataclasses.dataclass(frozen=True)
 class RankedSearch:
-    """The numbers of a search, of B rows and K beams; see `ranked_beam_search`."""
+    """The settings of a search of B rows and K beams; see `ranked_beam_search`."""
 
     batch: Any
     beams: int
@@ -87,14 +88,14 @@ class RankedSearch:
         first = ops.equal(ops.arange(self.max_length + 1), 0)
         ids = ops.where(first, ops.repeat(start, self.beams, axis=1), 0)  # (B, K, T)
         shape = (self.batch, self.beams)
-        # Of K equal texts only the first counts at the start.
+        # The K beams start equal, so only the first one counts.
         alive = ops.broadcast_to(ops.where(ops.equal(ops.arange(self.beams), 0), 0.0, EMPTY), shape)
         empty, nothing = ops.full(shape, EMPTY, dtype="float32"), ops.zeros(shape, dtype="bool")
         everywhere = ops.ones((self.batch,), dtype="bool")
         return Pools(ids, alive, ops.zeros_like(ids), empty, nothing, everywhere, everywhere)
 
     def is_full(self, pools: Pools):
-        """bool (B,): whether a row has K finished texts, where that ends its search."""
+        """Whether a row has K finished texts, if that ends its search; otherwise False: bool (B,)."""
         full = ops.all(pools.is_finished, axis=1)
         return full if self.stops_full else ops.zeros_like(full)
 
@@ -105,7 +106,7 @@ class RankedSearch:
         return ops.any(rows)
 
     def extended(self, step: Callable, position, pools: Pools, state):
-        """The pools one token later, and the state of what is alive then."""
+        """Returns the pools after one more token, and the state of the alive texts."""
         logits, state = step(ops.reshape(pools.alive_ids, (-1, self.max_length + 1)), position, state)
         totals, texts, ends, parents = self.candidates(logits, position, pools)
         length = position + 1
@@ -121,8 +122,8 @@ class RankedSearch:
         return Pools(alive_ids, alive, finished_ids, finished, is_finished, may_improve, continues), state
 
     def candidates(self, logits, position, pools: Pools):
-        """The 2 K best candidates of each row: log-probabilities (B, 2 K), texts (B, 2 K, T), whether they end, and the numbers of
-        the texts that they extend."""
+        """Returns the 2 K best candidates of each row: log-probabilities (B, 2 K), texts (B, 2 K, T), whether they end (B, 2 K), and
+        the indices of the alive texts that they extend (B, 2 K)."""
         size, flat = logits.shape[-1], ops.reshape(pools.alive_ids, (-1, self.max_length + 1))
         following = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)  # (B K, V)
         for change in self.filters:
@@ -137,12 +138,12 @@ class RankedSearch:
         return totals, texts, ops.logical_or(ops.equal(tokens, self.end_id), last), parents
 
     def with_ended(self, totals, texts, ends, length, pools: Pools):
-        """The finished texts, their scores and which places are taken, with the candidates that end now."""
+        """Returns the finished texts including the candidates that end now, their scores, and which slots are not empty."""
         ranked = ops.arange(2 * self.beams) < self.beams
         counts = ops.logical_and(ends, ranked)
         closed = ops.logical_or(self.is_full(pools), ops.logical_not(pools.may_improve))
         closed = ops.logical_or(closed, ops.logical_not(pools.continues))  # (B,)
-        # What does not count loses so much that it is taken for empty places only, and not where the row is closed.
+        # The score of candidates that do not count is so low that they fill only empty slots, and none in closed rows.
         scores = totals / self.penalty(length) + ops.where(counts, 0.0, EMPTY)
         scores = scores + ops.where(ops.expand_dims(closed, 1), EMPTY, 0.0)
         all_ids = ops.concatenate([pools.finished_ids, texts], axis=1)  # (B, 3 K, T)

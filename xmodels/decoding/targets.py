@@ -1,7 +1,7 @@
-"""Writes the targets of an encoder-decoder token by token: greedily, by draws, or by beam search.
+"""Generates the targets of an encoder-decoder token by token: greedily, by sampling, or by beam search.
 
-A network is given by `start(features, length)`, which encodes the sources and gives a dictionary of which only `past` changes,
-and by `decode(target_ids (B, T), that, position) -> (states (B, T, D), that)`, the cost of which is that of the T tokens.
+A network has `start(features, length)`, which encodes the sources and returns a dictionary of which only `past` changes, and
+`decode(target_ids (B, T), dictionary, position) -> (states (B, T, D), dictionary)`, which does not recompute earlier tokens.
 """
 
 import dataclasses
@@ -15,25 +15,28 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.ranked_beam import ranked_beam_search
 from xmodels.decoding.sampling import generate
 
-EXTRA_TOKENS = 50  # a target has at most so many tokens more than its source (Vaswani et al., 2017, section 6.1)
+EXTRA_TOKENS = 50  # the most tokens by which a target exceeds its source (Vaswani et al., 2017, section 6.1)
 
 
 def write_targets(
     backbone, logits: Callable, features, decoding: Decoding, seed, start_id: int, end_id: int, limits, max_length: int
 ):
-    """The targets of sources.
+    """Generates the targets of sources.
 
     Args:
+        backbone: the network.
         logits: (states (..., D)) -> (..., V).
-        features: `token_ids` (B, S) and `padding_mask` (B, S).
-        decoding: its `num_beams` decides between beam search and the others.
-        seed: two integers, of draws.
-        start_id: what the decoder reads first.
-        limits: int (B,), most tokens of each target, with its end token; at most `max_length`.
+        features: `token_ids` int (B, S) and `padding_mask` bool (B, S).
+        decoding: the settings; beam search if its `num_beams` is above 1.
+        seed: two integers, for sampling.
+        start_id: the first token that the decoder reads.
+        end_id: the token that ends a target.
+        limits: int (B,), most tokens of each target, including its end token; at most `max_length`.
+        max_length: the length of the result.
 
     Returns:
-        int (B, max_length) targets, of which what stands behind their length means nothing; and int (B,) their lengths,
-        without the end token.
+        int (B, max_length) targets, whose tokens beyond their lengths are meaningless; and int (B,) their lengths, without the
+        end token.
     """
     starts = ops.full_like(limits, start_id)
     how = search if decoding.num_beams > 1 else draw
@@ -45,7 +48,7 @@ def write_targets(
 
 
 def draw(backbone, logits, features, decoding, seed, starts, end_id, limits, max_length):
-    """Greedily or by draws, as `decoding` says: int (B, max_length)."""
+    """Generates targets greedily or by sampling, as `decoding` says: int (B, max_length)."""
     texts, _ = generate(
         backbone.decode, logits, backbone.start(features, max_length + 1), ops.expand_dims(starts, 1),
         ops.ones_like(starts), max_length + 1, end_id, pick=decoding.pick(seed),
@@ -55,22 +58,22 @@ def draw(backbone, logits, features, decoding, seed, starts, end_id, limits, max
 
 
 def search(backbone, logits, features, decoding, seed, starts, end_id, limits, max_length):
-    """The best target that a beam search finds: int (B, max_length)."""
+    """Returns the best target of a beam search: int (B, max_length)."""
     return searched(backbone, logits, features, decoding, starts, end_id, limits, max_length)[0][:, 0, 1:]
 
 
 def searched(backbone, logits, features, decoding, starts, end_id: int, limits, max_length: int):
-    """All targets that a beam search finds, best first, and their scores.
+    """Returns all targets of a beam search, best first, and their scores.
 
     Returns:
-        int (B, K, max_length + 1) targets with their start token, and float32 (B, K) scores.
+        int (B, K, max_length + 1) targets with their first token, and float32 (B, K) scores.
     """
     beams = decoding.num_beams
     memory = memory_for(backbone, beams, max_length)
     started = backbone.start(features, memory.slots)
-    # What does not change is neither carried along nor sorted with the beams.
+    # What does not change is kept outside of the state, so it is not reordered with the beams.
     source = memory.repeated({name: value for name, value in started.items() if name != "past"})
-    # Those that change what is likeliest.
+    # Only those that can change which token is the most probable.
     filters = dataclasses.replace(decoding, temperature=0.0).target_filters(ops.repeat(limits, beams, axis=0), end_id)
 
     def decode(token_ids, past, place):
