@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     test = rows_of(values[PARTS[2]], values, encoding)
     found = answers(values["baseline"], train, dev, test, values.get("vectors"))
     write_json(values["output_file"], found)
-    print(f"{values['output_file']}: {found['dev']:.4f} right on the development file.")
+    print(f"{values['output_file']}: accuracy {found['dev']:.4f} on the development file.")
 
 
 def answers(name: str, train: list[Row], dev: list[Row], test: list[Row], vectors: str | None = None) -> dict:

@@ -15,10 +15,10 @@ from xmodels.training.watching.progress import duration, print_status
 
 START = 15.0  # processor seconds in which a command imports, builds and traces
 NOTES = {
-    "fewer": "Numbers with ~ are estimates until the probes have run, and … stands for what follows from them. "
-    "What development data choose is shown with the first candidate.",
-    "seconds": f"Times are estimates at {ASSUMED_FLOPS / 1e9:.0f} GFLOPs a second of one process, and {START:.0f} s for the start "
-    "of a command.",
+    "fewer": "Numbers with ~ are estimates until the probes have run, and … stands for values that depend on them. "
+    "Where development data will choose, the first candidate is shown.",
+    "seconds": f"Times are estimates at {ASSUMED_FLOPS / 1e9:.0f} GFLOPs per second and process, plus {START:.0f} s for the start "
+    "of each command.",
 }
 
 
@@ -27,7 +27,7 @@ def show(plan: Plan, known: Workspace, found: Agenda, wanted: Callable[[Stage], 
     stages = [one for one in found.stages if wanted(one)]
     unit = UNITS[plan.budget.kind][0]
     print_status(f"{plan.name}: a budget of {plan.budget.amount:,.6g} {unit} for each pretraining.\n")
-    rows = [["system", "parameters, about", "steps", "million tokens", "TFLOPs, about"]]
+    rows = [["system", "parameters (about)", "steps", "million tokens", "TFLOPs (about)"]]
     for name, each in found.pretrained.items():
         cost = _network(plan, each.arm)
         mark, number = ("~" if each.is_estimate else ""), each.num_steps or 0
@@ -38,13 +38,15 @@ def show(plan: Plan, known: Workspace, found: Agenda, wanted: Callable[[Stage], 
         ])  # fmt: skip
     print_status(_table(rows))
     seconds = {one: _seconds(plan, known, found, one) for one in stages}
-    rows = [["commands", "number", "done", "processor time of the rest, about"]]
+    rows = [["commands", "number", "done", "remaining processor time (about)"]]
     for kind in dict.fromkeys(one.kind for one in stages):
         same = [one for one in stages if one.kind == kind]
         rest = [one for one in same if known.state(one) != DONE]
         rows.append([kind, f"{len(same)}", f"{len(same) - len(rest)}", duration(sum(seconds[one] for one in rest))])
     total = sum(value for one, value in seconds.items() if known.state(one) != DONE)
-    print_status(f"\n{_table(rows)}\n\nTogether about {duration(total)} of a processor; {jobs} side by side.")
+    print_status(
+        f"\n{_table(rows)}\n\nIn total about {duration(total)} of processor time; {jobs} command(s) at a time."
+    )
     print_status(f"{NOTES['fewer']} {NOTES['seconds']}\n")
     for one in stages:
         done = "  (done)" if known.state(one) == DONE else ""

@@ -10,7 +10,7 @@ from xmodels.runs.charts import COLOURS, Chart, Curve, as_svg, grid
 
 ROW, TOP, BOTTOM = 0.26, 0.35, 0.75  # inches
 LINES = {"majority": ("--", "#999"), "bag_of_words": (":", "#444")}  # drawn all along, behind the other arms
-LINE_NAMES = {"majority": "always the commonest label", "bag_of_words": "bag of words"}
+LINE_NAMES = {"majority": "always the most frequent label", "bag_of_words": "bag of words"}
 
 
 def scores(plan: Plan, findings: Findings) -> str:
@@ -34,7 +34,7 @@ def scores(plan: Plan, findings: Findings) -> str:
             _panel(panel, task, arms, findings)
         panels[0].set_yticks(range(len(arms)), arms)
         panels[0].set_ylim(len(arms) - 0.4, -0.6)  # the first arm on top
-    key = [f"<span><b style='color:{COLOURS[0]}'>●</b> mean of the seeds, with their standard deviation</span>"]
+    key = [f"<span><b style='color:{COLOURS[0]}'>●</b> mean over seeds, with standard deviation</span>"]
     key.append("<span><b style='color:#8fa8dd'>●</b> one seed</span>")
     drawn = [name for name in LINES if name in arms]
     key += [
@@ -67,7 +67,7 @@ def _panel(axis, task: str, arms: list[str], findings: Findings) -> None:
             linewidth=1.2,
         )  # fmt: skip
     axis.set_title(task, fontsize=9)
-    axis.set_xlabel("right on the test file, %")
+    axis.set_xlabel("accuracy on the test file, %")
     axis.grid(axis="both", alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
@@ -89,10 +89,10 @@ def _chart(plan: Plan, findings: Findings, name: str, found: Objective) -> Chart
     costs = [step * one / scale for step, _, _ in found.curve]
     if not found.accuracies:
         curve = Curve("held-out loss", costs, [loss for _, loss, _ in found.curve], dots=True)
-        return Chart(f"{name}: loss after … {unit}", [curve])
+        return Chart(f"{name}: loss against {unit}", [curve])
     curve = Curve("held-out", costs, [100 * accuracy for _, _, accuracy in found.curve], dots=True)
     levels = {label: 100 * share for label, share in found.baselines.levels.items()}
-    return Chart(f"{name}: {found.measure.replace('_', ' ')}, %, after … {unit}", [curve], levels)
+    return Chart(f"{name}: {found.measure.replace('_', ' ')}, %, against {unit}", [curve], levels)
 
 
 def legend(text: str) -> str:

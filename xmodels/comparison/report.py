@@ -34,12 +34,12 @@ def write(plan: Plan, known: Workspace, agenda: Agenda, findings: Findings, text
         "": lambda: _opening(plan, findings, agenda),
         "Scores": lambda: pictures.scores(plan, findings) + _overview(plan, findings),
         **{f"Task: {task}": (lambda task=task: _task(task, findings)) for task in plan.tasks},
-        "What each system's own objective reached": lambda: _objectives(plan, findings),
+        "Each system's own objective": lambda: _objectives(plan, findings),
         "Cost": lambda: _costs(plan, findings),
-        "What failed": lambda: _failures(known, findings),
+        "Failed commands": lambda: _failures(known, findings),
         "Warnings": lambda: _warnings(known, agenda),
         "Commands": lambda: _commands(known, agenda),
-        "Plan": lambda: f"<details><summary>the plan as it was read</summary><pre>{html.escape(text)}</pre></details>",
+        "Plan": lambda: f"<details><summary>the plan as read</summary><pre>{html.escape(text)}</pre></details>",
         "Machine and versions": lambda: _environment(known, agenda, jobs),
     }
     parts = ((title, make()) for title, make in sections.items())
@@ -57,11 +57,11 @@ def _paragraph(text: str) -> str:
 def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
     unit = UNITS[plan.budget.kind][0]
     text = (
-        f"Each pretraining had a budget of {plan.budget.amount:,.6g} {unit}, and then {_finetunings(plan)}. Test data "
-        f"were scored once. {_pretrainings(plan)}"
+        f"Each pretraining has a budget of {plan.budget.amount:,.6g} {unit}. {_finetunings(plan)}. The test data are "
+        f"scored once. {_pretrainings(plan)}"
     )
     if agenda.waiting or findings.failed or len(findings.scores) < len(findings.arms) * len(plan.tasks):
-        open_ = f" {len(findings.failed)} command(s) failed (below)." if findings.failed else ""
+        open_ = f" {len(findings.failed)} command(s) failed (see below)." if findings.failed else ""
         text += f" This page is not complete: rows are missing where nothing has been scored yet.{open_}"
     return _paragraph(text)
 
@@ -69,25 +69,29 @@ def _opening(plan: Plan, findings: Findings, agenda: Agenda) -> str:
 def _finetunings(plan: Plan) -> str:
     """How the tasks were learnt."""
     own = [name for name, system in plan.systems.items() if system.finetune]
-    same = f"fine-tunings, which have numbers of their own for {', '.join(own)}" if own else "the same fine-tunings"
+    same = (
+        f"All systems are fine-tuned alike, except for the settings of {', '.join(own)}"
+        if own
+        else "All systems are fine-tuned alike"
+    )
     chosen = (
         "the epoch"
         if not plan.finetuning.tune
         else f"{' and '.join(plan.finetuning.tune).replace('_', ' ')} and the epoch"
     )
-    return f"{same}: {len(plan.finetuning.seeds)} seed(s) a task, {chosen} chosen on development data for each arm and task by itself"
+    return f"{same}: {len(plan.finetuning.seeds)} seed(s) per task, {chosen} chosen on development data for each arm and task"
 
 
 def _pretrainings(plan: Plan) -> str:
     number = len(plan.pretraining.seeds)
     if number == 1:
         return (
-            "There is one pretrained network a system: the spread is that of fine-tuning, and says nothing of how another "
-            "pretraining would have come out."
+            "There is one pretrained network per system. The spread is therefore that of fine-tuning only and does not show how "
+            "much another pretraining would differ."
         )
     return (
-        f"Each system was pretrained with {number} seeds, and fine-tunings take these networks in turn: the spread holds "
-        "pretraining and fine-tuning."
+        f"Each system is pretrained with {number} seeds, and fine-tunings use these networks in turn. The spread therefore "
+        "includes both pretraining and fine-tuning."
     )
 
 
@@ -111,7 +115,7 @@ def _overview(plan: Plan, findings: Findings) -> str:
         mean = sum(score.summary[0] for score in scores) / len(scores) if all(scores) else None
         rows.append([arm.name, *cells, percent(mean)])
     return page.table(["arm", *plan.tasks, "mean"], rows) + _paragraph(
-        "Right on the test file in %, mean and sample standard deviation over seeds. Arms that draw nothing have no spread."
+        "Accuracy on the test file in %: mean and sample standard deviation over seeds. Arms without randomness have no spread."
     )
 
 
@@ -133,8 +137,8 @@ def _task(task: str, findings: Findings) -> str:
         lines = [with_spread(found[each]) for each in beside]
         rows.append([name, with_spread(score), *lines, *cells, percent(score.dev), chosen])
     head = [
-        "arm", "right, %", *(name.replace("_", " ") for name in beside), f"difference to {findings.reference} (95 %)", "p",
-        "p, Holm", "development, %", "chosen",
+        "arm", "accuracy, %", *(name.replace("_", " ") for name in beside), f"difference to {findings.reference} (95 % interval)", "p",
+        "p, Holm", "development accuracy, %", "chosen",
     ]  # fmt: skip
     return page.table(head, rows) + _paragraph(in_words(task, findings))
 
@@ -149,15 +153,15 @@ def in_words(task: str, findings: Findings) -> str:
     alike = [a for a in compared if a not in better + worse]
     parts = [
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what} {findings.reference}."
-        for names, what in ((better, "better than"), (worse, "worse than"), (alike, "not told apart from"))
+        for names, what in ((better, "better than"), (worse, "worse than"), (alike, "not significantly different from"))
         if names
     ]
     examples = next(score.right.shape[1] for (_, t), score in findings.scores.items() if t == task)
     return (
-        f"{' '.join(parts)} The test: of each of the {examples:,} examples the share of seeds that are right is compared with that of "
-        "the reference, and signs are exchanged at random (paired permutation test, two-sided). Holm's correction counts all "
-        f"{findings.num_tests} comparisons of this page; * marks what stays below {LEVEL:g}. The interval is a bootstrap over "
-        "examples. Neither knows of other seeds."
+        f"{' '.join(parts)} The test: for each of the {examples:,} examples, the share of seeds that are right is compared with that "
+        "of the reference, by a two-sided paired permutation test that exchanges signs at random. Holm's correction covers all "
+        f"{findings.num_tests} comparisons on this page; * marks corrected p-values below {LEVEL:g}. The interval is a bootstrap over "
+        "examples. Neither accounts for how much other seeds would differ."
     )
 
 
@@ -176,23 +180,23 @@ def _objectives(plan: Plan, findings: Findings) -> str:
     head = [
         "system",
         "held-out loss",
-        "of it that of the measure",
+        "part of it for the measure",
         "measure",
-        "reached, %",
-        "commonest token, %",
-        "commonest beside the neighbours, %",
-        "beside those not hidden, %",
+        "network, %",
+        "most frequent token, %",
+        "by counts of the neighbours, %",
+        "by counts of unmasked neighbours, %",
     ]
     tuned = (
-        " Where a pretraining was tuned, the same text chose the candidate."
+        " Where pretraining was tuned, the candidate was chosen on the same text."
         if plan.pretraining.tune or any(system.tune for system in plan.systems.values())
         else ""
     )
     return (
         page.table(head, rows)
         + _paragraph(
-            "Objectives differ, so these numbers tell how far each system is with its own one, and do not compare systems. The last "
-            f"two columns need no network.{tuned}"
+            "Objectives differ, so these numbers show how well each system learnt its own objective. They do not compare systems. "
+            f"The last three columns are baselines without a network.{tuned}"
         )
         + pictures.objectives(plan, findings)
     )
@@ -223,21 +227,21 @@ def _costs(plan: Plan, findings: Findings) -> str:
         if name not in findings.costs:
             rows.append([name, *[""] * 8, f"{minutes:.1f}"])
     head = [
-        "system", "parameters", "steps", "million tokens", "TFLOPs", "steps: processor minutes", "steps: minutes of the clock",
-        "all: processor minutes", "all: minutes of the clock", "fine-tunings: processor minutes",
+        "system", "parameters", "steps", "million tokens", "TFLOPs", "steps: processor minutes", "steps: wall-clock minutes",
+        "total: processor minutes", "total: wall-clock minutes", "fine-tuning: processor minutes",
     ]  # fmt: skip
     how = {
-        "processor_minutes": "A short probe of each system measured the processor seconds of a step, beside another one where several "
-        "ran at once; the budget divided by it is the number of steps, which stays as it is when the comparison is resumed.",
-        "device_minutes": "A short probe of each system measured the seconds of a step; the budget divided by it is the number of "
-        "steps, which stays as it is when the comparison is resumed.",
-        "flops": "A short probe counted the matrix products of a step, at the length of the records.",
-        "tokens": "Steps follow from the tokens of a batch, padding included.",
+        "processor_minutes": "A short probe of each system measured the processor seconds of a step, next to other probes where "
+        "several run at once. The budget divided by it is the number of steps, which stays the same when the comparison is resumed.",
+        "device_minutes": "A short probe of each system measured the seconds of a step. The budget divided by it is the number of "
+        "steps, which stays the same when the comparison is resumed.",
+        "flops": "A short probe counted the FLOPs of the matrix products in a step, at the length of the records.",
+        "tokens": "The number of steps follows from the tokens in a batch, including padding.",
     }[plan.budget.kind]
     return page.table(head, rows) + _paragraph(
-        f"{how} The columns of steps are what the run itself measured, without the tracing of the graph and without evaluations; the "
-        "columns of all have these, the start of each command, the probe, all candidates of the tuning and all seeds. An "
-        "attempt that was killed is not in them."
+        f"{how} The columns `steps` are measured by the run itself, without graph tracing and evaluations. The columns `total` "
+        "include these, the start-up of each command, the probe, all tuning candidates and all seeds. Attempts that were killed "
+        "are not included."
     )
 
 
@@ -247,7 +251,7 @@ def _failures(known: Workspace, findings: Findings) -> str:
         for one in findings.failed
     ]
     head = ["command", "exit code", "last line of its log", "log"]
-    note = "The same command of the comparison tries them again. What depends on them is left out."
+    note = "Run the same comparison again to retry them. Commands that depend on them are left out."
     return page.table(head, rows) + _paragraph(note) if rows else ""
 
 
@@ -268,7 +272,7 @@ def _commands(known: Workspace, agenda: Agenda) -> str:
     if not lines:
         return ""
     return (
-        _paragraph("Each may be given again by hand, in this order. Their output is in the folder logs/.")
+        _paragraph("Each can be run again by hand, in this order. Their output is in the folder logs/.")
         + f"<details><summary>{len(lines)} commands</summary><pre>{html.escape(chr(10).join(lines))}</pre></details>"
     )
 
@@ -278,7 +282,7 @@ def _environment(known: Workspace, agenda: Agenda, jobs: int) -> str:
         if each.runs and known.mark(each.runs[0]):
             found = strict_json.read(os.path.join(known.output(each.runs[0]), "environment.json"))
             return page.facts(
-                {**flat(found), "commands side by side": jobs, "threads of each": environment(jobs)[THREADS[0]]}
+                {**flat(found), "parallel commands": jobs, "threads per command": environment(jobs)[THREADS[0]]}
             )
     return ""
 
