@@ -1,4 +1,4 @@
-"""Gradients of a batch that does not fit into memory at once: the sum over its parts."""
+"""Gradient accumulation: the gradients of a batch that does not fit into memory, summed over its parts."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,16 @@ from xmodels.training.step.sparse import Table, is_sparse
 
 
 def accumulate(compute: Callable, batch: dict, parts: int, like: list[tf.TensorSpec | Table]) -> list:
-    """The sum of `compute(part, number)` over the parts of a batch, one after the other.
+    """Returns the sum of `compute(part, number)` over the parts of a batch, which are computed one after the other.
 
     Args:
-        compute: takes a batch and the number of the part, and returns tensors that add up over examples.
+        compute: takes a part of the batch and its number, from 0, and returns a list of tensors that add up over examples.
         batch: features whose first axis, B, is a multiple of `parts`.
-        like: shapes and types of what `compute` returns. Of sparse gradients of a `Table` the rows of all parts are kept.
+        parts: the number of parts.
+        like: the shapes and dtypes of the tensors. For a `Table`, whose gradient is sparse, the rows of all parts are kept.
+
+    Raises:
+        TypeError: the gradient of a `Table` is dense.
     """
     pieces = {name: _split(x, parts) for name, x in batch.items()}  # (parts, B / parts, ...)
 
@@ -22,7 +26,7 @@ def accumulate(compute: Callable, batch: dict, parts: int, like: list[tf.TensorS
         return number + 1, [_added(total, value, number) for total, value in zip(sums, found, strict=True)]
 
     start = (tf.constant(0), [_nothing(spec, parts) for spec in like])
-    # One after the other, or memory would hold the activations of several parts.
+    # `parallel_iterations=1`, or memory would hold the activations of several parts.
     sums = tf.while_loop(lambda number, sums: number < parts, add, start, parallel_iterations=1)[1]
     return [_total(total, spec) for total, spec in zip(sums, like, strict=True)]
 

@@ -7,14 +7,19 @@ from xmodels.training.step.precision import ONCE
 
 
 class Carried:
-    """What `backbone.initial_memory` gives for a whole batch, kept between steps and saved with a state.
+    """The memory of a whole batch, as `backbone.initial_memory` returns it, kept between steps and saved with a state.
 
-    Only batches whose rows go on from one to the next have it (`Batches.continues`); where examples are unrelated, every
-    batch begins without a memory. Every replica has all rows, and works on its own: row r belongs to the stream of row r of
-    the batch. So a state may be resumed with another number of replicas.
+    It is used only if the rows of a batch continue those of the previous one (`Batches.continues`); if examples are unrelated,
+    every batch starts without a memory. Every replica holds the memory of all rows and updates that of its own, so that a run
+    can be resumed with another number of replicas.
+
+    Args:
+        backbone: a network with a memory.
+        batch_size: rows of all replicas.
+        micro_batches: parts of a batch; must be 1.
 
     Raises:
-        UsageError: micro-batches would see each other's memory.
+        UsageError: there are several micro-batches, which cannot share a memory.
     """
 
     def __init__(self, backbone, batch_size: int, micro_batches: int):
@@ -31,12 +36,12 @@ class Carried:
         return {f"carried.{name}": variable for name, variable in self.memory.items()}
 
     def rows(self, replica, batch) -> dict[str, tf.Tensor]:
-        """The features of a replica's share of a batch with the memory of its rows."""
+        """Returns the features of a replica's share of a batch, with the memory of its rows."""
         count = next(iter(batch.values())).shape[0]
         return {**batch, **{name: v[replica * count :][:count] for name, v in self.memory.items()}}
 
     def updated(self, outputs, context, finite) -> list[tf.Tensor]:
-        """The memory of all rows behind a step; unchanged where the step is skipped."""
+        """Returns the memory of all rows after a step; unchanged if the step is skipped."""
         whole = {name: context.all_gather(outputs[name], axis=0) for name in self.memory}
         return [tf.where(finite, whole[name], before) for name, before in self.memory.items()]
 

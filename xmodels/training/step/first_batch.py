@@ -1,4 +1,4 @@
-"""What is compared with the network before the first step; a GPU would read nonsense silently, a CPU fail obscurely."""
+"""Checks the first batch against the network: with ids out of range a GPU silently computes nonsense, a CPU fails obscurely."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from data_pipelines.errors import DataError
 
-WORDS = ("token_ids", "target_ids", "context_ids", "negative_ids")  # features that hold ids of the vocabulary
+WORDS = ("token_ids", "target_ids", "context_ids", "negative_ids")  # features that hold ids of tokens
 
 
 def check_lengths(batch: Mapping, backbone, where: str = "The first batch") -> None:
-    """Raises a DataError where rows, (B, L), are longer than the network's table of positions."""
+    """Raises a DataError if rows, (B, L), are longer than the network's `max_sequence_length`."""
     if "token_ids" not in batch:
         return
     length, longest = batch["token_ids"].shape[1], backbone.config.max_sequence_length
@@ -22,7 +22,7 @@ def check_lengths(batch: Mapping, backbone, where: str = "The first batch") -> N
 
 
 def check_values(batch: Mapping[str, np.ndarray], backbone, objective) -> None:
-    """Raises a DataError that names the first feature whose values the network cannot read, and the numbers."""
+    """Raises a DataError that names the first feature with values out of range, and these values."""
     config, names = backbone.config, getattr(objective, "label_names", None)
     check_lengths(batch, backbone)
     words = config.vocabulary_size, f"the network's vocabulary has {config.vocabulary_size} entries"

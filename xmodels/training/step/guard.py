@@ -1,4 +1,4 @@
-"""Checks every step of a learner for numbers that show that something is wrong."""
+"""Watches the steps of a learner for signs that something is wrong."""
 
 import weakref
 
@@ -12,19 +12,19 @@ from xmodels.training.step.spikes import Spikes
 
 
 class Guard:
-    """Checks the first batch, keeps what skipped steps looked like, and watches the loss.
+    """Checks the first batch, keeps batches and norms of skipped steps, and warns of jumps of the loss.
 
-    Methods of one group are called in the graph of all replicas' step, those of the other in between steps.
+    The methods of the first group are called in the graph of the step, those of the second between steps.
 
     Attributes:
-        skipped_in_row: steps up to now that were skipped one after the other.
+        skipped_in_row: the number of consecutive steps, up to the last one, that were skipped.
     """
 
     def __init__(self, learner):
         self.learner = learner
         self.spikes = {each: Spikes() for each in learner.passes.values()}
-        self.problem = None  # what is wrong with the first batch
-        self.kept: list[Skipped] = []  # not yet taken
+        self.problem = None  # the error of the first batch
+        self.kept: list[Skipped] = []  # not yet returned by `warnings`
         self.num_kept = 0
         self._unchecked = {
             each: tf.Variable(True, trainable=False, aggregation=ONCE) for each in learner.passes.values()
@@ -34,7 +34,7 @@ class Guard:
     # In the graph.
 
     def check(self, stream, batch) -> tf.Tensor:
-        """Checks a batch of a `StreamPass`, the first time only. The step must wait for the result."""
+        """Checks the first batch of a `StreamPass`; later ones are not checked. The step must wait for the result."""
         unchecked, kept_weakly = self._unchecked[stream], weakref.ref(stream)
         done = tf.cond(unchecked, lambda: self._on_host(Guard._check, batch, (kept_weakly,)), lambda: True)
         with tf.control_dependencies([done]):
@@ -42,15 +42,15 @@ class Guard:
         return done
 
     def observe(self, stream, batch, sums, norms, finite, fault) -> None:
-        """Takes in a step that is over.
+        """Records a step.
 
         Args:
             stream: the `StreamPass` of the step.
-            batch: of all replicas.
-            sums: (sum, weight) of losses and metrics.
-            norms: of the gradients, in the order of the learner's variables.
-            finite: whether the step was done.
-            fault: whether it was skipped for another reason than the size of the loss scale.
+            batch: that of all replicas.
+            sums: float32 (names, 2), the (sum, weight) pairs of losses, metrics and counts.
+            norms: float32 (V,), of the gradients, in the order of the learner's variables.
+            finite: bool (), whether the update was applied.
+            fault: bool (), whether it was skipped for another reason than a too large loss scale.
         """
         self._in_row.assign(tf.where(fault, self._in_row + 1, 0))
         losses = sums[: len(stream.loss_names)]
@@ -64,7 +64,7 @@ class Guard:
     def _on_host(self, function, batch, fixed: tuple, *others) -> tf.Tensor:
         """Calls `function(guard, *fixed, batch of this host, *others)` in Python, with arrays.
 
-        TensorFlow keeps what it calls for as long as the process lives, so no network may hang on it.
+        TensorFlow keeps the Python function for as long as the process lives, so it must not hold a reference to the network.
         """
         names, local = sorted(batch), self.learner.strategy.experimental_local_results
         whole, guard = [tf.concat(local(batch[name]), axis=0) for name in names], weakref.ref(self)
@@ -96,7 +96,7 @@ class Guard:
         return int(self._in_row.numpy())
 
     def warnings(self, folder: str) -> list[str]:
-        """Warnings about the steps since the last call. Writes skipped steps below `folder`."""
+        """Returns warnings about the steps since the last call. Writes skipped steps below `folder`."""
         kept, self.kept = self.kept, []
         found = [text for spikes in self.spikes.values() if (text := spikes.take())]
         if kept:

@@ -1,6 +1,6 @@
-"""One training step for every strategy: global weights first, then sums, then clipping, then the update.
+"""The training step for every `tf.distribute` strategy: sums the loss weights over all replicas, then the gradients, clips, updates.
 
-`Model.fit` of Keras 3 clips before it reduces and averages means of replicas, so it is wrong, or fails, under
+`Model.fit` of Keras 3 clips before it sums over replicas and averages their means, so it is wrong, or fails, under
 `tf.distribute` (see BUILD_NOTES.md). Here replicas and micro-batches add up to the large batch exactly.
 """
 
@@ -28,12 +28,12 @@ SUM = tf.distribute.ReduceOp.SUM
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """What a step spends memory on.
+    """Settings of a step that trade memory for time or quality.
 
     Attributes:
-        micro_batches: parts into which a replica cuts its share of a batch; their gradients are summed.
-        rematerialize: whether blocks are computed again in the backward pass, instead of kept.
-        ema_decay: of a moving average of the weights, which is then what is evaluated and handed over; 0 for none.
+        micro_batches: parts into which a replica splits its share of a batch; their gradients are summed.
+        rematerialize: whether the activations of blocks are recomputed in the backward pass instead of kept.
+        ema_decay: of a moving average of the weights, which is then evaluated and saved in place of them; 0 for none.
     """
 
     micro_batches: int = 1
@@ -41,24 +41,29 @@ class Memory:
     ema_decay: float = 0.0
 
 
-@dataclasses.dataclass(repr=False)  # TensorFlow's warnings print their functions' owner, with all its weights
+@dataclasses.dataclass(repr=False)  # TensorFlow's warnings would print the owner of a function, with all its weights
 class Learner:
-    """A network, what it learns, and an optimizer under one strategy.
+    """Trains a network with one or several objectives and an optimizer, under one strategy.
 
-    Make it inside `strategy.scope()`, with a built backbone; zeros of the streams' batches build the heads. A step is of one
-    stream (`streams.choose`). It changes the network and the heads of that stream's objective; all else stays as it is.
-    Under the policy mixed_float16 the loss is scaled. A step whose loss or gradients are not finite changes neither
-    weights nor the optimizer's variables; the step number, and with it the schedule and the place in the data, go on.
+    Make it inside `strategy.scope()`, with a built backbone; batches of zeros build the heads. Each step takes a batch of one
+    stream (`streams.choose`), and updates only the network and the heads of that stream's objective. Under the policy
+    mixed_float16 the loss is scaled. A step whose loss or gradients are not finite changes neither weights nor the optimizer's
+    variables; the step number still advances, and with it the schedule and the position in the data.
 
     Attributes:
-        streams: {name: objective, batches and share}; `streams.single` for one objective.
-        clip_norm: global norm to which the summed gradients are scaled down; 0 for none.
-        seed: of dropout; masks are a function of (seed, step, replica, micro-batch). Also of the order of streams.
-        jit_compile: compile forward and backward of a replica with XLA.
+        strategy: a `tf.distribute` strategy.
+        backbone: the network.
+        streams: {name: `Stream`}; `streams.single` makes it for one objective.
+        optimizer: one of `optimizers.make_optimizer`.
+        clip_norm: the global norm to which the summed gradients are clipped; 0 for none.
+        seed: of dropout masks, which depend on (seed, step, replica, micro-batch), and of the order of streams.
+        jit_compile: whether to compile the forward and backward pass of a replica with XLA.
+        memory: settings such as the number of micro-batches.
         objective: the objective of the only stream, or all of them as one.
-        passes: what is compiled for each stream.
+        passes: {name of a stream: its compiled `StreamPass`}.
         steps_of: {name of a stream: its steps in this process}.
-        names, loss_names: of the pairs that steps give, and of the losses among them; with several streams `STREAM/NAME`.
+        names, loss_names: names of the (sum, weight) pairs that steps return, and of the losses among them; with several
+            streams `STREAM/NAME`.
         gradient_norms: of each of `variables` in the last step, before clipping, float32 (V,).
     """
 
@@ -102,23 +107,23 @@ class Learner:
 
     @property
     def first_objective(self) -> Objective:
-        """That of the first stream, which stands for all of them in costs and examples."""
+        """The objective of the first stream, which represents all of them in estimates of costs and in examples."""
         return next(iter(self.streams.values())).objective
 
     @property
     def step(self) -> int:
-        """Number of steps done, with those that were skipped."""
+        """The number of steps done, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
     def trained_weights(self) -> dict[str, keras.Variable]:
-        """The weights that training changes, by the names that they have in a state, in the order of `variables`."""
+        """Returns the trainable weights by their names in a state, in the order of `variables`."""
         parts = (("backbone", self.backbone), (self.objective.prefix, self.objective))
         names = {id(v): f"{prefix}.{n}" for prefix, part in parts for n, v in named_weights(part).items()}
         return {names[id(v)]: v for v in self.variables}
 
     @property
     def further_variables(self) -> dict[str, tf.Variable]:
-        """What a state holds besides weights and the optimizer's variables, by name."""
+        """The variables of a state other than weights and those of the optimizer, by name."""
         found = {}
         for part in (self.loss_scale, self.average):
             found |= part.variables if part else {}
@@ -128,11 +133,11 @@ class Learner:
         return found | ({} if self.credits is None else {"stream_credits": self.credits})
 
     def averaged(self):
-        """A context in which the weights are those to evaluate and to hand over: their moving average, if there is one."""
+        """Returns a context in which the weights are those to evaluate and to save: their moving average, if there is one."""
         return self.average.in_place() if self.average else contextlib.nullcontext()
 
     def settle(self) -> str:
-        """At the end of a run: the weights are from now on their moving average, if there is one; returns a description."""
+        """Replaces the weights with their moving average, if there is one, at the end of a run. Returns a description."""
         if not self.average:
             return ""
         decay = self.average.decay
@@ -141,13 +146,17 @@ class Learner:
         return f"moving average, decay {decay:g}"
 
     def train(self, iterators, num_steps: tf.Tensor):
-        """`num_steps` updates. Returns (sum, weight) for each of `names` over all of them, and seconds of data wait.
+        """Does `num_steps` steps.
 
         Args:
-            iterators: {name of a stream: an iterator of its batches}, or the only one.
+            iterators: {name of a stream: an iterator of its batches}, or the iterator of the only stream.
+            num_steps: int ().
+
+        Returns:
+            float64 (names, 2), (sum, weight) for each of `names` over all steps; and the seconds spent waiting for data.
 
         Raises:
-            DataError: the first batch does not suit the network.
+            DataError: the first batch does not fit the network.
         """
         if not isinstance(iterators, Mapping):
             iterators = dict.fromkeys(self.streams, iterators)
@@ -162,7 +171,7 @@ class Learner:
             raise
 
     def _counted(self, name: str, iterator, num_steps):
-        """Steps of one stream, counted also where one of them fails; `reading` names it then."""
+        """Does steps of one stream, and counts those done even if one fails; `reading` then names the stream."""
         before, self.reading = None if self.credits is None else self.credits.numpy(), name
         first = self.step
         try:
@@ -176,7 +185,7 @@ class Learner:
                 self.credits.assign(before)
 
     def _in_turn(self, iterators, num_steps: int):
-        """The same over several streams, one call for steps of one stream that follow one another."""
+        """Does steps of several streams, with one call for consecutive steps of the same stream. Returns as `train`."""
         sums = {name: tf.zeros((len(each.names) + 1, 2), tf.float64) for name, each in self.passes.items()}
         waited = 0.0
         for name, count in runs(self.streams, self.step, num_steps, self.credits.numpy()):
@@ -186,7 +195,7 @@ class Learner:
         return tf.concat(list(sums.values()), axis=0), waited
 
     def _train(self, name, iterator, num_steps):
-        # In float64 sums of float32 do not depend on how many steps a call makes, so a resumed run logs the same numbers.
+        # Summed in float64, the totals do not depend on how many steps a call does, so a resumed run logs the same numbers.
         stream = self.passes[name]
         totals, waited = tf.zeros((len(stream.names) + 1, 2), tf.float64), tf.zeros((), tf.float64)
         for _ in tf.range(num_steps):
@@ -201,29 +210,29 @@ class Learner:
                 [t for x in batch.values() for t in self.strategy.experimental_local_results(x)]
             ):
                 waited += tf.timestamp() - asked
-            # One core would compute first and read the clock later. It is the batch that has to wait: a call of a function is
-            # dissolved, and then only its side effects wait for what the call waits for.
+            # A single core would compute first and read the clock later, so the step must wait. The dependency is on the batch
+            # itself: when TensorFlow inlines a function call, only its side effects keep the control dependencies of the call.
             with tf.control_dependencies([waited, self.guard.check(stream, batch)]):
                 batch = tf.nest.map_structure(tf.identity, batch, expand_composites=True)
                 totals += tf.cast(self._step(stream, batch), tf.float64)
         return totals, waited
 
-    @tf.autograph.experimental.do_not_convert  # nothing below needs it, and it would cost seconds
+    @tf.autograph.experimental.do_not_convert  # nothing below needs AutoGraph, which would take seconds
     def _step(self, stream: StreamPass, batch):
         """One step of all replicas. Returns (sum, weight) for each of the names of the stream, and for `skipped`.
 
-        The update is a second call of the replicas, since Mirrored strategies cannot merge inside of a condition.
+        The update is a second `strategy.run`, since Mirrored strategies cannot synchronise replicas inside a condition.
         """
         compute = functools.partial(self._replica_gradients, stream)
         gradients, *results, carried = self.strategy.run(compute, (batch,))
         sums, norms, finite = (self._first(result) for result in results)
         if stream.carried:
             stream.carried.assign([self._first(value) for value in carried])
-        if len(self.streams) > 1:  # those of variables that the stream does not reach are 0
+        if len(self.streams) > 1:  # norms of variables that the stream does not train are 0
             norms = tf.scatter_nd(stream.places[:, None], norms, [len(self.variables)])
         self.gradient_norms.assign(norms)
         fault = ~finite
-        if self.loss_scale:  # a scale that is too large is no fault, unless the loss itself is not finite
+        if self.loss_scale:  # a too large scale is no fault, unless the loss itself is not finite
             fault &= self.loss_scale.is_smallest | ~self._finite_losses(stream, sums)
 
         def update():
@@ -236,12 +245,12 @@ class Learner:
 
         done = tf.cond(finite, update, skip)
         self.guard.observe(stream, batch, sums, norms, finite, fault)
-        with tf.control_dependencies([done]):  # or what is left of a step would count as a wait for the next batch
+        with tf.control_dependencies([done]):  # or the rest of the step would count as waiting for the next batch
             sums = tf.where(finite, sums, tf.zeros_like(sums))
         return tf.concat([sums, [[tf.cast(fault, tf.float32), 1.0]]], axis=0)
 
     def _first(self, value):
-        """What is equal on all replicas, of the first one here."""
+        """Returns the value of the first replica of this host, for values that are equal on all replicas."""
         return self.strategy.experimental_local_results(value)[0]
 
     def _finite_losses(self, stream: StreamPass, sums):
@@ -251,8 +260,8 @@ class Learner:
         """One replica's part of a step.
 
         Returns:
-            The global gradients, clipped; the global (sum, weight) pairs; the norms; whether all that is finite; and the
-            memory of the rows of the whole batch.
+            The gradients summed over all replicas, clipped; the (sum, weight) pairs summed over all replicas; the norm of each
+            gradient before clipping; whether losses and gradients are finite; and the memory of all rows of the batch.
         """
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
@@ -292,19 +301,20 @@ class Learner:
             self.loss_scale.shrink()
 
     def evaluate(self, batches, stream: str | None = None) -> dict[str, float]:
-        """Means over all batches of a dataset, with the averaged weights where there are such.
+        """Returns {name: mean} over all batches of a dataset, with the moving average of the weights if there is one.
 
         Args:
-            stream: the name of that whose objective is scored; the first one by default.
+            batches: the dataset.
+            stream: the name of the stream whose objective is evaluated; by default the first one.
         """
         each = self.passes[stream or next(iter(self.passes))]
         with self.averaged():
             return means(each.names, each.loss_names, each.evaluate(batches))
 
     def means(self, totals) -> dict[str, float]:
-        """{name: mean} from stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.
+        """Returns {name: mean} from the stacked (sum, weight) pairs of steps; `loss` is the sum of the losses.
 
-        Of several streams it is the mean over the steps; streams without a step are left out.
+        With several streams `loss` is the mean over the steps; streams without a step are left out.
         """
         if len(self.streams) == 1:
             return means(self.names, self.loss_names, totals)
@@ -319,7 +329,7 @@ class Learner:
         return {"loss": loss / max(1.0, steps), **found}
 
     def counted(self, totals) -> dict[str, tuple[float, float]]:
-        """{unit: (real ones, all)} of steps, over all streams, from stacked pairs."""
+        """Returns {unit: (count without padding, count with padding)} over all streams, from the stacked pairs of steps."""
         found: dict[str, np.ndarray] = {}
         for name, each in self.passes.items():
             for unit in each.units:
@@ -327,11 +337,11 @@ class Learner:
         return {unit: (float(pair[0]), float(pair[1])) for unit, pair in found.items()}
 
     def skipped(self, totals) -> int:
-        """How many steps were skipped for a fault, from stacked pairs."""
+        """Returns how many steps were skipped because of a fault, from the stacked pairs of steps."""
         return int(sum(totals[self.names.index(self._full(name, "skipped"))][0] for name in self.passes))
 
 
 def means(names: list[str], losses: list[str], totals) -> dict[str, float]:
-    """{name: mean} from (sum, weight) pairs; `loss` is the sum of the losses."""
+    """Returns {name: mean} from (sum, weight) pairs; `loss` is the sum of the losses."""
     values = {n: float(s) / float(w) if w else 0.0 for n, (s, w) in zip(names, np.asarray(totals), strict=False)}
     return {"loss": sum(values[name] for name in losses), **values}

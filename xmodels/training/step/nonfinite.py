@@ -1,4 +1,4 @@
-"""Steps whose loss or gradients are NaN or infinite: kept for inspection, counted, and in the end stopping the run."""
+"""Steps whose loss or gradients are NaN or infinite: they are written for inspection, and too many of them end the run."""
 
 import dataclasses
 import json
@@ -9,8 +9,8 @@ import numpy as np
 from data_pipelines.errors import NonFiniteError
 
 FOLDER = "nonfinite"
-MOST_KEPT = 10  # steps of which batch and norms are written; the first tell most
-TOTAL_FACTOR = 10  # a run also ends when so many times `max_skipped` steps were skipped in all
+MOST_KEPT = 10  # only the first so many skipped steps are written, which are the most informative
+TOTAL_FACTOR = 10  # a run also ends when so many times the allowed steps in a row were skipped in all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Skipped:
     """A skipped step.
 
     Attributes:
-        step: counted from 1.
-        batch: what this host fed into it, by feature.
-        losses: the mean of each loss.
-        gradient_norms: of each weight, before clipping.
+        step: its number, from 1.
+        batch: the features of this host, {name: array}.
+        losses: {name: mean}.
+        gradient_norms: {name of the weight: norm}, before clipping.
     """
 
     step: int
@@ -30,18 +30,18 @@ class Skipped:
     gradient_norms: dict[str, float]
 
     def write(self, folder: str, weight_norms: dict[str, float]) -> str:
-        """Writes step_N.npz, the batch, and step_N.json, losses and norms, below `folder`. Returns the path of the latter."""
+        """Writes step_N.npz (the batch) and step_N.json (losses and norms) below `folder`. Returns the path of the latter."""
         path = os.path.join(folder, FOLDER, f"step_{self.step:08d}")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         np.savez_compressed(f"{path}.npz", **self.batch)
         layers = {n: {"gradient": g, "weight": weight_norms[n]} for n, g in self.gradient_norms.items()}
         found = {"step": self.step, "losses": self.losses, "norms": layers}
         with open(f"{path}.json", "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=1)  # NaN and Infinity are written as Python and JavaScript name them
+            json.dump(found, file, indent=1)  # NaN and Infinity are written as in Python and JavaScript
         return f"{path}.json"
 
     def summary(self) -> str:
-        """What is broken, in a few words."""
+        """Describes in a few words which losses and gradients are not finite."""
         broken = [name for name, norm in self.gradient_norms.items() if not np.isfinite(norm)]
         losses = ", ".join(f"{name} {value:g}" for name, value in self.losses.items())
         count = f"{len(broken)} of {len(self.gradient_norms)} gradients not finite"

@@ -1,7 +1,7 @@
-"""Gradients of tables by rows (`tf.IndexedSlices`), from the backward pass to the update, without a table of zeros.
+"""Sparse gradients of embedding tables (`tf.IndexedSlices`), from the backward pass to the update, without a dense table.
 
-All functions also take dense gradients, which they treat as TensorFlow does. Shapes are static: rows of duplicates keep
-their places, so nothing depends on how many different rows a batch has.
+Functions also take dense gradients unless they say otherwise. Shapes are static: duplicate rows keep their places, so nothing
+depends on how many different rows a batch has.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ SUM = tf.distribute.ReduceOp.SUM
 
 
 class Table(NamedTuple):
-    """The shape and type of a variable whose gradient is sparse."""
+    """The shape and dtype of a variable whose gradient is sparse."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -23,7 +23,7 @@ def is_sparse(gradient) -> bool:
 
 
 def no_gradient(variable, sparse: bool):
-    """The gradient of a variable that a loss does not depend on."""
+    """Returns the gradient of a variable that the loss does not depend on: zeros, or no rows if `sparse`."""
     if not sparse:
         return tf.zeros_like(variable)
     values = tf.zeros((0, *variable.shape[1:]), variable.dtype)
@@ -31,21 +31,21 @@ def no_gradient(variable, sparse: bool):
 
 
 def of_values(gradient, function):
-    """`function` of the numbers of a gradient."""
+    """Applies `function` to the values of a gradient."""
     if not is_sparse(gradient):
         return function(gradient)
     return tf.IndexedSlices(function(gradient.values), gradient.indices, gradient.dense_shape)
 
 
 def values_of(gradient) -> tf.Tensor:
-    """The numbers of a gradient, whose squares sum to its squared norm if its rows are different."""
+    """Returns the values of a gradient. Their squares sum to its squared norm if no row occurs twice."""
     return gradient.values if is_sparse(gradient) else gradient
 
 
 def merge_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same gradient with the sum of equal rows in the place of the last of them; the other places hold zeros.
+    """Sums duplicate rows into the last of them and sets the others to zero. The values stay (N, D).
 
-    (N, D) values stay (N, D). Nothing is sorted: a number for each row of the table says where its sum stands.
+    Nothing is sorted: an index for each row of the table says where its sum goes.
     """
     indices = gradient.indices
     count = tf.shape(indices)[0]
@@ -56,7 +56,7 @@ def merge_duplicates(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
 
 
 def sum_over_replicas(context, gradients: list, sums: tf.Tensor) -> tuple[list, tf.Tensor]:
-    """The gradients and pairs of all replicas, summed; of sparse ones the rows of all replicas, each row once."""
+    """Sums gradients and (sum, weight) pairs over all replicas. Sparse gradients get the rows of all replicas, without duplicates."""
     dense = [gradient for gradient in gradients if not is_sparse(gradient)]
     *dense, sums = context.all_reduce(SUM, [*dense, sums])
     dense = iter(dense)

@@ -4,29 +4,30 @@ import tensorflow as tf
 
 from xmodels.training.step.precision import ONCE
 
-HORIZON = 100  # steps that the running mean reaches back; warnings begin behind as many
+HORIZON = 100  # steps of the running mean; there are no warnings before as many
 DEVIATIONS = 6.0
 
 
 class Spikes:
     """Counts steps whose loss is more than six standard deviations above its running mean.
 
-    Mean and variance are exponential with a horizon of 100 steps; a spike enters them as if it lay at the bound, so one
-    does not hide the next, and a loss that stays high becomes the usual. Not part of a state: a resumed run begins anew.
+    Mean and variance are exponential moving averages over about 100 steps. A spike is clipped to the bound before it enters them,
+    so that it does not hide the next one, while a loss that stays high becomes normal. Not part of a state: a resumed run
+    starts anew.
     """
 
     def __init__(self):
         self.running = tf.Variable([0.0, 0.0, 0.0], trainable=False, aggregation=ONCE)  # steps, mean, variance
-        # Since the last `take`: how many, then loss, mean, deviation and step of the highest.
+        # Since the last `take`: the number of spikes, then loss, mean, deviation and step of the highest.
         self.found = tf.Variable([0.0] * 5, trainable=False, aggregation=ONCE, dtype=tf.float64)
 
     def observe(self, loss: tf.Tensor, step: tf.Tensor) -> None:
-        """Takes in the loss of a step, a finite scalar."""
+        """Records the loss of a step, a finite scalar."""
         count, mean, variance = tf.unstack(self.running.read_value())
         deviation = tf.sqrt(variance)
         bound = mean + DEVIATIONS * deviation
         spike = (count >= HORIZON) & (loss > bound)
-        share = 1.0 / tf.minimum(count + 1.0, HORIZON)  # of the new value; at first this is the plain mean
+        share = 1.0 / tf.minimum(count + 1.0, HORIZON)  # of the new value; at first this gives the plain mean
         distance = tf.where(spike, bound, loss) - mean
         self.running.assign(
             tf.stack([count + 1.0, mean + share * distance, (1.0 - share) * (variance + share * distance**2)])
@@ -37,7 +38,7 @@ class Spikes:
         self.found.assign(tf.concat([[found[0] + tf.cast(spike, tf.float64)], highest], axis=0))
 
     def take(self) -> str | None:
-        """The warning about the steps since the last call, if there is one."""
+        """Returns a warning about the steps since the last call, or None."""
         count, loss, mean, deviation, step = self.found.numpy().tolist()
         if not count:
             return None

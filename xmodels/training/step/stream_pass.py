@@ -18,16 +18,16 @@ from xmodels.training.step.streams import Stream
 
 
 class StreamPass:
-    """What is compiled once for each stream of a learner.
+    """The compiled forward and backward pass of one stream of a learner.
 
     Attributes:
-        loss_names: of the losses of the objective.
-        names: of the pairs (sum, weight) that a step gives: losses, metrics, and what `Objective.counts` counts.
-        units: the names of what it counts, such as `tokens`; the first one measures speed.
-        variables: what a step changes.
-        places: which of the learner's variables these are.
-        carried: the memory of the network between steps, where it has one and the batches continue one another.
-        cursor: where reading stands, of batches that say so: epoch, window, groups done. Exact even after a step that failed.
+        loss_names: names of the losses of the objective.
+        names: names of the (sum, weight) pairs that a step returns: losses, metrics, and the units of `Objective.counts`.
+        units: names of the counted units, such as `tokens`; the first one measures speed.
+        variables: the variables that a step updates.
+        places: their indices among the learner's variables.
+        carried: the memory of the network between steps, if it has one and batches continue one another; or None.
+        cursor: the position in the data, from batches that have one: epoch, window, groups done. Exact even if a step fails.
     """
 
     def __init__(self, stream: Stream, backbone, memory, seed: int, jit_compile: bool):
@@ -45,7 +45,7 @@ class StreamPass:
         self.carried = Carried(backbone, rows, memory.micro_batches) if remembers else None
 
     def build(self, variables: list) -> None:
-        """Compiles the pass for those of a learner's variables that it reaches."""
+        """Compiles the pass for those of a learner's variables that it trains."""
         own = {id(v) for v in self.backbone.trainable_variables + self.objective.trainable_variables}
         self.places = np.array([i for i, variable in enumerate(variables) if id(variable) in own], np.int32)
         self.variables = [variables[i] for i in self.places]
@@ -57,15 +57,16 @@ class StreamPass:
         }
         self.sparse = [id(variable) in tables for variable in self.variables]
         self.gradients = tf.function(self.compute_gradients, jit_compile=self.jit_compile or None, autograph=False)
-        # A partial, or TensorFlow takes the functions of all streams for one that is traced again and again, and warns.
+        # A partial, or TensorFlow takes the functions of all streams for a single one that is retraced, and warns.
         self.evaluate_batch = tf.function(functools.partial(self._evaluate_batch), autograph=False)
 
     def local_gradients(self, batch, inverse, replica, iterations):
-        """Gradients, pairs and outputs that are carried on, of this replica's share of a batch, summed over micro-batches.
+        """Computes this replica's share of a batch: gradients and (sum, weight) pairs, summed over micro-batches, and the new memory.
 
         Args:
-            inverse: what each loss is multiplied by.
-            replica, iterations: with the seed they decide about dropout.
+            batch: the features of this replica.
+            inverse: the factor of each loss.
+            replica, iterations: with the seed they determine the dropout masks.
         """
         step_seed = fold(fold(tf.constant(self.seed, tf.uint64), iterations), replica)
         parts = self.memory.micro_batches
@@ -84,7 +85,7 @@ class StreamPass:
         return gradients, sums, {}
 
     def compute_gradients(self, batch, inverse, seed):
-        """Gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and what is carried on."""
+        """Returns the gradients of a micro-batch's share of the loss, the stacked (sum, weight) pairs, and the new memory."""
         with tf.GradientTape() as tape, dropout_seed(seed), rematerialized(self.memory.rematerialize):
             outputs = self.objective.forward(self.backbone, batch, training=True)
             losses, metrics = self.objective.score(outputs, batch, self.backbone)
@@ -94,7 +95,7 @@ class StreamPass:
         return gradients, self._stack(losses | metrics, batch), self._carried(outputs)
 
     def _finished(self, gradient, variable, sparse: bool):
-        """A dense gradient, or of a table that is declared sparse the rows that the batch names."""
+        """Returns a gradient as a dense tensor, or for a table that is declared sparse as the rows of the batch."""
         if gradient is None:
             return no_gradient(variable.value, sparse)
         if is_sparse(gradient) and sparse:
@@ -104,16 +105,16 @@ class StreamPass:
         return tf.convert_to_tensor(gradient)
 
     def loss_weights(self, batch):
-        """The weight of each loss in this replica's batch.
+        """Returns the weight of each loss in this replica's batch, float32 (losses,).
 
-        The weights depend on the batch alone, so of the forward pass traced here the graph keeps nothing.
+        The weights depend only on the batch, so TensorFlow prunes the forward pass that is traced here.
         """
         outputs = self.objective.forward(self.backbone, batch)
         losses, _ = self.objective.score(outputs, batch, self.backbone)
         return tf.stack([tf.cast(losses[name][1], tf.float32) for name in self.loss_names])
 
     def _stack(self, pairs, batch):
-        """(sum, weight) of losses, metrics and counts: float32 (names, 2)."""
+        """Stacks the (sum, weight) pairs of losses, metrics and counts: float32 (names, 2)."""
         pairs = [*pairs.values(), *self.objective.counts(batch).values()]
         return tf.stack([tf.stack([tf.cast(x, tf.float32) for x in pair]) for pair in pairs])
 
@@ -126,10 +127,10 @@ class StreamPass:
         return {name: outputs[name] for name in self.carried.memory} if self.carried else {}
 
     def evaluate(self, batches) -> np.ndarray:
-        """(sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2)."""
+        """Returns (sum, weight) for each of `names` over all batches of a dataset: float32 (names, 2)."""
         totals, past = tf.zeros((len(self.names), 2)), {}
         for batch in batches:
-            if self.carried and not past:  # the rows of a stream go on from batch to batch
+            if self.carried and not past:  # the rows of a batch continue those of the previous one
                 past = self.backbone.initial_memory(len(next(iter(batch.values()))))
             sums, past = self.evaluate_batch({**batch, **past})
             totals += sums

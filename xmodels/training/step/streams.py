@@ -1,4 +1,4 @@
-"""What a learner learns from: objectives, each with batches of its own, and which of them a step takes."""
+"""The streams of a learner: objectives with batches of their own, and which of them a step trains."""
 
 import dataclasses
 import itertools
@@ -10,8 +10,8 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from xmodels.objectives.base import Objective
 
-OTHER_ORDER = 1_000_003  # between the seeds of two streams
-ONLY = "training"  # the name of a stream that is alone; it stands in no log and in no state
+OTHER_ORDER = 1_000_003  # the difference of the seeds of two streams
+ONLY = "training"  # the name of the stream if there is only one; it appears in no log and in no state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +19,12 @@ class Stream:
     """An objective and its batches.
 
     Attributes:
-        objective: what is learnt from these batches.
-        batches: what it is learnt from.
-        share: how many of the steps are of this stream, relative to the shares of the others: a number, or a function of
+        objective: what is trained on these batches.
+        batches: its data.
+        share: the share of the steps that train this stream, relative to the shares of the others: a number, or a function of
             the step, such as `lambda step: max(0.1, 1 - step / 10_000)`.
-        head: names the weights of the objective in a checkpoint, where several are of one kind; None for the label of its kind.
+        head: the name of the objective's weights in a checkpoint, if several objectives are of the same class; None for its
+            label.
     """
 
     objective: Objective
@@ -36,29 +37,33 @@ class Stream:
 
 
 def single(objective: Objective, batches: Batches) -> dict[str, Stream]:
-    """The streams of a learner with one objective, the usual case."""
+    """Returns the streams of a learner with one objective, the usual case."""
     return {ONLY: Stream(objective, batches)}
 
 
 def seed_of(seed: int, index: int) -> int:
-    """The seed with which a stream reads records that others read too, so that each has an order and draws of its own."""
+    """Returns the seed of a stream, so that streams that share records read them in different orders with different draws."""
     return seed + OTHER_ORDER * index
 
 
 def first_credits(seed: int, count: int) -> np.ndarray:
-    """What streams are owed before the first step; draws which of equal streams comes first. float64 (N,)"""
+    """Returns the credits of streams before the first step, float64 (N,): small random numbers that decide between equal streams."""
     return np.random.default_rng(seed).uniform(0.0, 1e-3, count)
 
 
 def choose(streams: Mapping[str, Stream], step: int, credits: np.ndarray) -> tuple[str, np.ndarray]:
-    """The stream of a step, and what the streams are owed behind it.
+    """Chooses the stream of a step.
 
-    Every step each stream is owed its share of a step more; the stream that is owed most is taken, and pays a whole one.
-    So after any number of steps the counts are within one or two of the sums of the shares, and not by chance.
+    In every step the credit of each stream grows by its share of a step; the stream with the largest credit is chosen, and pays
+    one step. So after any number of steps, the counts differ from the summed shares by at most one or two.
 
     Args:
+        streams: {name: `Stream`}.
         step: the number of updates done.
-        credits: what the streams are owed before it, float64 (N,); of `first_credits`, or of the step before.
+        credits: of the streams before the step, float64 (N,), from `first_credits` or from the previous step.
+
+    Returns:
+        The name of the stream, and the credits after the step.
 
     Raises:
         UsageError: a share is negative or not finite, or all of them are 0.
@@ -73,7 +78,7 @@ def choose(streams: Mapping[str, Stream], step: int, credits: np.ndarray) -> tup
 
 
 def runs(streams: Mapping[str, Stream], step: int, num_steps: int, credits: np.ndarray) -> list[tuple[str, int]]:
-    """The streams of the next steps as (name, how many steps of it follow one another); arguments as of `choose`."""
+    """Returns the streams of the next steps as (name, number of consecutive steps). Arguments as in `choose`."""
     names = []
     for each in range(step, step + num_steps):
         name, credits = choose(streams, each, credits)
@@ -82,13 +87,16 @@ def runs(streams: Mapping[str, Stream], step: int, num_steps: int, credits: np.n
 
 
 class Several(Objective):
-    """The objectives of several streams as one, for what concerns their weights: names in a checkpoint and counts.
+    """The objectives of several streams as one layer, which holds their weights and names them in a checkpoint.
 
-    Each has a forward pass of its own; objectives that share one are joined by `together`.
+    Each has a forward pass of its own; objectives that share one are combined with `together`.
 
     Args:
-        objectives: each of them, or its parts, is an attribute by its label.
-        heads: the names of those that have one in a checkpoint, in the same order; None for the label.
+        objectives: the objectives; their parts become attributes, named by their labels.
+        heads: names to use in a checkpoint instead of the labels, in the same order; None for the label.
+
+    Raises:
+        UsageError: two objectives have the same name.
     """
 
     def __init__(self, objectives: list[Objective], heads: Sequence[str | None] = (), **kwargs):
@@ -114,7 +122,7 @@ class Several(Objective):
 
 
 def objective_of(streams: Mapping[str, Stream]) -> Objective:
-    """The only objective of streams, or all of them as one."""
+    """Returns the objective of streams: the only one, or all of them as `Several`."""
     found = {id(stream.objective): (stream.objective, stream.head) for stream in streams.values()}
     objectives, heads = zip(*found.values(), strict=True)
     return objectives[0] if len(objectives) == 1 else Several(list(objectives), heads)
