@@ -5,18 +5,21 @@ from keras import ops
 
 
 class Adafactor(keras.optimizers.Optimizer):
-    """Adafactor without momentum, as T5 uses it.
+    """Adafactor without momentum, as used by T5.
 
-    The second moment of a matrix is kept as the means of its rows and columns. The step is
+    The second moment of a matrix is kept as the means of its rows and columns. The update is
     lr * max(epsilon_2, rms(w)) * u / max(1, rms(u) / clip_threshold) with u = g / sqrt(v).
 
-    Keras' Adafactor holds a full-size second moment besides (so it saves no memory), caps the rate by 1 / sqrt(step)
-    whatever the schedule, and factors the last two axes of any shape. Below the cap and on matrices both are equal.
+    Keras' Adafactor also keeps a full-size second moment (so it saves no memory), caps the learning rate at 1 / sqrt(step)
+    whatever the schedule, and factors the last two axes of any shape. Below the cap, both are equal on matrices.
 
     Args:
         learning_rate: relative to the root mean square of each variable.
-        beta_2_decay: the second moment forgets with 1 - step ** beta_2_decay.
-        smallest_factored: T5's rule: the two largest axes are factored, if both have at least this size.
+        beta_2_decay: the decay rate of the second moment is 1 - step ** beta_2_decay.
+        epsilon_1: added to squared gradients.
+        epsilon_2: the smallest root mean square of a variable that counts.
+        clip_threshold: of the root mean square of u.
+        smallest_factored: the two largest axes are factored if both have at least this size, as in T5.
     """
 
     def __init__(
@@ -34,14 +37,14 @@ class Adafactor(keras.optimizers.Optimizer):
         self._slots = [self._slots_of(variable) for variable in variables]
 
     def _slots_of(self, variable):
-        """(rows, columns) of what is factored, (v,) of the rest."""
+        """Creates the second moment of a variable: [r, c] if it is factored, [v] otherwise."""
         if (axes := self._factored_axes(variable.shape)) is None:
             return [self.add_variable_from_reference(variable, name="v")]
         shapes = [tuple(n for i, n in enumerate(variable.shape) if i != axis) for axis in axes]
         return [self.add_variable(s, dtype=variable.dtype, name=n) for s, n in zip(shapes, ("r", "c"), strict=True)]
 
     def _factored_axes(self, shape) -> tuple[int, int] | None:
-        """The two largest axes, in order; the last of equal ones."""
+        """Returns the two largest axes in order, the last of equal ones; None if the variable is not factored."""
         largest = sorted(range(len(shape)), key=lambda axis: (shape[axis], axis))[-2:]
         if len(largest) < 2 or min(shape[axis] for axis in largest) < self.smallest_factored:
             return None
@@ -63,14 +66,14 @@ class Adafactor(keras.optimizers.Optimizer):
         if axes is None:
             return gradient / ops.sqrt(self._moved(slots[0], squared, forget))
         first, second = axes
-        # With the mean over an axis kept as 1, each broadcasts against the gradient.
+        # The axes of the means are kept with size 1, so that both broadcast against the gradient.
         without_first = ops.expand_dims(self._moved(slots[0], ops.mean(squared, axis=first), forget), first)
         without_second = ops.expand_dims(self._moved(slots[1], ops.mean(squared, axis=second), forget), second)
         share = without_first / ops.mean(without_first, axis=second, keepdims=True)
         return gradient / (ops.sqrt(share) * ops.sqrt(without_second))
 
     def _moved(self, slot, value, forget):
-        """The moving average after this step."""
+        """Updates a moving average and returns it."""
         new = (1.0 - forget) * slot + forget * value
         self.assign(slot, new)
         return new

@@ -1,4 +1,4 @@
-"""Adam's relatives as the originals wrote them, where Keras' own differ."""
+"""Variants of Adam as in their original code, where those of Keras differ."""
 
 import keras
 import tensorflow as tf
@@ -6,9 +6,9 @@ from keras import ops
 
 
 class FusedAdam:
-    """Adam's rule (Kingma and Ba, 2015, section 2, last form) by TensorFlow's own kernel, in front of a Keras optimizer.
+    """A mixin that computes the update of Keras' Adam (Kingma and Ba, 2015, section 2, last form) with TensorFlow's own kernel.
 
-    Keras writes it as a chain of fourteen operations, each of which reads and writes all the numbers anew.
+    Keras uses a chain of fourteen operations, each of which reads and writes all numbers again.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -23,14 +23,14 @@ class FusedAdam:
 
 
 def fused_adam(variable, m, v, gradient, rate, betas, powers, epsilon) -> None:
-    """m and v become the moments; variable -= rate * sqrt(1 - powers[1]) / (1 - powers[0]) * m / (sqrt(v) + epsilon).
+    """Updates the moments m and v, and variable -= rate * sqrt(1 - powers[1]) / (1 - powers[0]) * m / (sqrt(v) + epsilon).
 
     Args:
-        betas, powers: beta_1 and beta_2, and these to the power of the step; powers of 0 leave out bias correction.
+        betas, powers: beta_1 and beta_2, and both to the power of the step; powers of 0 disable bias correction.
     """
     numbers = {"beta1": betas[0], "beta2": betas[1], "beta1_power": powers[0], "beta2_power": powers[1]}
     numbers |= {"lr": rate, "epsilon": epsilon}
-    # Keras hands over TensorFlow's own variable, and its moments wrapped.
+    # `variable` is a variable of TensorFlow, the moments are Keras variables that wrap one.
     handles = {"var": variable.handle, "m": m.value.handle, "v": v.value.handle}
     tf.raw_ops.ResourceApplyAdam(
         **handles, grad=tf.cast(gradient, variable.dtype),
@@ -41,13 +41,13 @@ def fused_adam(variable, m, v, gradient, rate, betas, powers, epsilon) -> None:
 class BertAdam(keras.optimizers.Optimizer):
     """Adam with decoupled weight decay and without bias correction (google-research/bert, `AdamWeightDecayOptimizer`).
 
-    w -= lr * (m / (sqrt(v) + epsilon) + decay * w); variables excluded from weight decay leave out the last term.
+    w -= lr * (m / (sqrt(v) + epsilon) + weight_decay * w), without the last term for variables excluded from weight decay.
     """
 
     def __init__(
         self, learning_rate=1e-4, weight_decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, name="bert_adam", **kwargs
     ):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)  # decay is no step of its own here
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)  # the decay is part of `update_step` here
         self.decay, self.beta_1, self.beta_2, self.epsilon = weight_decay, beta_1, beta_2, epsilon
 
     def build(self, variables):
@@ -56,19 +56,19 @@ class BertAdam(keras.optimizers.Optimizer):
         super().build(variables)
         self._m, self._v = (
             self.add_optimizer_variables(variables, name) for name in ("m", "v")
-        )  # as older states have it
+        )  # in this order, for older states
 
     def update_step(self, gradient, variable, learning_rate):
         learning_rate = ops.cast(learning_rate, variable.dtype)
         self.assign_sub(variable, learning_rate * self.direction(gradient, variable))
 
     def direction(self, gradient, variable):
-        """What the variable moves against; updates its moments."""
+        """Returns the direction that is subtracted, before the learning rate. Updates the moments."""
         m, v = self.moments(ops.cast(gradient, variable.dtype), variable)
         return self.decayed(m / (ops.sqrt(v) + self.epsilon), variable)
 
     def moments(self, gradient, variable):
-        """The new first and second moments."""
+        """Updates and returns the first and second moments."""
         index = self._get_variable_index(variable)
         m = self.beta_1 * self._m[index] + (1.0 - self.beta_1) * gradient
         v = self.beta_2 * self._v[index] + (1.0 - self.beta_2) * ops.square(gradient)
@@ -77,7 +77,7 @@ class BertAdam(keras.optimizers.Optimizer):
         return m, v
 
     def decayed(self, direction, variable):
-        """The direction with the decay of the variable, if it has one."""
+        """Adds the weight decay to the direction, if the variable has one."""
         return direction + self.decay * variable if self._use_weight_decay(variable) else direction
 
     def get_config(self):
@@ -86,7 +86,7 @@ class BertAdam(keras.optimizers.Optimizer):
 
 
 class FusedBertAdam(BertAdam):
-    """The same by TensorFlow's own kernel: the decay first, which is independent of the rest."""
+    """`BertAdam` with TensorFlow's own kernel. The weight decay, which is independent of the rest, is applied first."""
 
     def update_step(self, gradient, variable, learning_rate):
         if keras.backend.backend() != "tensorflow":
@@ -99,9 +99,9 @@ class FusedBertAdam(BertAdam):
 
 
 class MtDnnAdamax(BertAdam):
-    """Adamax as in namisan/mt-dnn, version 0.1: no bias correction, and weight decay inside.
+    """Adamax as in namisan/mt-dnn, version 0.1: without bias correction, with weight decay as in `BertAdam`.
 
-    u = max(beta_2 * u, |g| + epsilon); w -= lr * (m / (u + epsilon) + decay * w).
+    u = max(beta_2 * u, |g| + epsilon); w -= lr * (m / (u + epsilon) + weight_decay * w).
     """
 
     def direction(self, gradient, variable):

@@ -1,4 +1,4 @@
-"""The optimizers that a command knows by name. Light to import, so `--help` lists them without TensorFlow."""
+"""The optimizers by name. Light to import, so that `--help` can list them without TensorFlow."""
 
 import dataclasses
 
@@ -9,8 +9,8 @@ class Kind:
 
     Attributes:
         class_name: its class in `optimizers`.
-        numbers: its numbers with their defaults, under the names of `Optimization`.
-        fixed: further arguments of its class.
+        numbers: its hyperparameters and their defaults, by the names of `Optimization`.
+        fixed: further arguments of its class, which cannot be changed.
     """
 
     class_name: str
@@ -37,6 +37,6 @@ OPTIMIZERS = {
     "sgd": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.0}),
     "sgd_nesterov": Kind("Sgd", {"weight_decay": 0.0, "momentum": 0.9}, {"nesterov": True}),
     "adadelta": Kind("Adadelta", {"weight_decay": 0.0}, {"rho": 0.95, "epsilon": 1e-6}),
-    # ELMo's and GloVe's accumulators start at 1, and have no epsilon; Keras' default is 0.1.
+    # The accumulators of ELMo and GloVe start at 1, without an epsilon; Keras starts them at 0.1.
     "adagrad": Kind("Adagrad", {"weight_decay": 0.0}, {"initial_accumulator_value": 1.0, "epsilon": 0.0}),
 }

@@ -8,7 +8,7 @@ from xmodels.training.optimizers.adam import BertAdam
 class AlbertLamb(BertAdam):
     """LAMB as in google-research/albert: BertAdam's direction, scaled by |w| / |direction|.
 
-    The ratio is 1 where either norm is 0, and for variables excluded from weight decay. No bias correction.
+    The ratio is 1 if either norm is 0, and for variables excluded from weight decay. There is no bias correction.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -20,7 +20,7 @@ class AlbertLamb(BertAdam):
 class CorrectedLamb(AlbertLamb):
     """LAMB with Adam's bias correction, algorithm 2 of the paper.
 
-    Keras' Lamb differs: its weight decay stands outside of the ratio. Without decay they are equal.
+    Keras' Lamb applies weight decay outside of the ratio. Without weight decay they are equal.
     """
 
     def moments(self, gradient, variable):
@@ -37,5 +37,5 @@ def _ratio(variable, direction):
 
 
 def _norm(x):
-    """The norm of a whole tensor; `ops.norm` takes two axes at most, and kernels of heads have three."""
+    """Returns the norm of a whole tensor. `ops.norm` takes at most two axes, and kernels of attention have three."""
     return ops.sqrt(ops.sum(ops.square(x)))

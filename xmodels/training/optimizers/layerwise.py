@@ -1,10 +1,10 @@
-"""Learning rates by depth: layer-wise decay, ULMFiT's discriminative rates and gradual unfreezing are one table of rates.
+"""Learning rates by depth: layer-wise decay, ULMFiT's discriminative fine-tuning and gradual unfreezing, as one table of rates.
 
-The depth of a variable is read off its name (`models.backbone.named_weights`), by one rule for all networks:
+The depth of a variable follows from its name (`models.backbone.named_weights`), by the same rule for all networks:
 
-- 0, the bottom: names whose first part holds "embed", such as `embedding.token.embeddings`;
+- 0, the bottom: names whose first part contains "embed", such as `embedding.token.embeddings`;
 - N + 1: names with a number, such as `blocks.N.mixer.query.kernel` or `encoder.layers.N.norm.gamma`; the first number counts;
-- the top, one above the deepest of these: everything else, such as a pooler or a last norm, and all heads.
+- the top, one above the largest of these: everything else, such as a pooler or a final norm, and all heads.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ NUMBERED = re.compile(r"\.(\d+)\.")
 
 
 def depths(names) -> dict[str, int | None]:
-    """The depth of each weight of a backbone, by name; None for the top."""
+    """Returns {name: depth} of the weights of a backbone; None for the top."""
     found = {}
     for name in names:
         number = NUMBERED.search(name)
@@ -31,25 +31,25 @@ def depths(names) -> dict[str, int | None]:
 
 @dataclasses.dataclass(frozen=True)
 class Layerwise:
-    """How rates depend on depth.
+    """How learning rates depend on depth.
 
     Attributes:
-        decay: the rate of a layer over that of the layer above it. ULMFiT: 1 / 2.6. 0 freezes all below the top.
-        thaw_steps: steps after which the next layer begins to learn, from the top down; 0: all learn from the start.
+        decay: the rate of a layer divided by that of the layer above it; 1 / 2.6 in ULMFiT. 0 freezes all below the top.
+        thaw_steps: steps between the unfreezing of one layer and the next, from the top down; 0 trains all from the start.
     """
 
     decay: float = 1.0
     thaw_steps: int = 0
 
     def rate(self, below: int) -> Rate:
-        """The rate of a layer that is `below` layers under the top."""
+        """Returns the rate of a layer that is `below` layers under the top."""
         return Rate(float(self.decay**below), below * self.thaw_steps)
 
     def rates(self, backbone) -> list[tuple]:
-        """(variable, Rate) for the weights of a backbone below the top.
+        """Returns (variable, Rate) for the weights of a backbone below the top; [] if all learn at the same rate.
 
         Raises:
-            UsageError: no name of a weight says how deep it is.
+            UsageError: the network has no numbered layers, so the depth of its weights is unknown.
         """
         if self == Layerwise():
             return []
@@ -65,7 +65,7 @@ class Layerwise:
         return [(weights[name], self.rate(top - depth)) for name, depth in found.items() if depth is not None]
 
     def describe(self, backbone) -> str:
-        """The rates of all layers, from the top down, in a line; empty where all are alike."""
+        """Describes the rates of all layers from the top down in a line; "" if all are equal."""
         by_rate = dict.fromkeys([Rate(), *sorted({rate for _, rate in self.rates(backbone)}, key=_order)])
         shown = [f"{r.factor:.3g}" + (f" from step {r.begins}" if r.begins else "") for r in by_rate]
         return f"Rates from the top down: {', '.join(shown)}." if len(shown) > 1 else ""

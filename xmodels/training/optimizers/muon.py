@@ -1,18 +1,18 @@
-"""Muon (Jordan et al., 2024) for the matrices of a network's layers, with Adam for all else."""
+"""Muon (Jordan et al., 2024) for the matrices of a network's layers, with Adam for all other weights."""
 
 import math
 
 import keras
 from keras import ops
 
-NARROWEST = 16  # a matrix with a shorter side is a head's, whose rows are classes: Adam's
+NARROWEST = 16  # matrices with a shorter side, such as heads with few classes, are left to Adam
 
 
 class Muon(keras.optimizers.Muon):
-    """Keras' Muon with the scale of Liu et al. (2025, arXiv 2502.16982), by which it takes Adam's learning rates.
+    """Keras' Muon with the scale of Liu et al. (2025, arXiv 2502.16982), for which Adam's learning rates are suitable.
 
-    Kernels of attention have three axes here, of which two are heads and their width. They are one matrix to Muon, as in the
-    papers, where Keras' rule leaves all but two axes to Adam.
+    Kernels of attention have three axes, two of which are the heads and their width. They are updated as one matrix, as in the
+    papers, while Keras leaves kernels with more than two axes to Adam.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Muon(keras.optimizers.Muon):
 
 
 def as_matrix(shape) -> tuple[int, int]:
-    """The most nearly square of the matrices that a kernel's axes give in their order; (1, n) for what has one axis."""
+    """Returns the shape of the most nearly square matrix into which a shape can be reshaped by merging axes; (1, n) for one axis."""
     shape = tuple(shape)
     pairs = [(math.prod(shape[:k]), math.prod(shape[k:])) for k in range(1, len(shape))]
     return min(pairs, key=lambda sides: max(sides) / min(sides), default=(1, math.prod(shape)))

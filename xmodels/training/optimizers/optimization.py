@@ -1,4 +1,4 @@
-"""Optimizer, schedule and their numbers: what a paper's table says, and what flags override."""
+"""Optimizer, schedule and their hyperparameters: the values of a paper, which flags override."""
 
 import dataclasses
 from typing import Any
@@ -18,19 +18,20 @@ NUMBERS = (
     "adam_beta2",
     "adam_epsilon",
     "momentum",
-)  # which ones depends on the optimizer
+)  # each optimizer has some of them
 KERAS_NAMES = {"adam_beta1": "beta_1", "adam_beta2": "beta_2", "adam_epsilon": "epsilon"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimization:
-    """Optimizer and schedule by name, and their numbers.
+    """Optimizer and schedule by name, and their hyperparameters.
 
     Attributes:
-        optimizer: a name from `OPTIMIZERS`.
-        schedule: a name from `SCHEDULES`.
+        num_steps: steps of the training.
         learning_rate: the peak of the schedule.
-        num_warmup_steps, num_steps: of the schedule.
+        num_warmup_steps: steps of warmup.
+        optimizer: a name in `OPTIMIZERS`.
+        schedule: a name in `SCHEDULES`.
         weight_decay, adam_beta1, adam_beta2, adam_epsilon, momentum: None for the default of the optimizer.
         min_lr_ratio: linear, polynomial and cosine schedules end at this share of the peak.
         lr_power: exponent of the polynomial schedule.
@@ -54,10 +55,10 @@ class Optimization:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers of the optimizer, with its defaults filled in.
+        """The hyperparameters of the optimizer, including its defaults.
 
         Raises:
-            UsageError: there is no such optimizer, or it has no number of that name.
+            UsageError: there is no such optimizer, or it has no hyperparameter of that name.
         """
         if self.optimizer not in OPTIMIZERS:
             raise UsageError(f"--optimizer={self.optimizer}: unknown. Known: {', '.join(OPTIMIZERS)}.")
@@ -75,7 +76,7 @@ class Optimization:
         return Layerwise(self.layerwise_lr_decay, self.thaw_steps)
 
     def settings(self) -> dict[str, Any]:
-        """What holds, under the names of the flags; for config.json."""
+        """Returns all settings by the names of their flags, for config.json."""
         return {
             "num_train_steps": self.num_steps, "learning_rate": self.learning_rate,
             "num_warmup_steps": self.num_warmup_steps, "optimizer": self.optimizer, "lr_schedule": self.schedule,
@@ -84,19 +85,19 @@ class Optimization:
         }  # fmt: skip
 
     def describe(self) -> str:
-        """Optimizer, rate and schedule, in a line for people."""
+        """Describes optimizer, learning rate and schedule in a line."""
         warmup = f"after {self.num_warmup_steps} steps of warm-up" if self.num_warmup_steps else "without warm-up"
         return f"Optimizer {self.optimizer}, learning rate {self.learning_rate:g} {warmup}, schedule {self.schedule}."
 
     def make_schedule(self):
-        """The schedule. Raises a UsageError where there is none of that name."""
+        """Returns the schedule. Raises a UsageError if there is none of that name."""
         if self.schedule not in SCHEDULES:
             raise UsageError(f"--lr_schedule={self.schedule}: unknown. Known: {', '.join(SCHEDULES)}.")
         peak, floor, power = self.learning_rate, self.min_lr_ratio, self.lr_power
         return make_schedule(self.schedule, peak, self.num_warmup_steps, self.num_steps, floor, power)
 
     def make_optimizer(self) -> Optimizer:
-        """The optimizer, for a `Learner`; call it inside the scope of the strategy."""
+        """Returns the optimizer, for a `Learner`. Call it inside the scope of the strategy."""
         numbers = {KERAS_NAMES.get(name, name): value for name, value in self.numbers.items()}
         optimizer = make_optimizer(self.optimizer, learning_rate=self.make_schedule(), **numbers)
         optimizer.layerwise = self.layerwise

@@ -1,4 +1,4 @@
-"""Optimizers by name, as the papers used them; all run under any `tf.distribute` strategy. Table: docs/optimizers.md."""
+"""Optimizers by name, as used in papers, for any `tf.distribute` strategy. docs/optimizers.md has a table of them."""
 
 import keras
 import tensorflow as tf
@@ -11,8 +11,8 @@ from xmodels.training.optimizers.layerwise import Layerwise
 from xmodels.training.optimizers.synced import Synced
 from xmodels.training.step.sparse import of_values
 
-# Google excludes names that match LayerNorm, layer_norm or bias; so end the names of such variables in Keras, the last one that of
-# RMSNormalization.
+# Google excludes names that contain LayerNorm, layer_norm or bias from weight decay. In Keras the names of such variables end like
+# this; the last one is that of RMSNormalization.
 NOT_DECAYED = ("bias", "gamma", "beta", "norm.scale")
 
 
@@ -33,7 +33,7 @@ class Adamax(Synced, keras.optimizers.Adamax):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Sgd(Synced, keras.optimizers.SGD):
-    """Keras' SGD. Its momentum holds the learning rate: after a change of rate it moves on with the old one."""
+    """Keras' SGD. The learning rate is part of the momentum, so after a change of the rate it moves on with the old one."""
 
     @property
     def updates_rows(self):
@@ -58,49 +58,49 @@ class Adagrad(Synced, keras.optimizers.Adagrad):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Adadelta(Synced, keras.optimizers.Adadelta):
-    """Keras' Adadelta (Zeiler, 2012); its rate is 1 in the paper."""
+    """Keras' Adadelta (Zeiler, 2012). The learning rate is 1 in the paper."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class BertAdamW(Synced, adam.FusedBertAdam):
-    """BERT's: no bias correction."""
+    """BERT's AdamW, without bias correction."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class MtDnnAdamax(Synced, adam.MtDnnAdamax):
-    """MT-DNN's: no bias correction."""
+    """MT-DNN's Adamax, without bias correction."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class BertLamb(Synced, lamb.AlbertLamb):
-    """ALBERT's: no bias correction."""
+    """ALBERT's LAMB, without bias correction."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class Lamb(Synced, lamb.CorrectedLamb):
-    """That of the LAMB paper: bias correction."""
+    """LAMB with bias correction, as in its paper."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class Adafactor(Synced, adafactor.Adafactor):
-    """T5's."""
+    """T5's Adafactor, without momentum."""
 
 
 @keras.saving.register_keras_serializable("xmodels")
 class Muon(Synced, muon.Muon):
-    """Keras' Muon, by which kernels of attention are matrices too."""
+    """Keras' Muon, also for kernels of attention, which have three axes."""
 
 
 def make_optimizer(name: str, **values) -> Optimizer:
-    """The optimizer of a name in `OPTIMIZERS`, with the arguments of its class."""
+    """Returns the optimizer of a name in `OPTIMIZERS`; `values` are arguments of its class."""
     kind = OPTIMIZERS[name]
     return globals()[kind.class_name](**kind.fixed, **values)
 
 
 def prepare(optimizer: Optimizer, backbone, objective) -> None:
-    """Tells an optimizer, before it is built, which weights do not decay and how fast each learns.
+    """Sets, before an optimizer is built, which weights do not decay and the learning rate of each.
 
-    Weights of rate 0 become untrainable, so that no gradient is computed for them.
+    Weights with a rate of 0 become non-trainable, so that no gradient is computed for them.
     """
     exclude_from_decay(optimizer, named_weights(backbone) | named_weights(objective))
     rates = getattr(optimizer, "layerwise", Layerwise()).rates(backbone)
@@ -111,6 +111,6 @@ def prepare(optimizer: Optimizer, backbone, objective) -> None:
 
 
 def exclude_from_decay(optimizer, named_variables) -> None:
-    """Excludes biases and normalisation weights, found by the ends of their names, from weight decay."""
+    """Excludes biases and weights of norms, found by the ends of their names, from weight decay."""
     excluded = [variable for name, variable in named_variables.items() if name.endswith(NOT_DECAYED)]
     optimizer.exclude_from_weight_decay(var_list=excluded)

@@ -1,4 +1,4 @@
-"""What every optimizer here adds to Keras' rules: gradients summed elsewhere, and a rate for each variable."""
+"""The mixin of all optimizers: gradients that are summed by the training step, and a learning rate for each variable."""
 
 import dataclasses
 
@@ -10,11 +10,11 @@ from xmodels.training.step.sparse import of_values
 
 @dataclasses.dataclass(frozen=True)
 class Rate:
-    """How fast a variable learns.
+    """The learning rate of a variable.
 
     Attributes:
         factor: multiplies the learning rate; 0 freezes the variable.
-        begins: the first step in which it learns. Until then nothing of it moves: no value, no decay, no moment.
+        begins: the first step in which the variable is trained. Until then neither its value nor its moments change.
     """
 
     factor: float = 1.0
@@ -22,24 +22,24 @@ class Rate:
 
 
 class Synced:
-    """Stands before one of Keras' optimizers: `class AdamW(Synced, keras.optimizers.AdamW)`.
+    """A mixin for Keras' optimizers: `class AdamW(Synced, keras.optimizers.AdamW)`.
 
-    - The training step has summed the gradients over all replicas already, so they are not summed again.
-    - Each variable has a `Rate`. It scales the learning rate and not the gradient, which Adam would not notice, and
-      weight decay with it. Rates are functions of the step alone, so a checkpoint need not hold them.
-    - Sparse gradients (`tf.IndexedSlices`, each row once or with zeros) change only their rows, where that gives what the dense
-      rule gives: see `update_rows`. Everywhere else they become dense.
-    - A variable that begins late counts its own steps, so that its bias correction starts when it does.
+    - The training step has already summed the gradients over all replicas, so they are not summed again.
+    - Each variable has a `Rate`. It scales the learning rate, and with it the weight decay, but not the gradient, since scaling
+      the gradient would not change Adam's update. Rates depend only on the step, so they are not part of a checkpoint.
+    - Sparse gradients (`tf.IndexedSlices`, each row once or with zeros) update only their rows, if that gives the result of the
+      dense update, see `update_rows`; otherwise they are made dense.
+    - A variable that starts to be trained later counts its own steps, so that its bias correction starts then.
     """
 
-    _slept = 0  # steps that the variable at hand has slept through, inside `update_step`
+    _slept = 0  # inside `update_step`, the steps before the current variable began to be trained
 
     def set_rates(self, pairs) -> None:
-        """Sets the rates of variables, given as (variable, Rate); others learn at the full rate from step 0."""
+        """Sets the rates of variables, pairs of (variable, Rate); others are trained at the full rate from step 0."""
         self._rates = {self._var_key(variable): rate for variable, rate in pairs}
 
     def awake(self, gradients, variables):
-        """The gradients, with zeros for variables that do not learn yet, so that these do not count in a norm."""
+        """Returns the gradients, zero for variables that are not trained yet, so that they do not count in a norm."""
         rates = [self._rate_of(variable) for variable in variables]
         return [
             of_values(gradient, lambda x, rate=rate: tf.where(self._has_begun(rate), x, tf.zeros_like(x)))
@@ -50,7 +50,7 @@ class Synced:
 
     @property
     def iterations(self):
-        """Updates done; inside `update_step`, those of the variable at hand."""
+        """The number of updates done; inside `update_step`, those of the current variable."""
         return super().iterations - self._slept if self._slept else super().iterations
 
     def _rate_of(self, variable) -> Rate:
@@ -63,7 +63,7 @@ class Synced:
         return list(grads_and_vars)
 
     def _apply_weight_decay(self, variables):
-        """Keras decays all variables at one rate; here `update_step` does it at their own."""
+        """Does nothing: Keras would decay all variables at the same rate; `update_step` uses the rate of each."""
 
     def update_step(self, gradient, variable, learning_rate):
         rate = self._rate_of(variable)
@@ -81,10 +81,10 @@ class Synced:
         else:
             self._update(gradient, variable, learning_rate, 0)
 
-    updates_rows = False  # does a row without a gradient stay as it is, without weight decay?
+    updates_rows = False  # whether rows without a gradient stay unchanged, apart from weight decay
 
     def update_rows(self, gradient, variable, learning_rate) -> None:
-        """The rule for the rows of a sparse gradient."""
+        """Updates the rows of a sparse gradient. Subclasses with `updates_rows` define it."""
         raise TypeError(f"{type(self).__name__} has no rule for sparse gradients.")
 
     def _changes_only_rows(self, variable) -> bool:
