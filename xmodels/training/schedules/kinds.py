@@ -1,4 +1,4 @@
-"""The schedules that a command knows by name. Light to import, so `--help` lists them without Keras."""
+"""The learning-rate schedules by name. Light to import, so that `--help` can list them without Keras."""
 
 # {name: its class or function in `schedules`}
 SCHEDULES = {

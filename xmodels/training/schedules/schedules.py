@@ -1,4 +1,4 @@
-"""Learning-rate schedules by name. Keras gives the falling parts where it has them; what the originals do otherwise is ours.
+"""Learning-rate schedules by name. Decays are those of Keras, except where the original code differs.
 
 `step` is the number of updates done: the first update has step 0. docs/optimizers.md has the formulas and a picture.
 """
@@ -18,11 +18,11 @@ def _float(step):
 
 @dataclasses.dataclass(eq=False)
 class _Schedule(LearningRateSchedule):
-    """A schedule that is rebuilt from its fields.
+    """A schedule whose configuration is its fields.
 
     Attributes:
-        peak: the highest rate.
-        warmup: number of steps in which the rate rises; 0 for none.
+        peak: the highest learning rate.
+        warmup: number of warmup steps; 0 for none.
     """
 
     peak: float
@@ -37,8 +37,8 @@ class _Schedule(LearningRateSchedule):
 class WarmupLinearDecay(_Schedule):
     """BERT's schedule (google-research/bert, `optimization.py`).
 
-    peak * step / warmup while step < warmup, then peak * (1 - step / num_steps). The decay starts at step 0, so the
-    rate jumps down by peak * warmup / num_steps when the warm-up ends; the first step has rate 0.
+    peak * step / warmup while step < warmup, then peak * (1 - step / num_steps). The decay is counted from step 0, so the
+    rate drops by peak * warmup / num_steps at the end of the warmup. The rate of the first step is 0.
     """
 
     num_steps: int
@@ -54,9 +54,9 @@ class WarmupLinearDecay(_Schedule):
 @keras.saving.register_keras_serializable("xmodels")
 @dataclasses.dataclass(eq=False)
 class ProductDecay(_Schedule):
-    """GPT's fine-tuning (openai/finetune-transformer-lm): warm-up times decay, peak * min(x / w, 1) * (1 - x).
+    """GPT's fine-tuning schedule (openai/finetune-transformer-lm): warmup times decay, peak * min(x / w, 1) * (1 - x).
 
-    x = step / num_steps and w = warmup / num_steps, so the decay acts during the warm-up too and nothing jumps.
+    x = step / num_steps and w = warmup / num_steps, so the decay also applies during the warmup, and the rate does not jump.
     """
 
     num_steps: int
@@ -72,7 +72,7 @@ class ProductDecay(_Schedule):
 class Noam(_Schedule):
     """The Transformer's schedule (Vaswani et al., 2017, section 5.3): peak * min(t / warmup, sqrt(warmup / t)).
 
-    t = step + 1, as the paper counts, so the first step has a rate. `noam_peak` gives the paper's peak.
+    t = step + 1, as in the paper, so the rate of the first step is above 0. `noam_peak` returns the paper's peak.
     """
 
     def __call__(self, step):
@@ -81,14 +81,14 @@ class Noam(_Schedule):
 
 
 def noam_peak(hidden_dim: int, warmup: int, scale: float = 1.0) -> float:
-    """The rate that scale * hidden_dim^-0.5 * min(t^-0.5, t * warmup^-1.5) reaches at t = warmup."""
+    """Returns the peak of scale * hidden_dim^-0.5 * min(t^-0.5, t * warmup^-1.5), which is at t = warmup."""
     return scale * (hidden_dim * warmup) ** -0.5
 
 
 @keras.saving.register_keras_serializable("xmodels")
 @dataclasses.dataclass(eq=False)
 class InverseSquareRoot(_Schedule):
-    """fairseq's `inverse_sqrt`: a line from `initial` to the peak, then peak * sqrt(warmup / step)."""
+    """fairseq's `inverse_sqrt`: linear from `initial` to the peak, then peak * sqrt(warmup / step)."""
 
     initial: float = 1e-7
 
@@ -101,9 +101,9 @@ class InverseSquareRoot(_Schedule):
 @keras.saving.register_keras_serializable("xmodels")
 @dataclasses.dataclass(eq=False)
 class Plateau(_Schedule):
-    """T5's pre-training (Raffel et al., 2020, section 3.1.2): peak * sqrt(warmup / max(step, warmup)).
+    """T5's pretraining schedule (Raffel et al., 2020, section 3.1.2): peak * sqrt(warmup / max(step, warmup)).
 
-    There is no rise: the rate stays at the peak for `warmup` steps. The paper has warmup = 10,000 and peak = 0.01.
+    The rate does not rise: it stays at the peak for `warmup` steps. In the paper warmup = 10,000 and peak = 0.01.
     """
 
     def __call__(self, step):
@@ -114,10 +114,10 @@ class Plateau(_Schedule):
 @keras.saving.register_keras_serializable("xmodels")
 @dataclasses.dataclass(eq=False)
 class SlantedTriangular(_Schedule):
-    """ULMFiT's schedule (Howard and Ruder, 2018, section 3.2): up from peak / ratio to the peak, and slowly back.
+    """ULMFiT's schedule (Howard and Ruder, 2018, section 3.2): linear from peak / ratio to the peak, and slowly back.
 
-    The paper's cut is `warmup`, a tenth of the steps. Its denominator, cut * (1 / cut_frac - 1), is num_steps - cut but
-    for rounding; ours ends at peak / ratio whatever the number of steps.
+    `warmup` is the paper's cut, a tenth of the steps there. The paper's denominator, cut * (1 / cut_frac - 1), is num_steps - cut
+    up to rounding; here the rate ends at peak / ratio for any number of steps.
     """
 
     num_steps: int
@@ -132,7 +132,7 @@ class SlantedTriangular(_Schedule):
 
 @keras.saving.register_keras_serializable("xmodels")
 class Warmup(LearningRateSchedule):
-    """peak * step / warmup, and then another schedule, which counts its steps from the end of the warm-up."""
+    """peak * step / warmup, then the schedule `after`, whose steps count from the end of the warmup."""
 
     def __init__(self, peak: float, warmup: int, after: LearningRateSchedule):
         self.peak, self.warmup, self.after = peak, warmup, after
@@ -170,12 +170,13 @@ def _constant(peak, warmup, *_):
 def make_schedule(
     name: str, peak: float, warmup: int, num_steps: int, floor: float = 0.0, power: float = 1.0
 ) -> LearningRateSchedule:
-    """The schedule of a name in `SCHEDULES`.
+    """Returns the schedule of a name in `SCHEDULES`.
 
     Args:
-        peak: the highest rate.
-        warmup: number of steps in which the rate rises.
-        num_steps: of the training; some schedules have no end and do not ask for it.
+        name: of the schedule.
+        peak: the highest learning rate.
+        warmup: number of warmup steps.
+        num_steps: steps of the training; ignored by schedules without an end.
         floor: share of the peak at which the linear, polynomial and cosine schedules end.
         power: exponent of the polynomial schedule.
     """
