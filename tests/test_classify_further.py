@@ -137,7 +137,7 @@ def test_another_score_chooses_the_epoch_and_rare_labels_are_learnt(data, small_
     assert wrong["rows"] == 32 and all(each["truth"] != each["answer"] for each in wrong["examples"])
     known = (data / "dev.tsv").read_text("utf-8")
     assert all(f"{each['text']}\t{each['truth']}\n" in known for each in wrong["examples"])
-    assert f"{wrong['wrong']} wrong answers on 32 rows of dev.tsv" in (tmp_path / "run/report.html").read_text()
+    assert f"{wrong['wrong']} wrong predictions on 32 rows of dev.tsv" in (tmp_path / "run/report.html").read_text()
     assert folder.read_labels(str(tmp_path / "run/backbone")) == ("person", "place")
 
 

@@ -195,7 +195,7 @@ def test_the_report_of_a_run_draws_its_probe(tmp_path):
     found = {"readouts": readouts, "majority": 0.5, "bag_of_words": 0.8, "test_file": "x/<test>.tsv"}
     (tmp_path / "probe.json").write_text(json.dumps(found))
     (chart,) = probe.charts(str(tmp_path))
-    assert chart.levels == {"commonest label": 0.5, "bag of words": 0.8}
+    assert chart.levels == {"most frequent label": 0.5, "bag of words": 0.8}
     assert [(c.label, c.steps, c.values) for c in chart.curves] == [(p, [0, 1], [0.5, 0.6]) for p in ("mean", "first")]
     assert "&lt;test&gt;.tsv" in grid([chart]) and "<svg" in grid([chart])
     for damaged in ("", "[]", '{"readouts": [{}]}', '{"readouts": 3}'):

@@ -128,8 +128,8 @@ def test_a_resumed_run_says_what_changed_and_does_not_begin_with_its_own_weights
     pretrain(dataclasses.replace(trained, num_train_steps=9, log_steps=3))
     said = capsys.readouterr().out
     assert "num_train_steps: 8 then, 9 now" in said
-    assert "num_train_steps: the schedule is that of the new number" in said
-    assert "log_steps, model_dir: holds from now on" in said
+    assert "num_train_steps: the new schedule applies" in said
+    assert "log_steps, model_dir: the new value applies from now on" in said
     for origin in (trained.model_dir, os.path.join(trained.model_dir, "backbone")):
         with pytest.raises(UsageError, match="is the run of --model_dir itself. To resume it"):
             pretrain(dataclasses.replace(trained, init_checkpoint=origin))

@@ -7,25 +7,25 @@ from xmodels.training.watching.progress import print_status
 
 MOST_NAMED = 8  # differences that a message lists
 LONGEST = 60  # characters of a value in it
-SCHEDULE = "the schedule is that of the new number, at the step that is reached"
+SCHEDULE = "the new schedule applies, from the step that was reached"
 ROUNDING = "results differ by rounding only"
-SHARES = "dropout is drawn otherwise, all else differs by rounding"
+SHARES = "dropout masks differ, all else differs by rounding only"
 EFFECTS = {  # of what else is changed it is enough to say that it holds from now on
     "num_train_steps": SCHEDULE,
     "num_train_epochs": SCHEDULE,
     "num_warmup_steps": SCHEDULE,
     "warmup_proportion": SCHEDULE,
     "learning_rate": SCHEDULE,
-    "train_batch_size": "reading goes on behind the examples that were seen",
-    "data_dir": "it was checked that the records are the same",
-    "vocab_file": "it was checked that the vocabulary is the same",
+    "train_batch_size": "reading continues after the examples that were already seen",
+    "data_dir": "nothing; the records were checked to be the same",
+    "vocab_file": "nothing; the vocabulary was checked to be the same",
     "distribution_strategy": SHARES,
     "num_virtual_devices": SHARES,
     "jit_compile": ROUNDING,
-    "task_schedule": "stages were added behind those of the run",
-    "task_records": "their tasks join",
-    "eval_task_data": "scores are of other records",
-    "task_data": "it was checked that records of tasks that the run has are the same",
+    "task_schedule": "stages are added after those of the run",
+    "task_records": "their tasks are added",
+    "eval_task_data": "scores are on other records",
+    "task_data": "records of the tasks that the run already has were checked to be the same",
 }
 
 
@@ -64,15 +64,15 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
             "resume it, or choose another --model_dir (and --init_checkpoint to start from its weights)."
         )
     if origin := after.get("init_checkpoint"):
-        print_status(f"--init_checkpoint={origin} was the beginning of this run; its own last state counts now.")
+        print_status(f"--init_checkpoint={origin} is where this run began; it now resumes from its own last state.")
     changed = {n: (before[n], v) for n, v in after.items() if n in before and before[n] != v}
     if changed:
         print_status(f"Resuming with changed flags: {_listed(changed)}.")
         effects: dict[str, list[str]] = {}
         for name in sorted(changed):
-            effects.setdefault(EFFECTS.get(name, "holds from now on"), []).append(name)
+            effects.setdefault(EFFECTS.get(name, "the new value applies from now on"), []).append(name)
         print_status(
-            "What follows: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + "."
+            "Effects: " + "; ".join(f"{', '.join(names)}: {effect}" for effect, names in effects.items()) + "."
         )
     return changed
 

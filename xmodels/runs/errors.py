@@ -27,10 +27,10 @@ def _tables(found: Mapping[str, Any]) -> str:
     examples = [
         [each["truth"], each["answer"], f"{each['probability']:.4f}", each["text"]] for each in found["examples"]
     ]
-    line = f"<p>{wrong:,} wrong answers on {rows:,} rows of {html.escape(str(found['file']))}</p>"
+    line = f"<p>{wrong:,} wrong predictions on {rows:,} rows of {html.escape(str(found['file']))}</p>"
     if not wrong:
         return line
     return (
-        f"{line}{page.table(['right', 'answered', 'times'], pairs)}<details><summary>the {len(examples)} that the network is surest of"
-        f"</summary>{page.table(['right', 'answered', 'probability', 'text, as it is read'], examples)}</details>"
+        f"{line}{page.table(['true', 'predicted', 'count'], pairs)}<details><summary>the {len(examples)} most confident errors"
+        f"</summary>{page.table(['true', 'predicted', 'probability', 'text as read'], examples)}</details>"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from xmodels.training.watching.samples import ARROW
 
-KEY = "<ins class=right>predicted right</ins> <del>predicted wrong</del><ins class=truth>the truth</ins>"
+KEY = "<ins class=right>correct prediction</ins> <del>wrong prediction</del><ins class=truth>truth</ins>"
 
 
 def as_html(examples: Iterable[dict]) -> str:

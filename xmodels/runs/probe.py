@@ -6,7 +6,7 @@ from data_pipelines import strict_json
 from xmodels.runs.charts import COLOURS, Chart, Curve
 
 FILE = "probe.json"  # as `xmodels evaluate --task=probe` leaves it in the folder of the run
-LEVELS = {"majority": "commonest label", "bag_of_words": "bag of words"}
+LEVELS = {"majority": "most frequent label", "bag_of_words": "bag of words"}
 
 
 def charts(folder: str) -> list[Chart]:

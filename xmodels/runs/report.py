@@ -16,9 +16,9 @@ from xmodels.training.watching.progress import duration, measure_of, print_statu
 
 REPORT, PICTURES = "report.html", "pictures"
 COURSE = {  # what a run does beside learning: names in log.jsonl and titles
-    "learning_rate": "learning rate", "gradient_norm": "norm of the gradient", "tokens_per_second": "tokens a second",
-    "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time that waits for data",
-    "memory_gib": "memory, GiB", "skipped": "share of steps left out (gradients not finite)",
+    "learning_rate": "learning rate", "gradient_norm": "gradient norm", "tokens_per_second": "tokens a second",
+    "model_flops_utilisation": "model FLOPs utilisation", "data_wait": "share of time spent waiting for data",
+    "memory_gib": "memory, GiB", "skipped": "share of skipped steps (gradients not finite)",
 }  # fmt: skip
 COSTS = {"step_seconds", "step_processor_seconds", "flops_per_token"}  # for those who convert a budget into steps
 NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COSTS, *COURSE}
@@ -59,9 +59,9 @@ def as_html(runs: Sequence[Run]) -> str:
     head = ["", *names] if len(runs) > 1 else []
     sections = [
         ("", page.table(head, _rows([_summary(run) for run in runs]))),
-        ("Learning", grid(_scores(runs))),
-        ("Course of the run", grid(_course(runs))),
-        ("What the network knows", _probes(runs)),
+        ("Losses and scores", grid(_scores(runs))),
+        ("Rates, norms, speed and memory", grid(_course(runs))),
+        ("Linear probes", _probes(runs)),
         ("Predictions", "".join(map(_predictions, runs))),
         ("Errors", "".join(map(_errors, runs))),
         ("Pictures", "".join(map(_pictures, runs))),
@@ -106,22 +106,24 @@ def _summary(run: Run) -> dict[str, str]:
     }
     if train:
         last = train[-1]
-        found["loss in training"] = f"{last.get('loss', float('nan')):.4f} at step {last['step']:,}"
+        found["training loss"] = f"{last.get('loss', float('nan')):.4f} at step {last['step']:,}"
         speeds = [e["real_tokens_per_second"] for e in train if e.get("real_tokens_per_second")]
         use = [e["model_flops_utilisation"] for e in train if e.get("model_flops_utilisation")]
         if speeds:
-            share = f"; {statistics.median(use):.0%} of the peak of the machine" if use else ""
+            share = f"; {statistics.median(use):.0%} of the machine's peak FLOPs" if use else ""
             found["speed (median)"] = f"{short(statistics.median(speeds))} real tokens a second{share}"
         found["time"] = duration(seconds(run.log))
     for name in _distinct(_measures([run], "evaluation"), evaluations):
         values = [(e[name], e["step"]) for e in evaluations if isinstance(e.get(name), int | float)]
         best = (max if name.endswith(HIGHER) else min)(values)
-        found[f"{name}, evaluated"] = f"{values[-1][0]:.4f}; best {best[0]:.4f} at step {best[1]:,}"
+        found[f"{name}, evaluation"] = f"{values[-1][0]:.4f}; best {best[0]:.4f} at step {best[1]:,}"
     for name, value in run.results.get("results", {}).items():
         if name not in _measures([run], "evaluation"):
             found[name] = f"{value:.4f}" if isinstance(value, float) else str(value)
     if run.baselines is not None:
-        found |= {f"without a network, {name}": f"{share:.4f} right" for name, share in run.baselines.levels.items()}
+        found |= {
+            f"baseline without a network, {name}": f"{share:.4f} right" for name, share in run.baselines.levels.items()
+        }
     return found
 
 

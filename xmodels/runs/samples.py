@@ -14,10 +14,10 @@ from xmodels.training.watching.samples import ARROW, pieces
 COUNT = 4  # examples at an evaluation
 # How a token with the label 1 is written, and what that means.
 MARKED = {
-    "capital_labels": (str.capitalize, "coloured: words that the text, or the network, writes with a capital"),
+    "capital_labels": (str.capitalize, "coloured: words that the text or the network capitalizes"),
     "repeated_labels": (
         lambda token: f"{token}+",
-        "coloured, with a +: tokens that stand elsewhere in their document too",
+        "coloured, with a +: tokens that also occur elsewhere in their document",
     ),
 }
 SPARE = "[no token]"  # a row of the network that no token has
@@ -143,7 +143,7 @@ def _fragments(values: dict, slots: dict) -> dict:
         return {}
     places = [int(values["target_position_ids"][slot]) + 2 for slot in slots]  # the token behind, counted from 1
     written = " and ".join(f"{run[0]} to {run[-1]}" for run in spans.runs(places))
-    return {"note": f"the fragment: tokens {written} of what the encoder reads"}
+    return {"note": f"the fragment: tokens {written} of the encoder's input"}
 
 
 def _hidden(values: dict, predictions: dict, slots: dict, tokens: list[str], tokenizer: Tokenizer) -> dict:

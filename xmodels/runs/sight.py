@@ -7,7 +7,7 @@ import numpy as np
 from xmodels.training.watching.samples import Hidden, pieces
 
 UNSEEN = "▢"
-MAY_SEE = f"what it may see ({UNSEEN}: what it may not)"
+MAY_SEE = f"what it sees ({UNSEEN}: tokens it does not see)"
 
 
 def shown(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
@@ -35,7 +35,7 @@ def shown(tokens: list[str], hidden: Hidden, seen: np.ndarray) -> dict:
         rows.append([[number], view([*tokens[:place], own[place], *tokens[place + 1 :]], hidden, place, seen[index])])
     return {
         "pieces": pieces(own, hidden, marks),
-        "table": {"head": ["in the order" if ordered else "", MAY_SEE], "rows": rows},
+        "table": {"head": ["place in the order" if ordered else "", MAY_SEE], "rows": rows},
     }
 
 

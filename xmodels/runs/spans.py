@@ -2,8 +2,12 @@
 
 from xmodels.training.watching.samples import Hidden, pieces
 
-HEAD = ["span", "masked LM, from all that is shown", "boundary objective, from the two tokens beside the span"]
-NOT_ASKED = "(not asked: an end of the text is beside it)"
+HEAD = [
+    "span",
+    "masked LM: predicted from the whole visible text",
+    "boundary objective: predicted from the two tokens next to the span",
+]
+NOT_ASKED = "(not predicted: the span is next to an end of the text)"
 
 
 def shown(tokens: list[str], hidden: Hidden, beside: dict[int, str | None]) -> dict:
