@@ -148,7 +148,7 @@ def test_fine_tunings_side_by_side_tell_their_scores_and_a_failure_its_log(tmp_p
     with Programs() as processes:
         tour = quickstart.QuickstartRun(quickstart.PLANS["en"], str(tmp_path), processes, 0.0)
         tour.together("Several", [program(name, 0) for name in names])
-        assert capsys.readouterr().out.count("right on the evaluation file 50.0%, test file 25.0%") == 3
+        assert capsys.readouterr().out.count("accuracy on the evaluation file 50.0%, test file 25.0%") == 3
         assert not os.path.exists(f"{names[0]}.log")
         with pytest.raises(ReportedError, match=r"exit code 5: why"):
             tour.together("Another", [program(str(tmp_path / "classifiers" / "d"), 5)])

@@ -99,12 +99,12 @@ class QuickstartRun:
         (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
         language = f"--language={plan.language}"
         step(
-            "Learn a vocabulary of word pieces", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
+            "Train a WordPiece vocabulary", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
             f"--vocab_size={plan.vocab_size}", f"--output_file={path('vocab.txt')}",
         )  # fmt: skip
         for name, title in (
             ("pretrain", "Write records"),
-            ("heldout", "The same for held-out text"),
+            ("heldout", "Write records of held-out text"),
         ):
             step(
                 title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
@@ -118,7 +118,7 @@ class QuickstartRun:
             f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=400", "--log_steps=200",
             f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
         ]  # fmt: skip
-        self.interrupt("Pretrain, and pull the plug on the way", *pretrain)
+        self.interrupt("Pretrain, and kill the run on the way", *pretrain)
         step("The same command again: it resumes", *pretrain)
         self.finetune()
         step(
@@ -160,8 +160,8 @@ class QuickstartRun:
         """Fine-tunes from each beginning: the development file chooses the rate with one seed, the others follow."""
         first, *others = SEEDS
         self.together(
-            "Fine-tune classifiers, from pretrained weights and, as the control, from random ones: which learning rate is best on the "
-            "development file?",
+            "Fine-tune classifiers from pretrained weights and, as a control, from random ones, to choose the learning rate on the "
+            "development file",
             [self.classifier(arm, rate, first) for arm in ARMS for rate in self.plan.rates],
         )
         best = {}
@@ -171,7 +171,7 @@ class QuickstartRun:
             best[arm] = tried[folder]
             self.chosen[arm] = [folder, *(self.path(f"classifiers/{arm}-{best[arm]}-{seed}") for seed in others)]
         self.together(
-            f"The same at the best ones, {' and '.join(best.values())}, with other seeds",
+            f"Fine-tune at the best learning rates, {' and '.join(best.values())}, with other seeds",
             [self.classifier(arm, best[arm], seed) for arm in ARMS for seed in others],
         )
 
@@ -211,7 +211,7 @@ class QuickstartRun:
         named = ", ".join(
             f"{name.split()[0]} file {scores[name]:.1%}" for name in ("evaluation accuracy", "test accuracy")
         )
-        print(f"    {os.path.basename(folder)}: right on the {named}", flush=True)
+        print(f"    {os.path.basename(folder)}: accuracy on the {named}", flush=True)
 
     def best(self, arm: str) -> str:
         """Of the fine-tunings from one beginning the folder of that which is best on the development file."""
@@ -241,7 +241,9 @@ class QuickstartRun:
             "    print(label.decode(), float(p.max()), sep='\\t')\n"
         )
         model = os.path.join(self.path("serving"), "1")
-        self.print_title("Ask the SavedModel, from a process with TensorFlow alone", f"tf.saved_model.load({model!r})")
+        self.print_title(
+            "Query the SavedModel from a process that has only TensorFlow", f"tf.saved_model.load({model!r})"
+        )
         done = subprocess.run(
             [sys.executable, "-c", program, os.path.abspath(model), json.dumps(self.plan.questions)],
             capture_output=True, text=True, check=False, cwd=self.folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
@@ -265,7 +267,7 @@ class QuickstartRun:
             }
             facts = write_report(self.folder, asked, tests, self.plan.language, self.commands)
         print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
-        print(f"\nEverything lies in {self.folder}/ — open {self.path('report.html')} in a browser.")
+        print(f"\nEverything is in {self.folder}/. Open {self.path('report.html')} in a browser.")
         print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
         print(
             f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt"

@@ -51,12 +51,12 @@ def write_report(
     draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
     last, visible = evaluations[-1], baselines.visible_baseline
     facts = {
-        "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always the most frequent token: "
+        "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always predicting the most frequent token: "
         f"{baselines.unigram_baseline:.1%}; by counts of the true neighbouring tokens: {baselines.neighbour_baseline:.1%}"
         + (f", by counts of those neighbours that are not masked: {visible:.1%}" if visible is not None else ""),
         "Classifier, pretrained": f"{spread(tests['pretrained'])} right on held-out text",
-        "Classifier, random start": f"{spread(tests['random'])} right, its rate chosen in the same way",
-        "Without a network": f"a bag of words {words:.1%} right, always the most frequent label {commonest:.1%}",
+        "Classifier, random start": f"{spread(tests['random'])} right, with its learning rate chosen in the same way",
+        "Without a network": f"a bag of words {words:.1%} right, always predicting the most frequent label {commonest:.1%}",
         "Gain of pretraining": f"{(means['pretrained'] - means['random']) * 100:+.1f} points over a random start, "
         f"{(means['pretrained'] - words) * 100:+.1f} over the bag of words",
     }
@@ -65,8 +65,8 @@ def write_report(
     rows = [[text, label, f"{float(p):.2f}"] for text, (label, p) in asked]
     body = (
         f"<h2>Results</h2>{page.facts(facts)}<h2>Pretraining</h2>{grid(charts)}"
-        f"<p>The run was killed once with SIGKILL and resumed by the same command; the curves go on as if nothing "
-        f"had happened. More of it stands in <code>pretrained/report.html</code>.</p>"
+        f"<p>The run was killed once with SIGKILL and resumed by the same command; the curves continue without "
+        f"a break. For details, see <code>pretrained/report.html</code>.</p>"
         f"<h2>Predictions of the SavedModel</h2>{page.table(['text', 'label', 'probability'], rows)}"
         f"<h2>Confusion matrix of the classifier</h2>{confusions(scores)}"
         f"<h2>Attention of the pretrained network</h2>{attention(folder, asked[0][0])}"
@@ -100,7 +100,7 @@ def confusions(scores: dict) -> str:
         )
         body += f"<tr><th>{html.escape(label)}</th>{cells}<td>{scores['f1'][label]:.3f}</td></tr>"
     return (
-        f"<p>Rows are the true labels of held-out texts, columns the answers; the last column is F1.</p>"
+        f"<p>Rows are the true labels of held-out texts, columns the predicted ones; the last column is F1.</p>"
         f"<table><tr><th></th>{head}<th>F1</th></tr>{body}</table>"
     )
 
@@ -153,6 +153,6 @@ def attention(folder: str, text: str) -> str:
     )
     top = "".join(f"<th>{token}</th>" for token in tokens)
     return (
-        f"<p>Last layer, head {head + 1} of {len(maps)}. Each row is a token; the darker a cell, the more the row looks "
-        f"at the column.</p><table class=map><thead><tr><th></th>{top}</tr></thead>{body}</table>"
+        f"<p>Last layer, head {head + 1} of {len(maps)}. Each row is a token; the darker a cell, the more the row's "
+        f"token attends to the column's.</p><table class=map><thead><tr><th></th>{top}</tr></thead>{body}</table>"
     )
