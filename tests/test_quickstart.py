@@ -119,7 +119,7 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     commands = ["xmodels evaluate --test_file='a b.tsv'"]
     facts = quickstart_report.write_report(str(tmp_path), [("Why?", ("b", "0.9"))], tests, "en", commands)
     assert facts["Classifier, pretrained"] == "75.0 % ± 5.0 (3 seeds) right on held-out text"
-    assert facts["Without a network"] == "a bag of words 100.0% right, always the most frequent label 50.0%"
+    assert facts["Without a network"] == "a bag of words 100.0% right, always predicting the most frequent label 50.0%"
     assert facts["Gain of pretraining"] == "+25.0 points over a random start, -25.0 over the bag of words"
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<th>&lt;a&gt;</th>" in report and ">31</td>" in report and "<td>0.800</td>" in report
