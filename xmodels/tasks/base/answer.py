@@ -1,4 +1,4 @@
-"""From what people ask to the answers that they get: a fine-tuned network, read back from the folder of its run.
+"""Prediction with a fine-tuned network that is read from the folder of its run.
 
 `answer.py` of a task defines one `Predictor`, a subclass of this one.
 """
@@ -16,13 +16,13 @@ from data_pipelines.errors import CheckpointError, DataError, UsageError
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.run import Run, given_columns, read_run, read_task
 
-POOL = 32  # batches that are tokenized at once, and sorted by their number of tokens
+POOL = 32  # batches that are tokenized together and sorted by their number of tokens
 NO_PAIRS = "gives pairs of texts no scores", "--task=rank, regress, classify, similarity or san"
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """The flags of `xmodels predict` that hold what is asked: either `text` or `input_file` is there."""
+    """The flags of `xmodels predict` that give the inputs: either `text` or `input_file` is set."""
 
     text: str | None = None
     text_pair: str | None = None
@@ -32,18 +32,18 @@ class Question:
 
 
 class Predictor:
-    """Answers inputs with a network and its task. An input is what the task takes, such as a tuple of texts.
+    """Predicts with a network and its task. An input is what the task takes, such as a tuple of texts.
 
     Args:
         run: a fine-tuned run; the head is built and gets its weights here.
-        columns: {flag: value} of the columns that `finetune` was given, as of `given_columns`.
+        columns: {flag: value} of the columns that `finetune` was given, as returned by `given_columns`.
 
     Attributes:
-        unit: what an input is called, for bars of progress.
-        answers: what predictions are called, several of them.
-        flags: of `xmodels predict`, that the task takes beside those of all; they are attributes here.
-        num_texts: how many texts an input has, 1 or 2; 0 where that differs.
-        max_sequence_length: counts the special tokens; longer inputs are shortened.
+        unit: the name of an input, for progress bars.
+        answers: the plural name of predictions.
+        flags: flags of `xmodels predict` that only this task takes; they are attributes here.
+        num_texts: texts per input, 1 or 2; 0 if that differs.
+        max_sequence_length: including special tokens; longer inputs are truncated.
     """
 
     unit, answers = "text", "answers"
@@ -60,14 +60,14 @@ class Predictor:
         self._answer = compiled(self.answer)
 
     def make_task(self, run: Run):
-        """The task as the run describes it, without weights."""
+        """Returns the task as described by the run, without weights."""
         return run.make_task()
 
     def prepare(self) -> None:
-        """Makes what `features` needs. By default nothing."""
+        """Creates what `features` needs; by default nothing."""
 
     def adjust(self, **values) -> None:
-        """Sets flags of the task from now on; None leaves one as it is. Raises a UsageError where the task has no such flag."""
+        """Sets flags of the task; None leaves one as it is. Raises a UsageError if the task has no such flag."""
         for flag, value in values.items():
             if value is not None and flag not in self.flags:
                 raise UsageError(f"--{flag}: --task={self.task.label} has no such flag. Leave it out.")
@@ -75,7 +75,7 @@ class Predictor:
                 setattr(self, flag, value)
 
     def as_input(self, text: str):
-        """The input that a lone string stands for."""
+        """Returns a single string as an input."""
         return (text,)
 
     @property
@@ -83,11 +83,11 @@ class Predictor:
         return tuple(getattr(self.task, "label_names", ()))
 
     def example(self) -> Any:
-        """Some input, from which the head is built."""
+        """Returns an example of an input, with which the head is built."""
         raise NotImplementedError
 
     def features(self, inputs: Sequence) -> dict[str, np.ndarray]:
-        """Inputs of the network: arrays whose first axis is that of the inputs, `padding_mask` among them.
+        """Converts inputs to features of the network: arrays (N, ...), including `padding_mask`.
 
         Raises:
             DataError: an input is not what the task takes.
@@ -95,32 +95,34 @@ class Predictor:
         raise NotImplementedError
 
     def size(self, asked) -> int:
-        """About how long an input is; those of like size share a batch."""
+        """Returns the approximate length of an input; inputs of similar size share a batch."""
         raise NotImplementedError
 
     def answer(self, features) -> dict:
-        """What the network answers to one batch of features: tensors, named as in the task's `signature`."""
+        """Returns the outputs of the task for a batch of features: tensors, named as in its `signature`."""
         return self.task.predict(self.task.forward(self.backbone, features, training=False))
 
     def predictions(self, inputs: Sequence, features: dict, outputs: dict) -> list:
-        """The prediction of each input, as people get it.
+        """Converts the outputs for a batch to predictions, one per input.
 
         Args:
-            features: of the inputs, without columns that are padding in all rows.
-            outputs: arrays, as `answer` gives them.
+            inputs: the inputs of the batch.
+            features: their features, without columns that are padding in all rows.
+            outputs: the result of `answer`, as arrays.
         """
         raise NotImplementedError
 
     def predict(
         self, inputs: Sequence, batch_size: int = 32, progress: Callable[[int], None] = lambda count: None
     ) -> list:
-        """Answers any number of inputs; one graph serves all lengths.
+        """Predicts any number of inputs, with one graph for all lengths.
 
-        Inputs of like length share a batch, so that little is padding; the answers come in the order of the inputs.
+        Inputs of similar length share a batch, to avoid padding. The predictions are in the order of the inputs.
 
         Args:
-            batch_size: inputs that go through the network together.
-            progress: called with the number of inputs answered since the last call.
+            inputs: what the task takes.
+            batch_size: inputs per batch.
+            progress: called with the number of inputs since the last call.
 
         Raises:
             DataError: an input is not what the task takes.
@@ -142,38 +144,39 @@ class Predictor:
         return found
 
     def labelled(self, path: str) -> tuple[list, list]:
-        """The inputs of a labelled file, and the right answers, in the form that `scores` takes."""
+        """Reads a labelled file: returns its inputs and the true answers, in the form that `scores` takes."""
         raise NotImplementedError
 
-    # What `xmodels encode` and `search` ask for.
+    # For `xmodels encode` and `search`.
 
     def encode(
         self, texts: Sequence[str], batch_size: int = 32, progress: Callable[[int], None] = lambda count: None
     ) -> np.ndarray:
-        """The vectors of texts, float32 (N, D). Raises a UsageError where the task has none."""
+        """Returns the vectors of texts, float32 (N, D). Raises a UsageError if the task has none."""
         raise self._cannot("gives texts no vectors", "--task=siamese")
 
     def encoder_settings(self) -> dict:
-        """What a vector depends on beside weights and vocabulary, as JSON has it."""
+        """Returns the settings that vectors depend on other than weights and vocabulary, as JSON values."""
         raise self._cannot("gives texts no vectors", "--task=siamese")
 
     def encoder_weights(self) -> dict[str, np.ndarray]:
-        """The weights that a vector depends on, by name."""
+        """Returns the weights that vectors depend on, by name."""
         raise self._cannot("gives texts no vectors", "--task=siamese")
 
     def pair_scores(self, query: str, texts: Sequence[str], label: str | None = None) -> list[float]:
-        """How well each text suits a query, read together with it.
+        """Returns how well each text matches a query; the network reads both together.
 
         Args:
-            label: of a classifier, the one whose probability this is; None for the one that says by its name that texts match.
+            query, texts: what is compared.
+            label: for a classifier, the label whose probability is the score; None for the one whose name says that texts match.
 
         Raises:
-            UsageError: the task has no such numbers, or no such label.
+            UsageError: the task has no such scores, or no such label.
         """
         raise self._cannot(*NO_PAIRS)
 
     def refuse_label(self, label: str | None) -> None:
-        """Raises a UsageError where `pair_scores` of a task without labels is given one."""
+        """Raises a UsageError if `pair_scores` of a task without labels is given one."""
         if label is not None:
             raise UsageError(
                 f"--rerank_label={label}: --task={self.task.label} gives a pair a number, no labels. Leave it out."
@@ -182,40 +185,40 @@ class Predictor:
     def _cannot(self, what: str, tasks: str) -> UsageError:
         return UsageError(f"This run was fine-tuned with --task={self.task.label}, which {what}. Take one of {tasks}.")
 
-    # What `xmodels predict` reads and writes.
+    # For `xmodels predict`.
 
     def inputs(self, question: Question) -> list | Iterator:
-        """What is asked; None stands for a blank line of a plain file. An iterator reads the file as it is answered.
+        """Returns the inputs; None for a blank line of a plain text file. An iterator reads the file lazily.
 
         Raises:
-            DataError, UsageError: a file cannot be read, or a flag does not suit the task.
+            DataError, UsageError: a file cannot be read, or a flag does not fit the task.
         """
         raise NotImplementedError
 
     def shown(self, asked, prediction) -> Iterator[str]:
-        """The lines that answer --text."""
+        """Yields the lines that are printed for --text."""
         raise NotImplementedError
 
     def line(self, asked, prediction) -> str:
-        """The line that answers one input of a file, on the screen."""
+        """Returns the line that is printed for one input of a file."""
         raise NotImplementedError
 
     def header(self) -> list[str]:
-        """The columns of a table of answers."""
+        """Returns the names of the columns of a table of predictions."""
         raise NotImplementedError
 
     def row(self, asked, prediction) -> list:
-        """The values of these columns."""
+        """Returns the values of these columns for one input."""
         raise NotImplementedError
 
     def record(self, asked, prediction) -> dict:
-        """The answer as JSON; by default the columns of the table."""
+        """Returns a prediction as a JSON object; by default the columns of the table."""
         return dict(zip(self.header(), self.row(asked, prediction), strict=True))
 
     def columns_of(self, question: Question, label: str | None = None) -> Columns:
-        """The columns given, and for those not given what `finetune` was given.
+        """Returns the columns of the flags, completed with those that `finetune` was given.
 
-        Positions do not complete names, nor names positions: the files are of different kinds then.
+        Column numbers are not completed with names, nor names with numbers, since the files are then of different kinds.
         """
         stored = Columns(*(self.columns.get(name) for name in ("text_column", "text_pair_column", "label_column")))
         given = Columns(question.text_column, question.text_pair_column, label)
@@ -224,17 +227,17 @@ class Predictor:
         return Columns(given.text or stored.text, given.text_pair or stored.text_pair, given.label or stored.label)
 
     def refuse(self, question: Question, flags: Sequence[str], reason: str) -> None:
-        """Raises a UsageError where one of these flags is given."""
+        """Raises a UsageError if one of these flags is given."""
         for flag in flags:
             if getattr(question, flag) is not None:
                 raise UsageError(f"--{flag}: {reason}.")
 
 
 def load(path: str) -> Predictor:
-    """The predictor of a fine-tuned run, or of a model folder that holds a classifier.
+    """Returns the predictor of a fine-tuned run, or of a model folder that holds a head such as a classifier.
 
     Raises:
-        CheckpointError: the folder was not fine-tuned, writes text, or its files are damaged or do not fit each other.
+        CheckpointError: the folder was not fine-tuned, its task generates text, or its files are damaged or do not match.
     """
     module = part(read_task(path).task, "answer")
     if getattr(module, "GENERATOR", None):
@@ -245,7 +248,7 @@ def load(path: str) -> Predictor:
 
 
 def compiled(answer: Callable) -> Callable:
-    """`answer` from arrays to arrays; on TensorFlow as one graph for all lengths."""
+    """Wraps `answer` as a function from arrays to arrays; with TensorFlow it is one graph for all lengths."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
@@ -259,14 +262,14 @@ def compiled(answer: Callable) -> Callable:
 
 
 def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Rows without the columns that are padding in all of them. The last axis of `padding_mask` is that of the columns."""
+    """Removes the columns that are padding in all rows. Columns are the last axis of `padding_mask`."""
     mask = features["padding_mask"]
     axis, used = mask.ndim - 1, mask.any(axis=tuple(range(mask.ndim - 1)))  # (L,)
     return {n: np.compress(used, v, axis) if v.shape[: axis + 1] == mask.shape else v for n, v in features.items()}
 
 
 def each_row(path: str, columns: Columns) -> Iterator[Row]:
-    """The rows of a table, whose labels are not read, as they are asked for. Raises a DataError where there are none."""
+    """Yields the rows of a table, without labels. Raises a DataError if there are none."""
     empty = True
     for row in iterate_table(path, columns, with_labels=False):
         empty = False
@@ -276,12 +279,12 @@ def each_row(path: str, columns: Columns) -> Iterator[Row]:
 
 
 def plain_lines(path: str) -> list[str]:
-    """The lines of a text file, without blanks around them. Raises a DataError where there is no text."""
+    """Returns the lines of a text file, without surrounding whitespace. Raises a DataError if there is no text."""
     return list(each_line(path))
 
 
 def each_line(path: str) -> Iterator[str]:
-    """The same, read as they are asked for; the error comes behind the last line."""
+    """Yields the lines of `plain_lines`; the error is raised after the last line."""
     empty = True
     with open_text(path) as file:
         for line in file:

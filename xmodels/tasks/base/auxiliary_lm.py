@@ -1,4 +1,4 @@
-"""A task that goes on modelling language while it is learnt (Radford et al., 2018, equation 5)."""
+"""Fine-tuning with language modelling as an auxiliary objective (Radford et al., 2018, equation 5)."""
 
 import keras
 from keras import ops
@@ -10,15 +10,15 @@ from xmodels.tasks.base.task import Task
 
 
 class WithLanguageModel(Objective):
-    """The loss of a task plus `weight` times that of naming each token from those before it, special tokens among them.
+    """The loss of a task plus `weight` times that of predicting each token from those before it, including special tokens.
 
-    The second is a mean over the tokens of a sequence, and then over sequences, so that short ones count as much as long
-    ones (openai/finetune-transformer-lm). In logs it stands multiplied by its weight.
+    The second loss is a mean over the tokens of each sequence, and then over sequences, so that short ones count as much as
+    long ones (openai/finetune-transformer-lm). Logs show it multiplied by `weight`.
     """
 
     def __init__(self, task: Task, weight: float, **kwargs):
         super().__init__(**kwargs)
-        setattr(self, task.label, task)  # so its weights have the names that they have without this
+        setattr(self, task.label, task)  # so that its weights have the same names as without this
         self._task, self.weight = task, weight
         self.language_model = CausalLM()
 
@@ -53,7 +53,7 @@ class WithLanguageModel(Objective):
         return losses | {"auxiliary_lm": (self.weight * total, weight)}, metrics
 
     def modelling(self, outputs, batch, backbone):
-        """(sum over sequences of their mean loss, number of sequences)."""
+        """Returns (sum of the mean losses of sequences, sum of their weights), scalars."""
         sequences, weights = rows(batch), row_weights(batch)  # (R, L) each, (R,)
         real = ops.cast(sequences["padding_mask"][:, 1:], "float32")  # (R, L - 1)
         logits = self.language_model.logits(outputs["sequence_output"][:, :-1], backbone)  # (R, L - 1, V)

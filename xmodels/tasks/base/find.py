@@ -1,6 +1,6 @@
-"""The listing of tasks: a task is a folder of `xmodels/tasks`, and the folders are the only registry.
+"""Looks up tasks: a task is a folder of `xmodels/tasks`, and the folders are the only registry.
 
-Importing this file and asking for names imports nothing heavy, so that `--help` may do it.
+Importing this file and listing names imports nothing heavy, so that `--help` can do it.
 """
 
 import ast
@@ -12,30 +12,30 @@ import re
 
 FILES = ("task", "read", "score", "answer", "serve")
 TASKS, BASE = "xmodels.tasks", "xmodels.tasks.base"
-JOINT_HEAD = "task_"  # leads the name of a head in a checkpoint, where several tasks were learnt together
+JOINT_HEAD = "task_"  # prefix of the name of a head in a checkpoint of several tasks that were trained together
 
 
 def names(file: str | None = None) -> list[str]:
-    """All tasks, sorted; with `file`, those whose folder has that file: `task` is in those that a network is fine-tuned to do."""
+    """Returns all tasks, sorted; with `file`, those whose folder has that file. Tasks for fine-tuning have the file `task`."""
     folders = [found.name for found in pkgutil.iter_modules([_folder()]) if found.ispkg and found.name != "base"]
     return [name for name in folders if file is None or os.path.isfile(_path(name, file))]
 
 
 def summary(name: str) -> str:
-    """What a task does, in a line: the first of the docstring of its first file. Reads the file and imports nothing."""
+    """Describes a task in a line: the first line of the docstring of its first file. Reads the file and imports nothing."""
     path = next(path for path in (_path(name, file) for file in FILES) if os.path.isfile(path))
     with open(path, encoding="utf-8") as file:
         line = ast.get_docstring(ast.parse(file.read())).partition("\n")[0]
-    return re.sub(r" \([^()]*\)\.$", ".", line)  # without the paper
+    return re.sub(r" \([^()]*\)\.$", ".", line)  # without the citation
 
 
 def part(task: str, file: str) -> "Part":
-    """One of the FILES of a task. What it does not define comes from the task that it is a kind of, else from `base`."""
+    """Returns one of the FILES of a task. Names it does not define come from the task that it extends, or else from `base`."""
     return Part(task, file)
 
 
 def task_class(name: str) -> type | None:
-    """The class of `xmodels/tasks/NAME/task.py`; None where there is none."""
+    """Returns the class that `xmodels/tasks/NAME/task.py` defines; None if there is none."""
     from xmodels.tasks.base.task import Task
 
     module = _module(f"{TASKS}.{name}.task") if isinstance(name, str) and name in names("task") else None
@@ -44,7 +44,7 @@ def task_class(name: str) -> type | None:
 
 
 class Part:
-    """The names that a file of a task defines, with those of the files that stand in where it defines none.
+    """The names that a file of a task defines, falling back to the files of the tasks that it extends and to `base`.
 
     A task whose class extends that of another task inherits all of that task's files.
     """

@@ -1,4 +1,4 @@
-"""What the tasks share that write text: the network of a system that says how it writes, and its compiled functions."""
+"""The base of tasks that generate text: a network with the `writing` of its system, and its compiled functions."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,25 +10,25 @@ from xmodels.decoding.options import Decoding
 from xmodels.runs.loaded import Identity, Loaded, identify
 from xmodels.tasks.base.find import part
 
-STEP = 16  # lengths are rounded to multiples of it
-# Measured on a core: 70 to 270 texts of one length pay for the seconds of compiling (benchmarks/results/generation.md), and files have
+STEP = 16  # lengths are rounded up to multiples of this
+# Measured on one core: compilation pays off from 70 to 270 texts of one length (benchmarks/results/generation.md), and files have
 # texts of several lengths.
 COMPILED_FROM = 2000
 GREEDY = Decoding(temperature=0.0)
 
 
 class Generator:
-    """Writes text with a network that can `start` and `decode`. Subclasses say what it reads before.
+    """Generates text with a network that has `start` and `decode`. Subclasses define what the network reads first.
 
     Args:
         loaded: a network whose system has a `writing`.
 
     Attributes:
-        task: the objective that turns states into tokens; it stands where other tasks have their head.
+        task: the objective that computes logits from states, in place of the head of other tasks.
         end_id: the token that ends a text.
-        forbidden: tokens that are never written: the other special ones, which stood in no text that was learnt.
-        defaults: of `Decoding`, where `xmodels generate` is given nothing else.
-        jit_compile: whether graphs are compiled by XLA: some seconds for each shape, and each token then takes less time.
+        forbidden: tokens that are never generated: the other special ones, which are not part of texts in training.
+        defaults: default values of `Decoding` for `xmodels generate`.
+        jit_compile: whether graphs are compiled with XLA, which takes some seconds for each shape and makes each token faster.
     """
 
     defaults: dict
@@ -44,24 +44,24 @@ class Generator:
         self._functions: dict = {}
 
     def penalty(self, given: float | None) -> float:
-        """The length penalty of beam search: what is given, or that of the system."""
+        """Returns the length penalty of beam search: `given`, or by default that of the system."""
         return self.writing.length_penalty if given is None else given
 
     def logits(self, states):
-        """(..., D) -> (..., V)"""
+        """Returns the logits of the next token: (..., D) -> (..., V)."""
         return self.task.logits(states, self.backbone)
 
     def spell(self, token_ids: Sequence[int]) -> str:
-        """The text of tokens, up to the one that ends it."""
+        """Returns the text of tokens, up to the end token."""
         return spell_out(self.until_end(token_ids), self.spelling)
 
     def until_end(self, token_ids: Sequence[int]) -> list[int]:
-        """The tokens before the one that ends a text."""
+        """Returns the tokens before the end token."""
         ids = list(token_ids)
         return ids[: ids.index(self.end_id)] if self.end_id in ids else ids
 
     def compiled(self, key, make: Callable[[], Callable], signature=None):
-        """The function of some settings and shapes; on TensorFlow as a graph."""
+        """Returns the function for `key` (settings and shapes), made on first use; with TensorFlow it is a graph."""
         if key not in self._functions:
             self._functions[key] = make()
             if keras.backend.backend() == "tensorflow":
@@ -77,32 +77,32 @@ class Generator:
 
 
 def pays_to_compile(jit_compile: str | bool, texts: int) -> bool:
-    """Whether graphs are compiled by XLA.
+    """Whether to compile graphs with XLA.
 
     Args:
-        jit_compile: true or false, or "auto" for: where so many texts are written that it saves time.
-        texts: how many are written.
+        jit_compile: true or false, or "auto" to compile if there are enough texts to save time.
+        texts: the number of texts to generate.
     """
     chosen = str(jit_compile).lower()
     return texts >= COMPILED_FROM if chosen == "auto" else chosen == "true"
 
 
 def load_generator(path: str):
-    """The generator of a run or model folder, as the task of its system has it.
+    """Returns the generator of a run or model folder, of the class that the task of its system defines.
 
     Raises:
-        CheckpointError: the folder is not whole, or its system does not generate.
+        CheckpointError: the folder is incomplete, or its system does not generate text.
     """
     return _answer(path).load(path)
 
 
 def generator_class(path: str) -> type[Generator]:
-    """The class of what `load_generator` gives; reads no weights."""
+    """Returns the class of the result of `load_generator`, without reading weights."""
     return _answer(path).GENERATOR
 
 
 def _answer(path: str):
-    """The `answer` of the task in which the system of a checkpoint writes."""
+    """Returns the `answer` file of the task with which the system of a checkpoint generates."""
     found = identify(path)
     if found.writing is None:
         raise refusal(found)
@@ -110,12 +110,12 @@ def _answer(path: str):
 
 
 def refusal(found: Identity) -> CheckpointError:
-    """What is wrong with a checkpoint that generates nothing."""
+    """Returns the error for a checkpoint that does not generate text."""
     return CheckpointError(
         f"{found.source}: a {found.network.__name__} does not generate text; train a causal system, such as --system=gpt2."
     )
 
 
 def round_up(length: int, most: int) -> int:
-    """So that texts of many lengths share few compiled functions."""
+    """Rounds a length up to a multiple of `STEP`, at most `most`, so that many lengths share few compiled functions."""
     return min(-(-length // STEP) * STEP, most)

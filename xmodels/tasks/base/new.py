@@ -1,4 +1,4 @@
-"""Networks that begin with random weights: `finetune --init_checkpoint=new:NETWORK/SIZE`, without a checkpoint."""
+"""Networks with random initial weights: `finetune --init_checkpoint=new:NETWORK/SIZE`, without a checkpoint."""
 
 import difflib
 import importlib
@@ -12,12 +12,12 @@ from xmodels import models, systems
 from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.models.folder import model_class, read_json
 
-NEW = "new:"  # leads the name of the network
-SHARED = ("backbone", "folder", "mixing")  # modules beside the networks
+NEW = "new:"  # prefix of the name of the network
+SHARED = ("backbone", "folder", "mixing")  # modules of `xmodels/models` that are no networks
 
 
 def network_of(options) -> tuple[str, type[Backbone], str]:
-    """The name, the class and the size of the network that --init_checkpoint asks for; the first of its sizes where it names none.
+    """Returns the name, the class and the size of the network in --init_checkpoint; by default the first of its sizes.
 
     Raises:
         UsageError: there is no such network, or it has no such size.
@@ -39,24 +39,26 @@ def network_of(options) -> tuple[str, type[Backbone], str]:
 
 
 def names() -> list[str]:
-    """The networks of `xmodels/models`."""
+    """Returns the names of the networks in `xmodels/models`, sorted."""
     found = (module.name for module in pkgutil.iter_modules(models.__path__))
     return sorted(name for name in found if name not in SHARED)
 
 
 def sizes_of(network: type[Backbone]) -> dict[str, dict]:
-    """The sizes that stand beside a network; empty where it has none."""
+    """Returns the `SIZES` of the file of a network; {} if it has none."""
     return getattr(importlib.import_module(network.__module__), "SIZES", {})
 
 
 def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, ModelConfig]:
-    """The name and the configuration of the network that --init_checkpoint asks for.
+    """Returns the name and the configuration of the network in --init_checkpoint.
 
     Args:
-        numbers: replace those of --model_config_file, which replace those of the size.
+        options: the flags of the command.
+        vocabulary: of the tokenizer.
+        numbers: fields that override those of --model_config_file, which override those of the size.
 
     Raises:
-        CheckpointError, UsageError: as `network_of`; or --model_config_file holds no such numbers.
+        CheckpointError, UsageError: as `network_of`; or the fields of --model_config_file are not valid.
     """
     name, network, size = network_of(options)
     given = read_json(options.model_config_file) if options.model_config_file else {}
@@ -67,7 +69,7 @@ def new_network(options, vocabulary: Vocabulary, **numbers) -> tuple[str, ModelC
 
 
 def new_tokenizer(options) -> Tokenizer:
-    """That of --vocab_file. Raises a UsageError where the flag is missing."""
+    """Returns the tokenizer of --vocab_file. Raises a UsageError if the flag is missing."""
     if not options.vocab_file:
         raise UsageError(
             f"--init_checkpoint={options.init_checkpoint}: a new network needs a vocabulary; name one with --vocab_file."

@@ -1,4 +1,4 @@
-"""Pictures that tasks share: which label is taken for which, and precision, recall and F1 by threshold."""
+"""Figures that tasks share: confusion matrices, and precision, recall and F1 by threshold."""
 
 import os
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 BLUE, RED, GREY = "#1450c8", "#c83232", "#777777"
-MOST = 12  # labels that are drawn, the commonest ones
+MOST = 12  # labels that are drawn, the most frequent ones
 THRESHOLDS = np.linspace(0.0, 1.0, 101)
-COLUMNS, PANEL = 3, (3.0, 2.3)  # panels in a row, and their inches
-FONTS = (  # beside matplotlib's own, for Chinese; of these the ones that are there
+COLUMNS, PANEL = 3, (3.0, 2.3)  # panels in a row, and their size in inches
+FONTS = (  # for Chinese, in addition to matplotlib's own; the installed ones are used
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Microsoft YaHei",
     "SimHei", "PingFang SC", "Hiragino Sans GB", "Arial Unicode MS",
 )  # fmt: skip
 
 
 def write(folder: str, figures: dict[str, Any]) -> list[str]:
-    """Writes figures as NAME.png into a folder; returns their paths."""
+    """Writes figures as NAME.png into a folder. Returns their paths."""
     with _style():
         os.makedirs(folder, exist_ok=True)
         paths = [os.path.join(folder, f"{name}.png") for name in figures]
@@ -27,7 +27,11 @@ def write(folder: str, figures: dict[str, Any]) -> list[str]:
 
 
 def folded(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """A table of at most `MOST` labels, the commonest by `counts`, and a rest that takes all others together."""
+    """Reduces a confusion matrix (C, C) to the `MOST` labels with the largest `counts` (C,), and one row and column for all others.
+
+    Returns:
+        The names and the table; unchanged if there are at most `MOST` labels.
+    """
     if len(names) <= MOST:
         return list(names), table
     kept = np.sort(np.argsort(-counts, kind="stable")[:MOST])
@@ -39,10 +43,12 @@ def folded(names: Sequence[str], table: np.ndarray, counts: np.ndarray) -> tuple
 
 
 def confusions(names: Sequence[str], table: np.ndarray, title: str):
-    """A map: rows are right, columns were said; cells hold the count and its share of the row, which shades them.
+    """Draws a confusion matrix: rows are true labels, columns predictions. Cells show the count and its share of the row.
 
     Args:
-        names: `drawable` ones.
+        names: labels, from `drawable`.
+        table: int (C, C).
+        title: of the figure.
     """
     from matplotlib.figure import Figure
 
@@ -63,10 +69,11 @@ def confusions(names: Sequence[str], table: np.ndarray, title: str):
 
 
 def by_threshold(panels: Sequence[tuple[str, np.ndarray, np.ndarray, float | None]]):
-    """Precision, recall and F1 where a label is named from each threshold on.
+    """Draws precision, recall and F1 of predicting a label if its probability reaches a threshold, for all thresholds.
 
     Args:
-        panels: a title, probabilities and whether they should be named (of one shape), and the threshold that holds, drawn as a line.
+        panels: for each panel a title, probabilities, whether the label is true (of the same shape), and the threshold in use,
+            which is drawn as a line, or None.
     """
     from matplotlib.figure import Figure
 
@@ -92,10 +99,10 @@ def by_threshold(panels: Sequence[tuple[str, np.ndarray, np.ndarray, float | Non
 
 
 def measures(probabilities: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
-    """precision, recall and f1 at each of `THRESHOLDS`: NaN where nothing is named, or nothing should be."""
+    """Returns precision, recall and F1 at each of `THRESHOLDS`; NaN where they are undefined."""
     probabilities, right = np.ravel(probabilities), np.ravel(right).astype(bool)
     every, hits = np.sort(probabilities), np.sort(probabilities[right])
-    named = len(every) - np.searchsorted(every, THRESHOLDS)  # those that reach it
+    named = len(every) - np.searchsorted(every, THRESHOLDS)  # those that reach the threshold
     found = len(hits) - np.searchsorted(hits, THRESHOLDS)
     with np.errstate(invalid="ignore"):
         return {"precision": found / named, "recall": found / len(hits) if len(hits) else found * np.nan,
@@ -103,7 +110,7 @@ def measures(probabilities: np.ndarray, right: np.ndarray) -> dict[str, np.ndarr
 
 
 def drawable(names: Sequence[str]) -> list[str]:
-    """Labels as the fonts that are there can draw them, cut; one that they cannot draw becomes its id, such as `[3]`."""
+    """Returns labels, truncated, as the installed fonts can draw them; others are replaced with their id, such as `[3]`."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     known: set[int] = set()
@@ -123,7 +130,7 @@ def _families() -> list[str]:
 
 
 def _style():
-    """Settings under which texts of files are drawn: `$` begins no formula."""
+    """Returns a context with the style of the figures; in it `$` in a label does not start a formula."""
     from matplotlib import rc_context
 
     return rc_context({"text.parse_math": False, "font.size": 8, "font.family": _families()})

@@ -1,4 +1,4 @@
-"""From the files that flags name to examples as arrays: what `finetune` and the doctor must know of a task.
+"""Reads the files of a fine-tuning as arrays of examples, for `finetune` and the doctor.
 
 `read.py` of a task defines one `Reader`, a subclass of this one.
 """
@@ -21,8 +21,8 @@ from xmodels.tasks.base.run import optimizer_of
 from xmodels.tasks.base.task import SummaryTask, Task
 from xmodels.training.watching.progress import print_status
 
-NEW_FLAGS = ("model_config_file",)  # of networks that begin with random weights
-SHOWN = 5  # rows that are left out and named
+NEW_FLAGS = ("model_config_file",)  # of networks with random initial weights
+SHOWN = 5  # skipped rows that are listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +31,11 @@ class Data:
 
     Attributes:
         source: the training examples.
-        evaluation_sets: the examples that are scored, by the names that results have: "evaluation", which chooses the best
-            epoch, and "test".
-        labels: the names of the labels, in the order of their ids; empty where they have none.
-        num_texts: in an example; 0 where that differs.
+        evaluation_sets: {name: examples} of the sets that are scored: "evaluation", which chooses the best epoch, and "test".
+        labels: the names of the labels, in the order of their ids; [] if they have none.
+        num_texts: texts per example; 0 if that differs.
         summary: of the data, for the log, such as "3 labels".
-        identity: what else, beside the training examples, must be equal when a run is resumed.
+        identity: what must be the same when a run is resumed, in addition to the training examples.
     """
 
     source: ArraySource
@@ -49,12 +48,12 @@ class Data:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What can be said of the files before any network is opened.
+    """What is known of the files without opening a network.
 
     Attributes:
         summary: for the doctor, such as "120 rows to train on, 3 labels".
-        labels: as of `Data`; None where only the tokenized examples tell them.
-        num_rows: training examples; None where unknown.
+        labels: as in `Data`; None if they are known only after tokenization.
+        num_rows: training examples; None if unknown.
         texts: some of the training texts.
     """
 
@@ -64,7 +63,7 @@ class Survey:
     texts: list[str] = dataclasses.field(default_factory=list)
 
 
-# Flags that some task needs, with what they are where nobody gives them.
+# Flags of single tasks, with the values that they have if they are not given.
 OWN_FLAGS = {
     "tasks": None,
     "questions_per_task": None,
@@ -113,21 +112,24 @@ OWN_FLAGS = {
 
 
 class Reader:
-    """From files to examples and an objective. Subclasses say what differs.
+    """Reads files as examples, and makes the objective of a task. Subclasses define what differs between tasks.
 
     Args:
         name: of the task, a folder of `xmodels/tasks`.
         options: the `Options` of `xmodels.jobs.finetune`.
 
     Attributes:
-        own_flags: the flags that only this task takes, of those in `OWN_FLAGS`.
-        pooled_flags: likewise those that it takes because one state answers.
-        refused: flags that this task does not take, with the reason.
-        numbers: the defaults of flags that are not given.
-        reading: how the network reads texts; None where it reads none.
-        best_metrics: the scores that --best_metric may name, where the task has this flag.
-        joins: whether `multitask` may train it beside other tasks.
-        reads_windows: whether a text that is too long is read in windows; else it is cut.
+        own_flags: flags in `OWN_FLAGS` that this task takes.
+        pooled_flags: flags in `OWN_FLAGS` that it takes if its head reads one state per text.
+        refused: {flag: reason} of flags that this task does not take.
+        numbers: {flag: default}.
+        reading: the `Reading` of texts; None for tasks that need none.
+        best_metrics: scores that --best_metric may name.
+        joins: whether `multitask` can train it together with other tasks.
+        reads_windows: whether texts that are too long are read in windows; otherwise they are truncated.
+
+    Raises:
+        UsageError: a flag is given that the task does not take.
     """
 
     own_flags: ClassVar[tuple[str, ...]] = ()
@@ -160,73 +162,74 @@ class Reader:
 
     @property
     def pools(self) -> bool:
-        """Whether one state answers, so that --pooling says which."""
+        """Whether the head reads one state per text, which --pooling can choose."""
         return issubclass(self.task_class, SummaryTask)
 
     @property
     def is_new(self) -> bool:
-        """Whether the network begins with random weights, and not from a checkpoint."""
+        """Whether the network starts from random weights instead of a checkpoint."""
         return self.options.init_checkpoint.startswith(NEW)
 
     @property
     def checkpoint(self) -> str:
-        """The network to start from."""
+        """The checkpoint of the initial network."""
         return self.options.init_checkpoint
 
     @property
     def decisive(self) -> str:
-        """The score that chooses the best epoch; higher is better."""
+        """The score by which the best epoch is chosen; higher is better."""
         return self.options.best_metric or part(self.name, "score").DECISIVE
 
     @property
     def num_positions(self) -> int:
-        """The tokens of the longest example, for which the network needs positions; known after `prepare`."""
+        """The number of positions that the network needs, the tokens of the longest example; known after `prepare`."""
         return self.options.max_seq_length
 
     def first_phase(self):
-        """The options of a fine-tuning that must be finished before this one; None where there is none."""
+        """Returns the options of a fine-tuning that must be finished before this one, or None."""
         return None
 
     def of_this_phase(self, options):
-        """The options by which this phase learns, where those of the command are for another one too."""
+        """Returns the options of this phase, if those of the command are also for another phase."""
         return options
 
     def prepare_weights(self, task: Task, backbone, loaded: Checkpoint) -> None:
-        """Gives the task the weights that the checkpoint has for it, and makes untrainable what does not learn.
+        """Assigns weights of the checkpoint to the task, and makes weights non-trainable.
 
-        By default that is the network, where --freeze_backbone says so.
+        By default it only freezes the network if --freeze_backbone is given.
         """
         if self.options.freeze_backbone:
             backbone.trainable = False
 
     def begin(self) -> tuple[Checkpoint, Tokenizer] | None:
-        """A new network, without weights, and a tokenizer; None where both come from --init_checkpoint."""
+        """Returns a new network, without weights, and a tokenizer; None if both come from --init_checkpoint."""
         if not self.is_new:
             return None
         tokenizer = new_tokenizer(self.options)
         return Checkpoint(*new_network(self.options, tokenizer.vocabulary), {}), tokenizer
 
     def prepare(self, loaded: Checkpoint, tokenizer: Tokenizer) -> tuple[Checkpoint, Tokenizer]:
-        """The checkpoint and its tokenizer as this task needs them.
+        """Returns the checkpoint and its tokenizer, adapted to this task.
 
         Raises:
-            UsageError: the task cannot be done with this network, or a flag does not suit it.
+            UsageError: the task is not possible with this network, or a flag does not fit it.
         """
         return loaded, tokenizer
 
     def usual_optimizer(self) -> str | None:
-        """That of --optimizer, or without it and --learning_rate that which trained the network; None: that of the system.
+        """Returns --optimizer, or by default the optimizer that trained the network; None for that of the system.
 
-        Whoever names a rate alone means the usual optimizers, whose rates are another scale than Muon's.
+        With --learning_rate alone it is None, since such a rate is meant for the usual optimizers, not on the scale of Muon's;
+        with --freeze_backbone too.
         """
         named, frozen = self.options.learning_rate is not None, self.options.freeze_backbone
         return self.options.optimizer or (None if named or frozen else optimizer_of(self.options.init_checkpoint))
 
     def defaults(self) -> dict:
-        """The flags that are not given, and their values; known after `prepare`.
+        """Returns {flag: default} of the flags that are not given; known after `prepare`.
 
         Raises:
-            UsageError: a flag was given that this network has no use for.
+            UsageError: a flag is given that this network cannot use.
         """
         options, numbers = self.options, dict(self.numbers)
         if options.auxiliary_lm_weight is not None and "auxiliary_lm_weight" not in numbers:
@@ -235,16 +238,16 @@ class Reader:
                 f"{options.init_checkpoint} does not model language from left to right, as GPT does. Leave it out."
             )
         if options.optimizer not in (None, numbers["optimizer"]):
-            numbers.pop("adam_epsilon", None)  # another optimizer has its own
+            numbers.pop("adam_epsilon", None)  # another optimizer has its own default
         return {name: value for name, value in numbers.items() if getattr(options, name) is None}
 
     def evaluation_files(self) -> list[tuple[str, str]]:
-        """(name of the set, path) of the files that are scored."""
+        """Returns (name of the set, path) of the files that are scored."""
         files = ("evaluation", self.options.eval_file), ("test", self.options.test_file)
         return [(name, path) for name, path in files if path]
 
     def bad_rows(self) -> list[BadRow] | None:
-        """Where rows of a table that cannot be used go; None where such a row is an error."""
+        """Returns a list that collects the rows of a table that cannot be used; None if such a row is an error."""
         return [] if self.options.on_bad_row == "skip" else None
 
     def survey(self) -> Survey:
@@ -256,7 +259,7 @@ class Reader:
         raise NotImplementedError
 
     def survey_records(self, tokenizer: Tokenizer) -> Survey:
-        """Checks the records of --data_dir against the tokenizer and one another.
+        """Checks the records of --data_dir against the tokenizer and each other.
 
         Raises:
             DataError, UsageError: as `read`.
@@ -266,17 +269,21 @@ class Reader:
         )
 
     def read(self, tokenizer: Tokenizer) -> Data:
-        """The files that the flags name."""
+        """Reads the files of the flags.
+
+        Raises:
+            DataError, UsageError: a file cannot be used, or does not fit the flags or the other files.
+        """
         raise NotImplementedError
 
     def recorded_set(self, folder: str, tokenizer: Tokenizer, labels: list[str]) -> ArraySource:
-        """A folder of records, to be scored by the arrays that it holds.
+        """Reads a folder of records as a set that is scored.
 
         Args:
-            labels: those of the training; empty where they have no names.
+            labels: those of the training; [] if they have no names.
 
         Raises:
-            UsageError: what is right of this task is not told by records.
+            UsageError: records do not hold the true answers of this task.
             DataError: as `read`.
         """
         raise UsageError(
@@ -285,28 +292,28 @@ class Reader:
         )
 
     def task(self, config: ModelConfig, data: Data) -> Task:
-        """The head; handed over with the network."""
+        """Returns the task with its head, which is saved with the network."""
         given = {"reading": self.reading} if self.reading else {}
         return self.task_class(config, data.labels, **given)
 
     def made_task(self, config: ModelConfig, data: Data) -> Task:
-        """The same, with what flags say of any head."""
+        """Returns `task`, with the flags that apply to any head."""
         task = self.task(config, data)
         if self.options.task_dropout is not None:
             task.dropout.rate = self.options.task_dropout
         return task
 
     def objective(self, task: Task) -> Objective:
-        """What is learnt: by default the task alone."""
+        """Returns the training objective; by default the task itself."""
         return task
 
     def truth(self, source: ArraySource, labels: list[str]) -> list:
-        """The right answers of a set, in the form that `scores` takes. Only where `DECISIVE` is no metric of the task."""
+        """Returns the true answers of a set, in the form that `scores` takes. Needed only if `DECISIVE` is no metric of the task."""
         raise NotImplementedError
 
 
 def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:
-    """Prints how many rows cannot be used, and the first of them."""
+    """Prints how many rows are skipped, and the first of them."""
     if bad_rows:
         shown = "; ".join(map(str, bad_rows[:SHOWN])) + (
             f"; and {len(bad_rows) - SHOWN:,} more" if bad_rows[SHOWN:] else ""
@@ -315,11 +322,12 @@ def print_left_out(path: str, bad_rows: Sequence[BadRow] | None) -> None:
 
 
 def usable(examples: Iterable, bad_rows: list[BadRow] | None, problem: Callable[[Any], str | None]) -> list:
-    """The examples without a problem; the others go to `bad_rows`.
+    """Returns the examples without a problem; the others are appended to `bad_rows`.
 
     Args:
-        examples: have `place`, file and line.
-        problem: why an example cannot be used, or None.
+        examples: have `place`, their file and line.
+        bad_rows: a list, or None to raise an error instead.
+        problem: returns why an example cannot be used, or None.
 
     Raises:
         DataError: an example has a problem, and `bad_rows` is None.

@@ -1,4 +1,4 @@
-"""Records of `create_finetuning_data`, as arrays."""
+"""Reads records of `create_finetuning_data` as arrays."""
 
 from collections.abc import Iterator
 
@@ -11,20 +11,24 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.tokenizer import Tokenizer
 
-TOGETHER = 1024  # records that are parsed at once
+TOGETHER = 1024  # records that are parsed in one batch
 
 
 def check_recorded(
     folder: str, manifest: Manifest, task: str, tokenizer: Tokenizer, labels: list[str] | None
 ) -> list[str]:
-    """The labels of records, which must be those of the training (None: whatever they are) and tokenized for the network.
+    """Checks that records fit a task, a tokenizer and the labels of training. Returns their labels.
 
     Args:
+        folder: of the records.
+        manifest: of the records.
         task: of `create_finetuning_data`.
+        tokenizer: of the network.
+        labels: of the training; None to accept any.
 
     Raises:
-        DataError: other labels, another vocabulary or tokenizer than the network has.
-        UsageError: records of another task.
+        DataError: the records have other labels, or were made with another vocabulary or tokenizer.
+        UsageError: the records are of another task.
     """
     settings = manifest.settings
     if settings.task != task:
@@ -51,7 +55,7 @@ def check_recorded(
 
 
 def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.ndarray]]:
-    """The records of a folder, some at a time; free lengths are padded with zeros. Raises a DataError where they are damaged."""
+    """Yields the records of a folder in batches; variable lengths are padded with zeros. Raises a DataError if they are damaged."""
     verify(folder, manifest, deep=True)
     source = RecordSource(folder, manifest)
     for serialized in tf.data.TFRecordDataset(source.paths).batch(TOGETHER):
@@ -59,7 +63,7 @@ def recorded_batches(folder: str, manifest: Manifest) -> Iterator[dict[str, np.n
 
 
 def recorded_columns(folder: str, manifest: Manifest, num_texts: int) -> tuple[list[list[list[int]]], np.ndarray]:
-    """The texts of records of one or two, as ids, a list for each place; and their `labels`, (N, ...)."""
+    """Returns the ids of the first texts of all records, and if `num_texts` is 2 of the second; and their `labels`, (N, ...)."""
     firsts, seconds, answers = [], [], []
     for parsed in recorded_batches(folder, manifest):
         for ids, (a, b) in zip(parsed["token_ids"], parsed["segment_lengths"], strict=True):

@@ -1,4 +1,4 @@
-"""The folder of a fine-tuned run: task.json, with what the network was trained to do, and backbone/, a model folder."""
+"""Reads and writes the folder of a fine-tuned run: task.json, which describes the task, and backbone/, a model folder."""
 
 import dataclasses
 import os
@@ -19,7 +19,7 @@ from xmodels.tasks.base.task import Task
 from xmodels.tasks.classify.thresholds import THRESHOLD
 
 TASK_FILE = "task.json"
-JOINT_FILE = "tasks.json"  # of a run that has learnt several tasks, each with a folder of its own
+JOINT_FILE = "tasks.json"  # of a run with several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
 OF_MODELS = (
     "answer_beam",
@@ -30,20 +30,20 @@ OF_MODELS = (
     "rank",
     "choose",
     "tag",
-)  # that a model folder describes alone
+)  # tasks that a model folder describes without a task.json
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskDescription:
-    """What task.json says.
+    """The contents of task.json.
 
     Attributes:
         task: a folder of `xmodels/tasks`, such as `classify`.
-        labels: the names of the classes, in the order of their ids; empty for tasks that name none.
-        num_texts: 1, or 2 where pairs of texts are classified; 0 where nothing says it, so that both are taken.
-        max_sequence_length: counts the special tokens; longer inputs are shortened.
-        prefix: what stands before each text that is answered by another text.
-        settings: further numbers of the task, which it checks itself.
+        labels: the names of the classes, in the order of their ids; [] for tasks without labels.
+        num_texts: texts per input, 1 or 2; 0 if unknown, so that both are accepted.
+        max_sequence_length: including special tokens; longer inputs are truncated.
+        prefix: the text before each source of tasks that generate text.
+        settings: further settings of the task, which checks them itself.
     """
 
     task: Annotated[str, Narrower(lambda name: task_class(name) is not None, "a folder of xmodels/tasks")]
@@ -65,7 +65,7 @@ def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -
 
 
 def choose_settings(run: str, settings: dict) -> None:
-    """Changes `settings` in the task.json of a run, those that are named."""
+    """Updates `settings` in the task.json of a run."""
     if settings:
         found = read_task(run)
         write_description(run, dataclasses.replace(found, settings=found.settings | settings))
@@ -80,7 +80,7 @@ def write_description(run: str, description: TaskDescription) -> None:
 
 
 def task_of(path: str) -> str:
-    """What a run was trained for: its task, or of one that was not fine-tuned what its system writes.
+    """Returns the task of a run; for one that was not fine-tuned, the task with which its system generates text.
 
     Raises:
         CheckpointError: as `read_task`.
@@ -89,19 +89,19 @@ def task_of(path: str) -> str:
         try:
             found = identify(path)
         except CheckpointError:
-            found = None  # whoever opens it says what is wrong
+            found = None  # the error is raised when the checkpoint is opened
         if found and found.writing:
             return found.writing.task
         if found and not os.path.isdir(found.path):
-            return "classify"  # somebody else's checkpoint, which has a head of that kind, if any
+            return "classify"  # a published checkpoint, whose head, if any, is of this kind
     return read_task(path).task
 
 
 def task_of_model(path: str) -> TaskDescription | None:
-    """What a model folder says that holds the head of a task of `OF_MODELS`, as `convert_checkpoint` writes one; None for other
-    folders.
+    """Describes the task of a model folder with a head of one of `OF_MODELS`, as `convert_checkpoint` writes it; None for others.
 
-    It does not say how many texts an input has, so one and two are taken; classes without names are LABEL_0 and so on.
+    Such a folder does not say how many texts an input has, so one and two are accepted; classes without names are called
+    LABEL_0 and so on.
     """
     weights = os.path.join(path, folder.WEIGHTS)
     if not os.path.isfile(weights):
@@ -128,7 +128,7 @@ def task_of_model(path: str) -> TaskDescription | None:
 
 
 def _tagger_of_model(path: str, heads: dict, labels: list[str], length: int) -> TaskDescription | None:
-    """A tagger has one text. None where its head has parts that only the task.json of its run describes."""
+    """Describes a tagger, whose inputs are single texts. None if its head has parts that only the task.json of a run describes."""
     run = os.path.dirname(os.path.abspath(path))
     if os.path.basename(os.path.abspath(path)) == BACKBONE_FOLDER and os.path.isfile(os.path.join(run, TASK_FILE)):
         return read_task(run)
@@ -138,10 +138,10 @@ def _tagger_of_model(path: str, heads: dict, labels: list[str], length: int) -> 
 
 
 def read_task(run: str) -> TaskDescription:
-    """Reads task.json, or for a model folder that holds a classifier what stands in its place.
+    """Reads task.json, or describes the head of a model folder that has none.
 
     Raises:
-        CheckpointError: `run` is no folder, was not fine-tuned, or its task.json is damaged.
+        CheckpointError: `run` is not a folder, was not fine-tuned, or its task.json is damaged.
     """
     path = os.path.join(run, TASK_FILE)
     if not os.path.isdir(run):
@@ -169,9 +169,11 @@ class Run:
     """A fine-tuned run in memory.
 
     Attributes:
+        description: of the task.
         backbone: with its weights.
-        heads: the weights of the task, `objective.…`, which `assign` gives to a task that is built.
-        reading: how the network reads texts; None for networks that know no such way.
+        heads: the weights of the task, {`objective.…`: array}, which `assign` assigns to a built task.
+        tokenizer: of the network.
+        reading: the `Reading` of texts; None if the network has none.
         path: the model folder.
     """
 
@@ -183,17 +185,17 @@ class Run:
     path: str
 
     def make_task(self, **options) -> Task:
-        """The task with the labels of task.json, without weights."""
+        """Returns the task with the labels of task.json, without weights."""
         given = {"reading": self.reading} if self.reading else {}
         return task_class(self.description.task)(self.backbone.config, self.description.labels, **given, **options)
 
     def assign(self, task: Task) -> None:
-        """Gives a built task its weights. Raises a CheckpointError where they do not fit."""
+        """Assigns the weights of a built task. Raises a CheckpointError if they do not fit."""
         folder.assign(task.prefix, task, self.heads, os.path.join(self.path, folder.WEIGHTS))
 
 
 def optimizer_of(source: str) -> str | None:
-    """The optimizer that trained what lies in a run folder, or in its `backbone`; None where nothing says it."""
+    """Returns the optimizer that trained a run, given its folder or the `backbone` in it; None if that is unknown."""
     for path in (source, os.path.dirname(os.path.abspath(source))):
         if os.path.isdir(os.path.join(path, BACKBONE_FOLDER)) and os.path.isfile(os.path.join(path, RUN_CONFIG)):
             return folder.read_json(os.path.join(path, RUN_CONFIG)).get("settings", {}).get("optimizer")
@@ -201,17 +203,17 @@ def optimizer_of(source: str) -> str | None:
 
 
 def given_columns(run: str) -> dict[str, str | None]:
-    """{flag: value} of the columns that `finetune` was given, and of the label of relevant candidates; None where nothing says it."""
+    """Returns {flag: value} of the columns and of the relevant label that `finetune` was given; None for those not given."""
     path = os.path.join(run, RUN_CONFIG)
     stored = folder.read_json(path).get("flags", {}) if os.path.isfile(path) else {}
     return {name: stored.get(name) for name in ("text_column", "text_pair_column", "label_column", "relevant_label")}
 
 
 def read_run(run: str) -> Run:
-    """Reads what `xmodels finetune` has written.
+    """Reads a run of `xmodels finetune`.
 
     Raises:
-        CheckpointError: `run` was not fine-tuned, or its files are damaged or do not fit each other.
+        CheckpointError: `run` was not fine-tuned, or its files are damaged or do not match.
     """
     description = read_task(run)
     path = os.path.join(run, BACKBONE_FOLDER)

@@ -1,6 +1,7 @@
-"""How good answers are. What `score.py` of a task does not define is as here: predictions are right or wrong.
+"""Scores predictions. These are the defaults for what `score.py` of a task does not define: the accuracy of predictions.
 
-`evaluate` names the flags that the task takes, as its arguments; the job gives it `predictor`, or `model_dir` where it names that.
+The arguments of `evaluate` are the flags that the task takes; the job also passes `predictor`, or `model_dir` if it has that
+argument.
 """
 
 import dataclasses
@@ -12,26 +13,26 @@ from data_pipelines.errors import UsageError
 from xmodels.tasks.base.find import part
 
 DECISIVE = "accuracy"  # the score that chooses the best epoch of a fine-tuning; higher is better
-REPORTED: tuple[str, ...] = ()  # further scores that stand in the log of a fine-tuning and in its results
+REPORTED: tuple[str, ...] = ()  # further scores in the log of a fine-tuning and in its results
 CHOSEN: tuple[
     str, ...
-] = ()  # settings of the run that the evaluation set chooses, by `chosen`; arguments of `scores` too
-SETTINGS: tuple[str, ...] = ()  # further settings of the run that `chosen` and `scores` take, where the task has them
-READS_SOURCE = False  # whether `from_source` takes the place of `from_arrays`
-DRAWS_LAST = False  # whether `draw` waits for the weights that are handed over, whose answers `from_arrays` gives it
+] = ()  # settings of the run that `chosen` chooses on the evaluation set; also arguments of `scores`
+SETTINGS: tuple[str, ...] = ()  # further settings of the run that `chosen` and `scores` take, if the task has them
+READS_SOURCE = False  # whether `from_source` is used instead of `from_arrays`
+DRAWS_LAST = False  # whether `draw` is called only for the final weights, with the result of `from_arrays`
 
 
 @dataclasses.dataclass(frozen=True)
 class Mistake:
-    """An answer that is wrong, for the report.
+    """A wrong prediction, for the report.
 
-    A task that has such defines `mistakes(outputs, examples, labels, settings)`: from the arrays of `from_arrays` and the settings of
-    the run to all of them.
+    A task that reports them defines `mistakes(outputs, examples, labels, settings)`, which returns all of them, given the
+    arguments of `from_arrays` and the settings of the run.
 
     Attributes:
-        row: of the examples.
-        truth, answer: what is right, and what was answered.
-        probability: of the answer.
+        row: its index among the examples.
+        truth, answer: the true answer and the prediction.
+        probability: of the prediction.
     """
 
     row: int
@@ -41,7 +42,7 @@ class Mistake:
 
 
 def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | None) -> dict:
-    """Prints and returns the scores of a file; arguments as in `launch/evaluate.py`. With `plots`, pictures go to that folder."""
+    """Prints and returns the scores of a file. Arguments as in `launch/evaluate.py`; figures are written to the folder `plots`."""
     check_plots(plots)
     inputs, truth = predictor.labelled(test_file)
     predictions = predict(predictor, inputs, batch_size or 32)
@@ -54,42 +55,44 @@ def evaluate(predictor, test_file: str, batch_size: int | None, plots: str | Non
 
 
 def scores(predictions: list, truth: list) -> dict:
-    """{name: value} of predictions, as `Predictor.predictions` gives them, beside what is right."""
+    """Returns {name of the score: value} of predictions, as `Predictor.predictions` returns them, given the true answers."""
     right = sum(prediction == answer for prediction, answer in zip(predictions, truth, strict=True))
     return {"accuracy": right / len(truth)}
 
 
 def from_arrays(outputs: dict, examples: dict, labels: list[str]) -> tuple[list, list]:
-    """What `scores` takes, from what `Task.predict` answers to the examples of a fine-tuning, all as arrays (N, ...).
+    """Returns predictions and true answers as `scores` takes them, given the outputs of `Task.predict`, as arrays (N, ...).
 
-    Only a task needs it whose `DECISIVE` score is no metric of its `Task.score`, or that has `DRAWS_LAST`.
+    Needed only by tasks whose `DECISIVE` score is no metric of `Task.score`, or that set `DRAWS_LAST`.
     """
     raise NotImplementedError
 
 
 def from_source(outputs: dict, source, task) -> tuple[list, list]:
-    """As `from_arrays`, for tasks that need of a set more than its arrays.
+    """As `from_arrays`, for tasks that need more of a set than its arrays.
 
     Args:
-        source: the set, an `ArraySource`; its rows are those of the outputs.
+        outputs: of `Task.predict`.
+        source: the set, an `ArraySource` with the same rows as the outputs.
+        task: the task.
     """
     raise NotImplementedError
 
 
 def chosen(predictions: list, truth: list, metric: str) -> dict:
-    """The values of `CHOSEN`, such as a threshold, that suit an evaluation set.
+    """Returns the best values of `CHOSEN`, such as a threshold, on an evaluation set.
 
     Args:
-        metric: the score that chooses the epoch, of `scores`.
+        metric: the score of `scores` that chooses the epoch.
     """
     return {}
 
 
 def draw(folder: str, predictions: list, truth: list, settings: dict) -> list[str]:
-    """Writes pictures of the answers to an evaluation set into a folder, for the report of the run; returns their paths.
+    """Writes figures of the predictions for an evaluation set into a folder, for the report of the run. Returns their paths.
 
     Args:
-        settings: the values of `CHOSEN`, and with `DRAWS_LAST` also `labels`, in the order of their ids.
+        settings: the values of `CHOSEN`; with `DRAWS_LAST` also `labels`, in the order of their ids.
     """
     return []
 
@@ -100,13 +103,13 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
 
 
 def predict(predictor, inputs: list, batch_size: int) -> list:
-    """The predictions of many inputs, with a bar of progress where it takes a while."""
+    """Returns the predictions of many inputs, with a progress bar from 200 inputs on."""
     unit = predictor.unit
     with tqdm(total=len(inputs), desc=f"{unit}s", unit=unit, disable=len(inputs) < 200) as progress:
         return predictor.predict(inputs, batch_size, progress.update)
 
 
 def check_plots(folder: str | None) -> None:
-    """Raises a UsageError where `--plots` cannot be a folder."""
+    """Raises a UsageError if `--plots` cannot be a folder."""
     if folder and os.path.isfile(folder):
         raise UsageError(f"--plots={folder}: is a file. Name a folder for the pictures.")

@@ -1,4 +1,4 @@
-"""Examples of several sequences, (B, C, L), as rows of a network, (B C, L), and back."""
+"""Reshapes examples of C sequences, (B, C, L), to rows of a network, (B C, L), and back."""
 
 from keras import ops
 
@@ -6,19 +6,19 @@ FEATURES = ("token_ids", "segment_ids", "padding_mask")
 
 
 def rows(batch):
-    """What the network reads, each sequence as a row. Examples of one sequence, (B, L), are rows already."""
+    """Returns the inputs of the network with each sequence as a row, (B C, L). Examples of one sequence, (B, L), are unchanged."""
     shape = batch["token_ids"].shape
     read = {name: batch[name] for name in FEATURES if name in batch}
     return read if len(shape) == 2 else {n: ops.reshape(x, (-1, ops.shape(x)[-1])) for n, x in read.items()}
 
 
 def parted(x, count: int):
-    """(B C, ...) -> (B, C, ...)"""
+    """Splits rows into examples of `count` sequences: (B C, ...) -> (B, C, ...)."""
     return ops.reshape(x, (-1, count, *x.shape[1:]))
 
 
 def row_weights(batch):
-    """The weight of each row, float32 (B C,): that of its example, and 0 for the choices that an example lacks."""
+    """Returns the weight of each row, float32 (B C,): that of its example; 0 for missing choices."""
     weights = ops.cast(batch["example_weights"], "float32")  # (B,)
     if len(batch["token_ids"].shape) == 2:
         return weights

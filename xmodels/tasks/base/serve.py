@@ -1,4 +1,4 @@
-"""A predictor inside a graph: strings in, answers out. `xmodels.export` saves it and knows nothing of tasks.
+"""A predictor as a TensorFlow graph from strings to predictions. `xmodels.export` saves it without knowing the task.
 
 `serve.py` of a task defines one `Server`, a subclass of this one.
 """
@@ -19,23 +19,23 @@ NOTES = {
     ),
 }
 TOLERANCE = 1e-3  # padding to another length reorders sums, and GPUs round the factors of float32 products (TF32)
-VERSION = "1"  # TensorFlow Serving serves the highest number
-LABELS = "assets.extra/labels.json"  # in the folder of the version; TensorFlow Serving looks at no file there
-Signature = tuple[Any, list[tf.TensorSpec]]  # a method and what it takes, by the names of the specs
+VERSION = "1"  # TensorFlow Serving serves the highest version
+LABELS = "assets.extra/labels.json"  # in the folder of the version; TensorFlow Serving ignores the files there
+Signature = tuple[Any, list[tf.TensorSpec]]  # a method and its arguments, named by the specs
 
 
 class Server(tf.Module):
-    """Owns all that a SavedModel must hold: the network, its head, the tables of the tokenizer.
+    """Holds everything that goes into a SavedModel: the network, its head, the tables of the tokenizer.
 
     Args:
         predictor: of the task.
-        serving_ops: `core` needs TensorFlow only; `text` is faster and needs tensorflow_text.
+        serving_ops: `core` needs only TensorFlow; `text` is faster and needs tensorflow_text.
 
     Attributes:
-        title: the first line of the README, from which an earlier export is recognised.
-        answers: what the SavedModel does, for the line that is printed.
-        flags: of `xmodels export_model`, that the task takes beside those of all; they are keyword arguments here.
-        probability_labels: the names of the output `probabilities`, in its order, where no output says them.
+        title: the first line of the README, by which an earlier export is recognised.
+        answers: describes the SavedModel in the line that is printed.
+        flags: flags of `xmodels export_model` that only this task takes; they are keyword arguments here.
+        probability_labels: the labels of the output `probabilities`, in order, if no output contains them.
     """
 
     title: ClassVar[str] = "# A network exported by xmodels"
@@ -50,7 +50,7 @@ class Server(tf.Module):
         self.backbone, self.task = predictor.backbone, predictor.task
 
     def outputs(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What the task predicts of each row of features, (B, L) or (B, S, L); rows of like length go through the network together."""
+        """Returns the predictions for rows of features, (B, L) or (B, S, L). Rows of similar length are computed together."""
 
         def answer(part):
             return self.task.predict(self.task.forward(self.backbone, part, training=False))
@@ -58,34 +58,37 @@ class Server(tf.Module):
         return answer_in_parts(answer, features)
 
     def signatures(self) -> Mapping[str, Signature]:
-        """By name; `serving_default` is one of them."""
+        """Returns the signatures by name; `serving_default` is one of them."""
         raise NotImplementedError
 
     def compare(self, served: Mapping[str, Any]) -> float | None:
-        """The largest difference between the answers of the SavedModel's signatures and those of the run; None of texts,
-        which must be equal.
+        """Returns the largest difference between the outputs of the SavedModel and those of the run; None for texts, which must
+        be equal.
+
+        Args:
+            served: {name of the signature: function of the SavedModel}.
 
         Raises:
-            RuntimeError: the SavedModel does not answer as the run does.
+            RuntimeError: the outputs of the SavedModel are not those of the run.
         """
         raise NotImplementedError
 
     def readme(self) -> str:
-        """How to use the folder, behind title and variant."""
+        """Returns the part of the README that explains the use, after title and variant."""
         raise NotImplementedError
 
     def python(self, arguments: str) -> str:
-        """The section that calls the model from Python."""
+        """Returns the section of the README that calls the model from Python."""
         return PYTHON.format(imports=imports(self.serving_ops), version=VERSION, arguments=arguments)
 
 
 def imports(serving_ops: str) -> str:
-    """What a program imports that calls the model."""
+    """Returns the import statement of a program that calls the model."""
     return "import tensorflow as tf" + ", tensorflow_text" * (serving_ops == "text")
 
 
 def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
-    """Ragged ids (B, None) -> string (B,), as `text.spelling.spell_out` has it."""
+    """Converts ragged ids (B, None) to texts, string (B,), as `text.spelling.spell_out` does."""
     with tf.device("CPU:0"):
         text = tf.strings.reduce_join(tf.gather(spelling, ids), axis=-1)
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
@@ -93,13 +96,24 @@ def spelled(ids: tf.RaggedTensor, spelling: tf.Tensor) -> tf.Tensor:
 
 
 def requests(model: str, rows, predictions, columns, outputs) -> str:
-    """The section that calls TensorFlow Serving: two requests and the answers to them, as values for JSON."""
+    """Returns the section of the README that calls TensorFlow Serving, with two requests and their responses as JSON.
+
+    Args:
+        model: the name of the model.
+        rows, predictions: request and response by rows.
+        columns, outputs: request and response by columns.
+    """
     values = {"rows": rows, "predictions": predictions, "columns": columns, "outputs": outputs}
     return REQUESTS.format(model=model, **{name: for_json_line(value) for name, value in values.items()})
 
 
 def example_inputs(names: Sequence[str], examples: Sequence[str]):
-    """Rows of one or two texts, and the same as TensorFlow Serving takes them: by rows ("instances") and by columns ("inputs")."""
+    """Returns rows of one or two texts, and the same for TensorFlow Serving, by rows ("instances") and by columns ("inputs").
+
+    Args:
+        names: of the texts of a row.
+        examples: texts.
+    """
     rows = [(text, other)[: len(names)] for text, other in zip(examples, reversed(examples), strict=True)]
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     instances = columns["text"] if len(names) == 1 else [dict(zip(names, row, strict=True)) for row in rows]
@@ -107,7 +121,7 @@ def example_inputs(names: Sequence[str], examples: Sequence[str]):
 
 
 def check_difference(difference: float) -> float:
-    """Returns the difference of probabilities. Raises a RuntimeError where it is more than rounding."""
+    """Returns the difference of probabilities. Raises a RuntimeError if it is above `TOLERANCE`."""
     if not difference <= TOLERANCE:
         raise RuntimeError(
             f"The exported model does not answer as the run does: probabilities differ by up to {difference:.2g}. "

@@ -1,4 +1,4 @@
-"""The attention of a network inside a graph: a signature of its own, so that the others cost nothing more."""
+"""The attention of a network as a signature of a SavedModel, separate so that other signatures do not compute it."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,16 +14,17 @@ NAME = "attention"  # of the signature
 
 
 class ServedAttention(tf.Module):
-    """How much each token of a text takes of each other, for programs that show it.
+    """The attention weights between the tokens of a text, for programs that visualise them.
 
-    It answers one row of the network at a time, such as a text, a pair, or a query with a candidate: what it gives grows with the
-    square of the length, so a batch has no bound.
+    It takes one row of the network at a time, such as a text, a pair, or a query with a candidate: the output grows with the
+    square of the length, so a batch of any size could exhaust the memory.
 
     Args:
         backbone: has `attention_maps`.
-        read: a value (1,) of each input, in their order -> features (1, L), without padding.
-        inputs: the types of what the signature takes beside `layer`, by name.
-        note: lines of README.md on what these say; "" for none.
+        tokenizer: of the network.
+        read: a function of one value (1,) per input, in order, that returns features (1, L) without padding.
+        inputs: {name: dtype} of the inputs of the signature other than `layer`.
+        note: lines of README.md that explain them; "" for none.
     """
 
     def __init__(
@@ -41,19 +42,18 @@ class ServedAttention(tf.Module):
             self.spelling = tf.constant(shown(tokenizer))  # (V,)
 
     def answer(self, *asked: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The attention of a layer.
+        """Returns the attention weights of a layer.
 
         Args:
-            asked: the inputs, (), and behind them the layer, int32 (), from 1. Another number than that of a layer is refused
-                by an op.
+            asked: the inputs, (), and after them the layer, int32 (), from 1. The graph fails if there is no such layer.
 
         Returns:
-            token string (L,), which joined are the text; weight float32 (L, L), the mean of the heads, rows summing to one over what
-            each token takes of; num_layers int32 ().
+            A dictionary of `token` string (L,), whose concatenation is the text; `weight` float32 (L, L), the mean over the heads,
+            where each row is a query and sums to one over the keys; and `num_layers` int32 ().
         """
         *values, layer = asked
         features = self.read(*(tf.expand_dims(value, 0) for value in values))  # (1, L)
-        # (L, L) of each layer.
+        # (L, L) for each layer.
         maps = [tf.reduce_mean(each[0], axis=0) for each in self.backbone.attention_maps(features)]
         message = f"`layer` must be from 1 to {len(maps)}."
         with tf.control_dependencies([tf.debugging.Assert((layer >= 1) & (layer <= len(maps)), [message])]):
@@ -61,30 +61,31 @@ class ServedAttention(tf.Module):
         return {"token": self.tokens(features), "weight": weight, "num_layers": tf.constant(len(maps))}
 
     def tokens(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """What weights are between, string (L,), which joined are the text."""
+        """Returns the tokens, string (L,), whose concatenation is the text."""
         with tf.device("CPU:0"):
             return tf.gather(self.spelling, features["token_ids"][0])
 
     def signature(self) -> dict[str, Signature]:
-        """As `Server.signatures` has it."""
+        """Returns the signature in the form of `Server.signatures`."""
         return {NAME: (self.answer, [*self.specs, tf.TensorSpec([], tf.int32, name="layer")])}
 
     def readme(self) -> str:
-        """What README.md says of the signature."""
+        """Returns the text on the signature in README.md."""
         inputs = ", ".join(f"`{spec.name}`, {spec.dtype.name} ()" for spec in self.specs)
         return README_TEXT.format(inputs=inputs, note=f"\n{self.note}" if self.note else "")
 
     def compare(
         self, served: Mapping[str, Callable], values: Sequence[str | int], features: Mapping[str, np.ndarray]
     ) -> float:  # fmt: skip
-        """The largest difference between the weights of the SavedModel and those of the run.
+        """Returns the largest difference between the attention weights of the SavedModel and those of the run.
 
         Args:
-            values: of the inputs, in their order.
-            features: what the run reads of them, (1, L).
+            served: {name of the signature: function of the SavedModel}.
+            values: of the inputs, in order.
+            features: the features of the run for them, (1, L).
 
         Raises:
-            RuntimeError: it is more than rounding.
+            RuntimeError: it is above `serve.TOLERANCE`.
         """
         asked = {spec.name: tf.constant(value) for spec, value in zip(self.specs, values, strict=True)}
         differences = []
@@ -95,7 +96,7 @@ class ServedAttention(tf.Module):
 
 
 class NoAttention:
-    """In place of `ServedAttention` where a network does not show its attention."""
+    """Replaces `ServedAttention` for networks without `attention_maps`: no signature."""
 
     def signature(self) -> dict[str, Signature]:
         return {}
@@ -110,14 +111,14 @@ class NoAttention:
 def attention_of(
     backbone, tokenizer: Tokenizer, read: Callable, inputs: Mapping[str, tf.DType], note: str = ""
 ) -> ServedAttention | NoAttention:
-    """The attention of a network, as far as it shows it; arguments as of `ServedAttention`."""
+    """Returns a `ServedAttention`, or a `NoAttention` if the network has no `attention_maps`. Arguments as in `ServedAttention`."""
     if not hasattr(backbone, "attention_maps"):
         return NoAttention()
     return ServedAttention(backbone, tokenizer, read, inputs, note)
 
 
 def shown(tokenizer: Tokenizer) -> list[bytes]:
-    """The bytes of each token, with the blank before a word; the names of special ones."""
+    """Returns the bytes of each token, with the space before a word; for special tokens their names."""
     names = tokenizer.vocabulary.tokens
     return [text or name.encode() for text, name in zip(spelling(tokenizer), names, strict=True)]
 

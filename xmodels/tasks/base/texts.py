@@ -1,4 +1,4 @@
-"""What the tasks share that ask a network about texts: how it reads them, new special tokens, an auxiliary language model."""
+"""The base of readers of tasks on texts: the `Reading` of the system, new special tokens, an auxiliary language model."""
 
 import dataclasses
 import os
@@ -31,7 +31,7 @@ TOKEN_TABLE = "backbone.embedding.token.embeddings"
 
 
 class TextReader(Reader):
-    """Reads texts in the way that the system names, its `READING`.
+    """A `Reader` of texts, which uses the `READING` of the system.
 
     Attributes:
         default_pooling: of the task; None for that of the system.
@@ -40,16 +40,17 @@ class TextReader(Reader):
     default_pooling: ClassVar[str | None] = None
 
     def training_files(self) -> str:
-        """The file or the folder of records to learn from."""
+        """Returns the file or the folder of records to train on. Raises a UsageError unless exactly one is given."""
         if bool(self.options.train_file) == bool(self.options.data_dir):
             raise UsageError("--train_file=FILE or --data_dir=RECORDS: give one of them to learn from.")
         return self.options.train_file or self.options.data_dir
 
     def check_records(self, task: str, tokenizer: Tokenizer) -> tuple[list[str], int]:
-        """Labels and number of the records of --data_dir, with which those of evaluation sets must agree.
+        """Returns the labels and the number of the records of --data_dir, and checks that evaluation sets have the same labels.
 
         Args:
             task: of `create_finetuning_data`.
+            tokenizer: of the network.
 
         Raises:
             DataError, UsageError: as `check_recorded`.
@@ -88,12 +89,12 @@ class TextReader(Reader):
 
     def objective(self, task):
         weight = self.options.auxiliary_lm_weight
-        # What is modelled with is all of the network, so where that does not learn there is nothing to gain from it.
+        # The language model has no weights of its own, so with a frozen network it would train nothing.
         return WithLanguageModel(task, weight) if weight and not self.options.freeze_backbone else task
 
 
 def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint:
-    """A checkpoint with rows for new tokens, drawn from a normal distribution as the others once were."""
+    """Returns a checkpoint with rows for new tokens in the token embedding, drawn from the same normal distribution as initially."""
     config = loaded.config
     if not loaded.values:
         return dataclasses.replace(loaded, config=dataclasses.replace(config, vocabulary_size=vocabulary_size))
@@ -107,13 +108,13 @@ def with_rows(loaded: Checkpoint, vocabulary_size: int, seed: int) -> Checkpoint
 
 
 def token_rows(source) -> list[bytes]:
-    """The real tokens of each example."""
+    """Returns the real tokens of each example, as bytes."""
     arrays = source.arrays
     return [ids[real].tobytes() for ids, real in zip(arrays["token_ids"], arrays["padding_mask"], strict=True)]
 
 
 def warn_unknown(path: str, source, tokenizer: Tokenizer) -> None:
-    """Says where much of the text has no piece, or where the case of letters contradicts the vocabulary."""
+    """Prints a warning if many tokens are unknown, or if the case of letters does not fit the vocabulary."""
     real = source.arrays["token_ids"][source.arrays["padding_mask"]]
     unknown = int((real == tokenizer.vocabulary.roles.get(UNKNOWN, -1)).sum())
     for warning in (
