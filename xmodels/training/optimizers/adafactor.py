@@ -17,8 +17,8 @@ class Adafactor(keras.optimizers.Optimizer):
         learning_rate: relative to the root mean square of each variable.
         beta_2_decay: the decay rate of the second moment is 1 - step ** beta_2_decay.
         epsilon_1: added to squared gradients.
-        epsilon_2: the smallest root mean square of a variable that counts.
-        clip_threshold: of the root mean square of u.
+        epsilon_2: lower bound of rms(w).
+        clip_threshold: upper bound of rms(u).
         smallest_factored: the two largest axes are factored if both have at least this size, as in T5.
     """
 
