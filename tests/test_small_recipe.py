@@ -105,7 +105,7 @@ def test_a_run_says_whose_numbers_it_takes_and_begins_with_short_rows(zh_vocabul
     options = Options(system="roberta_wwm", size="tiny", data_dir=records, model_dir=str(tmp_path / "run"), **flags)
     pretrain.pretrain(options)
     said = capsys.readouterr()
-    assert "Numbers: those of small networks" in said.out + said.err
+    assert "Hyperparameters: those for small networks" in said.out + said.err
     assert "Rows of 8 tokens in steps 1 to 2 (16 rows), of 32 tokens in steps 3 to 4 (4 rows)" in said.out + said.err
     card = (tmp_path / "run/model_card.md").read_text("utf-8")
     assert "--recipe=published takes the paper's" in card

@@ -254,4 +254,4 @@ def test_what_is_no_entry_of_a_log_is_kept_aside_and_stops_nothing(tmp_path, cap
     RunLog(str(tmp_path), resumed_step=3)
     assert read_log(str(path)) == entries[:3] and path.read_bytes().count(b"\n") == 3
     assert (tmp_path / "log.jsonl.damaged").read_bytes() == b"".join(bad)
-    assert "4 line(s) are no entries" in capsys.readouterr().out
+    assert "4 line(s) are not log entries" in capsys.readouterr().out

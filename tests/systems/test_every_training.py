@@ -110,6 +110,6 @@ def test_a_dry_run_shows_the_numbers_and_writes_nothing(name, options_of, tmp_pa
     assert re.search(r"^  num_train_steps +4 +flag$", said, re.MULTILINE)
     assert re.search(r"^  max_seq_length +32 +records$", said, re.MULTILINE)
     assert re.search(rf"^  learning_rate +[\d.e-]+ +recipe of {name}$", said, re.MULTILINE)
-    assert re.search(r"^  together +[\d,]{5,}$", said, re.MULTILINE) and "FLOPs a step of" in said
+    assert re.search(r"^  total +[\d,]{5,}$", said, re.MULTILINE) and "FLOPs a step of" in said
     assert re.search(r"^  token_ids +int32 \(4, \d+\)$", said, re.MULTILINE)
     assert said.endswith("Dry run: nothing was written.\n")

@@ -78,7 +78,7 @@ def parameters(learner) -> dict[str, int]:
             if second.isdigit():
                 lengths.setdefault(prefix + first, set()).add(second)
     named = {f"{name} ({len(lengths[name])})" if name in lengths else name: int(n) for name, n in counts.items()}
-    return {**named, "together": sum(named.values())}
+    return {**named, "total": sum(named.values())}
 
 
 def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
@@ -91,21 +91,21 @@ def costs(learner, batches: Batches, num_steps: int) -> dict[str, str]:
     parts = ", ".join(f"{name} {_gib(size)}" for name, size in memory.items() if size)
     passes = num_steps * batches.batch_size / batches.source.num_examples
     found = {
-        "computing": f"{_large(a_token)}FLOPs a token in training (three times the matrix products of the forward pass), "
+        "compute": f"{_large(a_token)}FLOPs a token in training (three times the matrix products of the forward pass), "
         f"{_large(a_token * tokens)}FLOPs a step of {tokens:,} tokens",
     }
     if peak:
         speed = peak["flops_per_second"] / a_token
-        found["at the peak of the machine"] = (
+        found["at the peak of this machine"] = (
             f"{_large(peak['flops_per_second'])}FLOPs a second ({peak['dtype']}, {peak['how']}): at most {speed:,.0f} tokens "
             f"a second, {duration(num_steps * tokens / speed)} for all steps"
         )
-    found["memory of a device, about"] = f"{_gib(sum(memory.values()))} ({parts})"
-    found["memory free on this machine"] = f"{_gib(psutil.virtual_memory().available)}"
+    found["memory per device (about)"] = f"{_gib(sum(memory.values()))} ({parts})"
+    found["free memory of this machine"] = f"{_gib(psutil.virtual_memory().available)}"
     found["steps"] = (
         f"{num_steps:,} of {batches.batch_size:,} examples: {passes:,.3g} passes over {batches.source.num_examples:,}"
         if len(learner.streams) == 1
-        else f"{num_steps:,}, of {len(learner.streams)} sources in turn; the first one is shown here"
+        else f"{num_steps:,}, of {len(learner.streams)} sources in turn; this shows the first one"
     )
     return found
 

@@ -43,21 +43,25 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence
     usual = RATES.get(recipe.optimizer, 0.0) * min(1.0, WIDTH / hidden_dim)
     if step < recipe.num_warmup_steps:
         causes.append(
-            f"The learning rate is still rising, in {recipe.num_warmup_steps:,} steps of warm-up: "
+            f"The learning rate is still rising, during {recipe.num_warmup_steps:,} warm-up steps. Try "
             f"--num_warmup_steps={max(1, recipe.num_steps // 16)}."
         )
     if small and recipe.origin != "small":
         causes.append(
-            "Its numbers are those of the paper, for networks and texts a hundred times as large: --recipe=small."
+            "Its hyperparameters are those of the paper, for networks and texts a hundred times as large. Try --recipe=small."
         )
     elif small and usual and rate < usual / FAR:
-        causes.append(f"A rate of {rate:g} is low for {recipe.optimizer} and this width: --learning_rate={usual:g}.")
+        causes.append(
+            f"A learning rate of {rate:g} is low for {recipe.optimizer} at this width. Try --learning_rate={usual:g}."
+        )
     if small and usual and rate > usual * FAR:
-        causes.append(f"A rate of {rate:g} is high for {recipe.optimizer} and this width: --learning_rate={usual:g}.")
+        causes.append(
+            f"A learning rate of {rate:g} is high for {recipe.optimizer} at this width. Try --learning_rate={usual:g}."
+        )
     if recipe.optimizer == UNCORRECTED and rate > HIGHEST_UNCORRECTED:
         causes.append(
-            f"{UNCORRECTED} does not correct the bias of its moments, so that its first steps are several times as long as the rate "
-            "says: --optimizer=adamw."
+            f"{UNCORRECTED} does not correct the bias of its moments, so its first steps are several times as large as the "
+            "learning rate suggests. Try --optimizer=adamw."
         )
     if (
         small
@@ -65,8 +69,8 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence
         and not recipe.length_schedule
         and (shorter := small.length_schedule(sequence_length))
     ):
-        causes.append(f"Rows are long from the first step: --length_schedule={shorter}.")
+        causes.append(f"Rows are long from the first step. Try --length_schedule={shorter}.")
     return causes or [
-        f"Its numbers do not tell why. Give it more steps than {recipe.num_steps:,} (--num_train_steps), and look at what it reads "
-        "(xmodels inspect_data)."
+        f"Its hyperparameters do not explain it. Train for more than {recipe.num_steps:,} steps (--num_train_steps), and look at "
+        "what the network reads (xmodels inspect_data)."
     ]

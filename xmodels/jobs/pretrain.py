@@ -48,8 +48,8 @@ from xmodels.training.watching.watching import Watch, profile_steps, watch
 
 STRUCTURAL = structural(Options)
 NUMBERS_OF = {  # by `Recipe.origin`, for people
-    "small": "those of small networks (docs/small_networks.md); --recipe=published takes the paper's",
-    "published": "those of the paper, where flags gave none",
+    "small": "those for small networks (docs/small_networks.md); --recipe=published takes the paper's",
+    "published": "those of the paper, unless flags override them",
 }
 
 
@@ -158,7 +158,7 @@ def _print_plan(made: Prepared, num_devices: int) -> None:
     """Prints what is trained, on what, and by which numbers."""
     recipe = made.recipe
     if recipe.origin == "small":
-        print_status(f"Numbers: {NUMBERS_OF['small']}.")
+        print_status(f"Hyperparameters: {NUMBERS_OF['small']}.")
     print_status(
         f"{made.options.system} ({made.size}): {made.num_parameters:,} parameters; {made.source.num_examples:,} examples of "
         f"length {made.records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
@@ -224,7 +224,7 @@ def _facts(made: Prepared, state, handed_over: str) -> dict:
     """What the model card lists."""
     options, recipe = made.options, made.recipe
     return {
-        "system": options.system, "size": made.size, "numbers": NUMBERS_OF[recipe.origin],
+        "system": options.system, "size": made.size, "hyperparameters": NUMBERS_OF[recipe.origin],
         "parameters": f"{made.num_parameters:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
         "schedule": recipe.schedule, **pretraining_records.size_facts(options, recipe.batch_size, state.consumed),

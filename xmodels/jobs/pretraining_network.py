@@ -144,8 +144,8 @@ def recipe_of(
     suited = recipe.suited_to_batch(options.learning_rate)
     if suited is not recipe:
         print_status(
-            f"Batches of {recipe.batch_size}: {recipe.optimizer}, which --system={options.system} is published with, is meant for "
-            f"{SMALLEST_LAMB_BATCH} and more. Taken instead: {suited.optimizer}, learning rate {suited.learning_rate:g}; "
+            f"Batches of {recipe.batch_size}: {recipe.optimizer}, the published optimizer of --system={options.system}, is meant for "
+            f"batches of {SMALLEST_LAMB_BATCH} or more. Used instead: {suited.optimizer}, learning rate {suited.learning_rate:g}; "
             f"--optimizer={recipe.optimizer} trains as published."
         )
     return suited
@@ -184,9 +184,10 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
     first, best = counts[: size - 1].sum(), np.sort(counts)[::-1][: size - 1].sum()
     if first < SORTED * best:
         print_status(
-            f"Warning: the vocabulary is not sorted by frequency: of the first {size:,} tokens, the first cluster of the adaptive "
-            f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; of the commonest ones {best / counts.sum():.0%}. "
-            "Take a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in --model_config_file."
+            f"Warning: the vocabulary is not sorted by frequency: its first {size:,} tokens, the first cluster of the adaptive "
+            f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; the most frequent ones are "
+            f"{best / counts.sum():.0%}. Use a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in "
+            "--model_config_file."
         )
 
 
@@ -234,8 +235,8 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
         )
     if differ:
         print_status(
-            f"Warning: --init_checkpoint={source} was trained otherwise ({listed}). Give --model_config_file with the "
-            "config.json that lies in its folder to go on as it was."
+            f"Warning: --init_checkpoint={source} was trained with other settings ({listed}). To keep its own, give "
+            "--model_config_file with the config.json in its folder."
         )
 
 
@@ -274,9 +275,9 @@ def initialize(loaded: Checkpoint, source: str, backbone, objective) -> None:
     left = sorted(loaded.heads - set(taken))
     print_status(f"Initial weights from {source}" + (f", with heads {', '.join(taken)}." if taken else "."))
     if new:
-        print_status(f"Heads that begin with random weights, since {source} has none that fit: {', '.join(new)}.")
+        print_status(f"Heads that start with random weights, because {source} has none that fit: {', '.join(new)}.")
     if left:
-        print_status(f"Heads of {source} that are not needed here: {', '.join(left)}.")
+        print_status(f"Heads of {source} that are not used here: {', '.join(left)}.")
 
 
 def assign_heads(objective, values: Mapping[str, np.ndarray]) -> tuple[list[str], list[str]]:

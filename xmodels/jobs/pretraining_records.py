@@ -107,7 +107,7 @@ def _check_slots(slots: int, length: int, rate: float | None) -> None:
     wanted = round((rate or 0) * length)
     if slots < 0.9 * wanted:
         print_status(
-            f"Warning: at most {slots} tokens of an example are hidden, but {rate:.0%} of {length} are {wanted}, so long "
+            f"Warning: at most {slots} tokens of an example are masked, but {rate:.0%} of {length} are {wanted}, so long "
             f"examples teach less than they could. Use --max_predictions_per_seq={wanted}."
         )
 
@@ -129,11 +129,11 @@ def check_words(options, source: RecordSource, system) -> None:
                 "Make the records again with --do_whole_word_mask, or use --system=bert."
             )
         print_status(
-            "Warning: records of Google's script do not say whether whole words are hidden in them; they should be."
+            "Warning: records of Google's script do not say whether whole words are masked in them. They should be."
         )
     elif source.manifest.statistics.get("long_words") == 0:
         print_status(
-            "Warning: no word of these records has more than one token, so hiding whole words hides single tokens."
+            "Warning: no word of these records has more than one token, so whole-word masking masks single tokens."
         )
 
 
@@ -188,8 +188,8 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
             )
     if shared := {s.sha256 for s in held_out.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
         print_status(
-            f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are trained on too, so the "
-            "evaluation shows what is learnt by heart. Make records of held-out text."
+            f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are also trained on, so the "
+            "evaluation also measures memorization. Make records of held-out text."
         )
     return held_out
 
@@ -225,7 +225,7 @@ def without_damage(options, source: RecordSource, position) -> tuple[RecordSourc
         raise DataError(
             f"{options.data_dir}: a record cannot be read, though all other shards are as they were written."
         )
-    print_status(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading goes on without.")
+    print_status(f"Warning: {lost_text(found)}. {'; '.join(found.lost.values())}. Reading continues without them.")
     return found, adapt(position, found)
 
 

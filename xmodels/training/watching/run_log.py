@@ -35,7 +35,7 @@ class RunLog:
             damaged = f"{self.path}.damaged"
             with open(damaged, "ab") as file:
                 file.writelines(others)
-            print_status(f"{self.path}: {len(others):,} line(s) are no entries of a log; they stand in {damaged} now.")
+            print_status(f"{self.path}: {len(others):,} line(s) are not log entries; they were moved to {damaged}.")
         with whole_file(self.path, "w") as file:
             file.writelines(json.dumps(entry) + "\n" for entry in entries if entry["step"] <= step)
 
