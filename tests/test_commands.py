@@ -346,7 +346,10 @@ def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, 
     assert said in capsys.readouterr().out and not (tmp_path / "run").exists()
     assert invoke("pretrain", **run, num_train_steps=20, train_batch_size=8, eval_steps=1) == 0
     shown = capsys.readouterr().out
-    assert "Batches of 8: lamb, the published optimizer of --system=bert_wwm, is meant for batches of 384 or more. Used" in shown
+    assert (
+        "Batches of 8: lamb, the published optimizer of --system=bert_wwm, is meant for batches of 384 or more. Used"
+        in shown
+    )
     assert "bert_adamw, learning rate 0.0001 after 2 warm-up steps" in shown
     stored = json.loads((tmp_path / "run/config.json").read_text())
     numbers = {"num_train_steps": 20, "num_warmup_steps": 2, "optimizer": "bert_adamw", "learning_rate": 1e-4}
