@@ -98,7 +98,10 @@ def test_the_verb_prints_a_table_and_writes_json(tmp_path, tables, capsys):
     assert invoke("evaluate", output_file=scores, **given) == 0
     shown, found = capsys.readouterr().out, json.loads(scores.read_text())
     assert (
-        "40 of" in shown and "majority 0.5000, bag of words" in shown and "embedding" in shown and "published" in shown
+        "40 rows of" in shown
+        and "most frequent label 0.5000, bag of words" in shown
+        and "embedding" in shown
+        and "published" in shown
     )
     assert found["majority"] == 0.5 and found["bag_of_words"] > 0.9 and len(found["readouts"]) == 7
     by_name = {(each["layer"], each["pooling"]): each for each in found["readouts"]}

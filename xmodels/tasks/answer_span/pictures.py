@@ -49,7 +49,7 @@ def by_length(predictions, questions, metric: str, threshold: float | None):
         heights = [100 * table[groups == group, column].mean() for group in there]
         axis.bar(np.arange(len(there)) + shift, heights, 0.4, color=colour, label=title)
     axis.set_xticks(range(len(there)), [f"{names[group]}\n{int((groups == group).sum())}" for group in there])
-    axis.set(title="answers by the characters of the right one, and their number", ylim=(0, 100), ylabel="%")
+    axis.set(title="scores by length of the true answer in characters, with counts", ylim=(0, 100), ylabel="%")
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
     return figure
@@ -73,7 +73,7 @@ def by_threshold(predictions, questions, threshold: float | None):
     bins = np.histogram_bin_edges(differences[finite], 40)
     upper.hist(differences[finite & ~impossible], bins, color=BLUE, alpha=0.7, label="with an answer")
     upper.hist(differences[finite & impossible], bins, color=RED, alpha=0.7, label="without")
-    upper.set_title("score of no answer less that of the best answer")
+    upper.set_title("score of no answer minus score of the best answer")
     upper.legend(frameon=False)
     lower.plot(differences[order][finite[order]], totals[finite[order]], color=BLUE)
     lower.set(xlabel="null_score_diff_threshold", ylabel="F1, %")

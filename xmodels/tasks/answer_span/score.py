@@ -157,4 +157,4 @@ def report(test_file: str, result: dict, predictions: list[Found], truth: list[Q
     wrong = [row for row in rows if measured(result["metric"], rights(row[0]), row[1].text)[0] == 0.0]
     for asked, each in wrong[:LISTED]:
         right = rights(asked)[0] if rights(asked) else "no answer"
-        print(f"  wrong: {asked.question:.60}  answered {each.text or 'no answer'!r:.40}, right is {right!r:.40}")
+        print(f"  wrong: {asked.question:.60}  answered {each.text or 'no answer'!r:.40}, correct is {right!r:.40}")

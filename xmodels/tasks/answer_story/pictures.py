@@ -40,7 +40,7 @@ def draw(story: Story, answer: StoryAnswer, attention: np.ndarray, truth: str | 
             if steps is not None:
                 shown = np.where((steps > step)[:, None], shown, np.nan)
             axis.imshow(shown, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-            axis.set_title(f"looks, {step + 1}")
+            axis.set_title(f"attention {step + 1}")
             axis.set_xticks(range(0, count, max(1, count // 8)), range(1, count + 1, max(1, count // 8)))
         figure.suptitle(_title(answer, truth), x=0.01, ha="left")
     return figure
@@ -52,4 +52,4 @@ def _line(line: str, number: int) -> str:
 
 def _title(answer: StoryAnswer, truth: str | None) -> str:
     title = f"answer: {answer.answer} ({answer.probabilities[answer.answer]:.0%})"
-    return title if truth in (None, answer.answer) else f"{title}, right: {truth}"
+    return title if truth in (None, answer.answer) else f"{title}, correct: {truth}"

@@ -64,7 +64,7 @@ def confusions(names: Sequence[str], table: np.ndarray, title: str):
             axis.text(column, row, text, ha="center", va="center", color=colour, fontsize=6)
         axis.set_xticks(range(len(names)), names, rotation=90)
         axis.set_yticks(range(len(names)), names)
-        axis.set(xlabel="said", ylabel="right", title=title)
+        axis.set(xlabel="predicted", ylabel="true", title=title)
     return figure
 
 

@@ -32,17 +32,17 @@ def draw(folder: str, predictions: list, truth: list[int], settings: dict) -> li
     np.add.at(table, (truth, [each.choice for each in predictions]), 1)
     names, small = pictures.folded([str(place) for place in range(count)], table, table.sum(axis=1))
     return pictures.write(
-        folder, {"confusions": pictures.confusions(names, small, "questions by the place of the choice")}
+        folder, {"confusions": pictures.confusions(names, small, "questions by position of the choice")}
     )
 
 
 def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list[int]) -> None:
     """Prints the scores, and some questions that were answered wrongly."""
     print(f"{test_file}: {len(truth):,} questions, accuracy {found['accuracy']:.4f}, loss {found['loss']:.4f}")
-    print(f"  choosing by chance would score {found['chance']:.4f}")
+    print(f"  a random choice would score {found['chance']:.4f}")
     rows = zip(inputs, predictions, truth, strict=True)
     wrong = [(asked, each, right) for asked, each, right in rows if each.choice != right]
     for asked, each, right in wrong[:LISTED]:
         print(
-            f"  wrong: {asked.question:.60}  chose {asked.choices[each.choice]!r:.40}, right is {asked.choices[right]!r:.40}"
+            f"  wrong: {asked.question:.60}  chose {asked.choices[each.choice]!r:.40}, correct is {asked.choices[right]!r:.40}"
         )

@@ -146,9 +146,9 @@ def report(test_file: str, found: dict, truth: list[str]) -> None:
     )
     labels = list(found["f1"])
     counts = {name: truth.count(name) for name in labels}
-    print(f"  always naming the commonest label would score {max(counts.values()) / len(truth):.4f}")
+    print(f"  always predicting the most frequent label would score {max(counts.values()) / len(truth):.4f}")
     width = max(map(len, [*labels, "label"]))
-    print(f"  {'label':{width}}  rows    F1   answered")
+    print(f"  {'label':{width}}  rows    F1   predicted as")
     for name, row in zip(labels, found["confusion"], strict=True):
         pairs = zip(labels, row, strict=True) if len(labels) <= CONFUSED else ()
         confused = ", ".join(f"{other} {count}" for other, count in pairs if count)

@@ -34,7 +34,7 @@ def by_layer(exits: Exits):
     for shift, speed, colour in zip((-0.2, 0.2), SHOWN, (BLUE, PALE), strict=True):
         share = 100 * np.bincount(exits.at(speed)[1], minlength=depth) / len(exits.logits)
         axis.bar(np.arange(1, depth + 1) + shift, share, 0.4, color=colour, label=f"speed {speed:g}")
-    axis.set(title="texts that leave behind a layer", xlabel="layer", ylabel="%", xticks=range(1, depth + 1))
+    axis.set(title="share of texts that exit after each layer", xlabel="layer", ylabel="%", xticks=range(1, depth + 1))
     axis.legend(frameon=False)
     return figure
 
@@ -48,8 +48,8 @@ def by_speed(exits: Exits, truth):
         points.append((layers.mean() + 1, 100 * (labels == truth).mean()))
     each = 100 * exits.accuracies(truth)
     axis.plot(*zip(*points, strict=True), color=BLUE, label="early exit, speed 0 to 1")
-    axis.plot(range(1, len(each) + 1), each, "o", color=RED, label="all texts behind one layer")
-    axis.set(title="accuracy by layers on average", xlabel="layers", ylabel="accuracy, %")
+    axis.plot(range(1, len(each) + 1), each, "o", color=RED, label="all texts exit after the same layer")
+    axis.set(title="accuracy by mean number of layers", xlabel="layers", ylabel="accuracy, %")
     axis.legend(frameon=False)
     return figure
 
@@ -67,7 +67,7 @@ def by_uncertainty(exits: Exits, truth):
         if there:
             shade = 0.25 + 0.75 * layer / max(1, depth - 1)
             axis.plot(*zip(*there, strict=True), marker="o", color=BLUE, alpha=shade, label=f"layer {layer + 1}")
-    axis.set(title="accuracy of labels by their uncertainty", xlabel="uncertainty", ylabel="accuracy, %", xlim=(0, 1))
+    axis.set(title="accuracy by uncertainty", xlabel="uncertainty", ylabel="accuracy, %", xlim=(0, 1))
     if axis.lines:
         axis.legend(frameon=False, fontsize="small")
     return figure

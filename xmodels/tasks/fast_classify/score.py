@@ -57,7 +57,7 @@ def evaluate(
         if each == speeds[0]:
             found |= {name: scored[name] for name in ("accuracy", "macro_f1", "f1", "confusion", "loss")}
     majority = max(map(names.count, set(names))) / len(names)
-    print(f"  always naming the commonest label would score {majority:.4f}")
+    print(f"  always predicting the most frequent label would score {majority:.4f}")
     if plots and predictor.distilled:
         for path in draw(plots, Exits.of(predictor, texts, batch_size or 32), truth, {}):
             print(f"  {path}")

@@ -96,10 +96,10 @@ def report(model_dir: str, found: dict) -> None:
     layers = sorted({n for n, _ in accuracies if n is not None})
     poolings = list(dict.fromkeys(name for n, name in accuracies if n is not None))
     print(
-        f"{model_dir} ({found['network']}): {found['train_rows']:,} rows to fit on, {found['test_rows']:,} of {found['test_file']} "
-        f"to test on, {found['labels']} labels"
+        f"{model_dir} ({found['network']}): {found['train_rows']:,} rows to train on, {found['test_rows']:,} rows of "
+        f"{found['test_file']} to test on, {found['labels']} labels"
     )
-    print(f"  without a network: majority {found['majority']:.4f}, bag of words {found['bag_of_words']:.4f}")
+    print(f"  without a network: most frequent label {found['majority']:.4f}, bag of words {found['bag_of_words']:.4f}")
 
     def cell(key: Readout) -> str:
         return f"{accuracies[key]:7.4f}{'*' if key == best else ' '}"
@@ -111,6 +111,6 @@ def report(model_dir: str, found: dict) -> None:
     if (None, PUBLISHED) in accuracies:
         print(f"  {PUBLISHED:10}{cell((None, PUBLISHED))}".rstrip())
     print(
-        f"  * {found['accuracy']:.4f} ± {found['standard_error']:.4f} (standard error of so many rows): the best on rows held out of "
-        "those to fit on"
+        f"  * {found['accuracy']:.4f} ± {found['standard_error']:.4f} (standard error of so many test rows): the readout that is best "
+        "on held-out training rows"
     )

@@ -96,7 +96,7 @@ def from_source(outputs, source: RankSource, task) -> tuple[list, list]:
 def report(test_file: str, found: dict, inputs: list, predictions: list, truth: list) -> None:
     """Prints the scores, what chance would give, and the queries that were answered worst."""
     left_out = (
-        f", {found['lists_without_relevant']:,} without a relevant candidate left out"
+        f", {found['lists_without_relevant']:,} left out because they have no relevant candidate"
         if found["lists_without_relevant"]
         else ""
     )
@@ -107,7 +107,7 @@ def report(test_file: str, found: dict, inputs: list, predictions: list, truth: 
     print("  " + ", ".join(f"{name} {found[name]:.4f}" for name in names))
     rng = np.random.default_rng(0)
     drawn = scores([rng.random(len(each)) for each in truth], truth)
-    print("  an order by chance: " + ", ".join(f"{name} {drawn[name]:.4f}" for name in names))
+    print("  random order: " + ", ".join(f"{name} {drawn[name]:.4f}" for name in names))
     ranks = [
         (1 / reciprocal_rank(ordered(s, t)), asked.query)
         for asked, s, t in zip(inputs, predictions, truth, strict=True)

@@ -56,10 +56,10 @@ def report(test_file: str, found: dict, inputs: list, predictions: list[float], 
         f"{test_file}: {len(truth):,} rows, Pearson {found['pearson']:.4f}, Spearman {found['spearman']:.4f}, "
         f"mean squared error {found['mean_squared_error']:.4f}"
     )
-    print(f"  always naming the mean would give a mean squared error of {right.var():.4f}")
+    print(f"  always predicting the mean would give a mean squared error of {right.var():.4f}")
     farthest = np.argsort(-np.abs(np.array(predictions) - right), kind="stable")[:LISTED]
     for row in farthest:
-        print(f"  far off: {predictions[row]:.3f}, right is {truth[row]:.4g}: {' | '.join(inputs[row]):.100}")
+        print(f"  far off: predicted {predictions[row]:.3f}, true {truth[row]:.4g}: {' | '.join(inputs[row]):.100}")
 
 
 def draw(folder: str, predictions: list[float], truth: list[float], settings: dict) -> list[str]:
@@ -72,7 +72,7 @@ def draw(folder: str, predictions: list[float], truth: list[float], settings: di
     axis.scatter(truth, predictions, s=8, color=BLUE, alpha=0.4, linewidths=0)
     ends = [min(*truth, *predictions), max(*truth, *predictions)]
     axis.plot(ends, ends, color="black", linewidth=0.8, linestyle="--")
-    axis.set(xlabel="right", ylabel="predicted", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
+    axis.set(xlabel="true", ylabel="predicted", title=f"Spearman {scores(predictions, truth)['spearman']:.3f}")
     axis.spines[["top", "right"]].set_visible(False)
     path = os.path.join(folder, "numbers.png")
     figure.savefig(path, dpi=110)

@@ -128,8 +128,12 @@ def report(test_file: str, found: dict, truth: Truth, threshold: float | None) -
     print(f"{test_file}: {len(truth):,} rows with {kinds[truth.rows]}\n  {numbers}")
     if truth.rows == MATCH:
         share = max(np.mean(truth.values), 1 - np.mean(truth.values))
-        where = "on this file itself, which flatters" if threshold is None else "in training, on the evaluation file"
-        print(f"  the threshold was chosen {where}; always naming the commoner label would score {share:.4f}")
+        where = (
+            "on this file itself, so the scores are too optimistic"
+            if threshold is None
+            else "in training, on the evaluation file"
+        )
+        print(f"  the threshold was chosen {where}; always predicting the more frequent label would score {share:.4f}")
 
 
 def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
@@ -157,7 +161,7 @@ def draw(folder: str, predictions, truth: Truth, settings: dict) -> list[str]:
         found = np.minimum(ranks(predictions, truth.values)[0], 11)
         axis.bar(range(1, 12), [int(np.sum(found == rank)) for rank in range(1, 12)], color=BLUE)
         axis.set_xticks(range(1, 12), [*map(str, range(1, 11)), "> 10"])
-        axis.set(xlabel="rank of the right text", ylabel="rows")
+        axis.set(xlabel="rank of the correct text", ylabel="rows")
     axis.spines[["top", "right"]].set_visible(False)
     path = os.path.join(folder, "similarities.png")
     figure.savefig(path, dpi=110)

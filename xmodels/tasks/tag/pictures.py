@@ -45,7 +45,7 @@ def by_type(types: dict[str, dict]):
                 linestyle="",
             )
         axis.set_yticks(range(len(names)), [f"{kind:.30}  {types[kind]['entities']:,}" for kind in names])
-        axis.set(xlim=(0, 1.02), title="types and how many there are")
+        axis.set(xlim=(0, 1.02), title="F1 by type, with the number of entities")
         axis.invert_yaxis()
         axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
         axis.spines[["top", "right"]].set_visible(False)
@@ -94,5 +94,5 @@ def confusions(predictions: list[list[str]], truth: list[list[str]]):
         shown = [f"{kind:.12}" for kind in names]
         axis.set_xticks(range(len(names)), shown, rotation=90)
         axis.set_yticks(range(len(names)), shown)
-        axis.set(xlabel="said", ylabel="right", title="words by type")
+        axis.set(xlabel="predicted", ylabel="true", title="words by type")
     return figure

@@ -82,7 +82,7 @@ def report(test_file: str, found: dict, count: int) -> None:
     """Prints the scores."""
     print(
         f"{test_file}: {count:,} sentences, entity F1 {found['entity_f1']:.4f} (precision {found['entity_precision']:.4f}, "
-        f"recall {found['entity_recall']:.4f}), accuracy of words {found['accuracy']:.4f}"
+        f"recall {found['entity_recall']:.4f}), word accuracy {found['accuracy']:.4f}"
     )
     width = max(map(len, [*found["types"], "type"]))
     print(f"  {'type':{width}}  entities  precision  recall     F1")
