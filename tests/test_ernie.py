@@ -482,10 +482,7 @@ RUN = {
 def test_a_run_goes_on_in_its_stage_and_dialogues_train_the_same_network(marked, capsys):
     run = marked / "run"
     assert invoke("pretrain", data_dir=marked / "records", model_dir=run, **RUN) == 0
-    assert (
-        "Hidden, one after another: tokens 33%, words 33%, entities 33%; in evaluations entities."
-        in capsys.readouterr().out
-    )
+    assert "Masked in stages: tokens 33%, words 33%, entities 33%; in evaluations entities." in capsys.readouterr().out
     whole = load_file(run / "backbone/weights.safetensors")
     for part in ("checkpoints/step_00000008", "checkpoints/step_00000009", "backbone"):
         shutil.rmtree(run / part)
@@ -586,7 +583,7 @@ def test_dialogues_and_text_alternate_in_one_run_that_resumes(marked, capsys):
     both = {name: value for name, value in both.items() if value is not None}
     assert invoke("pretrain", **both, **held) == 0
     said = capsys.readouterr().out
-    assert "Steps of tasks, stage after stage: text 6 + dialogue 3." in said
+    assert "Steps of each task, stage by stage: text 6 + dialogue 3." in said
     results = json.loads((run / "results.json").read_text("utf-8"))["results"]
     assert {"text/masked_lm", "text/next_sentence", "dialogue/masked_lm", "dialogue/dialogue"} <= set(results)
     whole = load_file(run / "backbone/weights.safetensors")

@@ -85,7 +85,7 @@ class TaskSchedule:
     def describe(self) -> str:
         """What the plan of a run says."""
         parts = [" + ".join(f"{name} {steps:,}" for name, steps in stage.items()) for stage in self.stages]
-        return f"Steps of tasks, stage after stage: {'; '.join(parts)}."
+        return f"Steps of each task, stage by stage: {'; '.join(parts)}."
 
     def extends(self, before: str) -> bool:
         """Whether the stages `before`, as `__str__` writes them, are the first ones of these."""

@@ -20,7 +20,7 @@ class SentenceReordering(SegmentPair):
 
     def __init__(self, config, orders, **kwargs):
         names = ["".join(str(i + 1) for i in order) for order in orders]
-        self.classes = {"reordering_labels": ("the parts stand in the order", names)}
+        self.classes = {"reordering_labels": ("order of the parts", names)}
         super().__init__(config, **kwargs)
 
     def score(self, outputs, batch, backbone):

@@ -130,7 +130,7 @@ def recipe(
         num_warmup_steps=5_000,
         optimizer="adamw",
         packings=("segment_pair", "sentence_pair", "dialogue"),
-        note="" if records.static else f"Hidden, one after another: {summary}; in evaluations {[*chosen][-1]}.",
+        note="" if records.static else f"Masked in stages: {summary}; in evaluations {[*chosen][-1]}.",
         tasks=tasks,
         usual_tasks=tuple(tasks),
         usual_schedule="joint",

@@ -78,6 +78,6 @@ def recipe(
         packings=("full_sentences", "doc_sentences", "segment_pair", "sentence_pair"),
         note=""
         if own
-        else f"The vocabulary has no {FIRST_SENTINEL}, so its last {len(sentinels)} tokens stand for hidden spans, though they may "
-        "stand in text; `train_vocabulary --num_sentinels=100` makes some.",
+        else f"The vocabulary has no {FIRST_SENTINEL}, so its last {len(sentinels)} tokens mark masked spans, although they may "
+        "occur in text; `train_vocabulary --num_sentinels=100` adds sentinels.",
     )
