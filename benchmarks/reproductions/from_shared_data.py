@@ -70,11 +70,11 @@ def family(
     return command
 
 
-def pretraining(language: str, networks: str = "bert", peer_rows: str = "1000") -> Callable[[Place], list[str]]:
+def pretraining(language: str, networks: str = "bert") -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         given = {"en": english_pretraining, "zh": chinese_pretraining}[language](place)
         work = os.path.join(place.work, f"pretraining_{'gpt_' * (networks == 'gpt')}{language}")
-        own = f"--language={language}", f"--networks={networks}", f"--peer_rows={peer_rows}"
+        own = f"--language={language}", f"--networks={networks}", "--peer_rows=1000"
         return ["pretraining", *own, *BUDGETS[networks], f"--work_dir={work}", f"--jobs={place.jobs}", *given]
 
     return command
@@ -252,9 +252,9 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
             "(ChnSentiCorp), 1,000 rows to learn from; pairs: equal questions (LCQMC's development file), 4,000 rows.",
         ),
     ),
-    "pretraining_en": (120, pretraining("en")),
-    "pretraining_gpt_en": (100, pretraining("en", "gpt", "1000,5000")),
-    "pretraining_zh": (120, pretraining("zh")),
+    "pretraining_en": (100, pretraining("en")),
+    "pretraining_gpt_en": (120, pretraining("en", "gpt")),
+    "pretraining_zh": (140, pretraining("zh")),
     "siamese_zh": (60, siamese),
     "readouts_en": (55, readouts),
     "readouts_pairs_en": (20, readouts_of_pairs),
@@ -264,9 +264,9 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (80, ernie2),
     "mass_fragments": (210, mass),
-    "transformer_multi30k": (60, transformer("transformer_multi30k")),
+    "transformer_multi30k": (45, transformer("transformer_multi30k")),
     "transformer_norms": (100, transformer("transformer_norms", "--peer")),
-    "transformer_xl": (120, transformer_xl),
+    "transformer_xl": (90, transformer_xl),
     "universal_transformer_babi": (120, universal_transformer),
 }  # fmt: skip
 
