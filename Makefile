@@ -3,7 +3,7 @@ PYTHON ?= python3
 # Not `?=`: many shells export LANGUAGE for other purposes; `make quickstart LANGUAGE=zh` still works.
 LANGUAGE = en
 VENV ?= .venv
-# Processes that share the tests; each takes about 1 GB of memory.
+# Processes that share the tests; each takes up to 6 GB of memory.
 JOBS ?= 2
 # A file's tests share what they have made, so they stay together; the order is that of names, in which small files come last.
 BY_FILE = --dist loadfile --no-loadscope-reorder
