@@ -402,6 +402,7 @@ def test_maps_of_steps_are_those_that_the_network_used():
     np.testing.assert_allclose(maps[:, 0], backbone.block.attention_map(first, visible), atol=1e-5)
 
 
+@pytest.mark.long
 def test_records_teach_what_their_files_teach(tmp_path, capsys):
     for task in ("qa10_rooms", "qa2_more-rooms"):
         babi_file(tmp_path / f"{task}_train.txt", stories(12, seed=len(task)))
