@@ -34,7 +34,7 @@ from data_pipelines.files import whole_file
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
 READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
-# About as many steps for each; GPT, which names every token, takes larger batches.
+# About as many steps for each; of GPT, the first to be measured, in larger batches.
 BUDGETS = {
     "bert": ("--million_tokens=8", "--train_batch_size=16"),
     "gpt": ("--million_tokens=14", "--train_batch_size=32"),

@@ -46,7 +46,7 @@ def report(flags, chosen: Networks, results: Results) -> None:
         f"Networks of 2 layers of 128, {pretrainings(flags)} {flags.million_tokens:g} million tokens in batches of "
         f"{128 * flags.train_batch_size:,}, of {corpus(flags)}. Fine-tuned with {len(flags.seeds)} seeds by Muon, mean and largest "
         f"values of all states side by side. The development file chooses the rate, of {RATES[0]:g} and {RATES[1]:g}, for each arm "
-        "and task, and the state of each run, of those after every epoch (every third one of 100 rows). Random weights get the same. "
+        "and task, and the state of each run, of at most about ten. Random weights get the same. "
         "The test file is read once. Counting names tokens by their neighbours in the training text.",
         verdict(claims(flags, chosen, results)),
         "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "

@@ -12,7 +12,7 @@ the work folder, so the same command goes on after an interruption. Norms, warm-
 import os
 import sys
 
-from benchmarks.reproductions import captions, commands, transformer_report
+from benchmarks.reproductions import commands, transformer_report, translation_runs
 
 BATCH = {"tokens_per_batch": 2048, "length_buckets": "16,20,24,32,64"}
 INTRODUCTION = """Attention Is All You Need (Vaswani et al., 2017) with the commands of this project, from {source} to {target}
@@ -25,7 +25,7 @@ Translations and nats are of float32. A network that knows only how frequent tok
 
 
 def train(flags, seed: int) -> str:
-    return captions.train(
+    return translation_runs.train(
         flags.work_dir, "main", flags.num_steps, seed, system="transformer", size="tiny", learning_rate=2e-3,
         num_warmup_steps=flags.num_steps // 5, save_checkpoints_steps=max(1, flags.num_steps // 20),
         keep_checkpoint_max=transformer_report.AVERAGED, eval_every=max(1, flags.num_steps // 4), **BATCH,
@@ -33,11 +33,11 @@ def train(flags, seed: int) -> str:
 
 
 def main() -> None:
-    parser = captions.parser_of(__doc__)
+    parser = translation_runs.parser_of(__doc__)
     parser.add_argument("--num_steps", type=int, default=2000)
     parser.add_argument("--validation_rows", type=int, default=300, help="that choose the length penalty")
     flags = parser.parse_args()
-    captions.prepare(flags)
+    translation_runs.prepare(flags)
     if flags.jobs > 1 and len(flags.seeds) > 1:
         parts = [[*sys.argv[1:], "--jobs=1", "--no_page", f"--seeds={seed}"] for seed in flags.seeds]
         commands.side_by_side("transformer_multi30k", parts, flags.jobs)

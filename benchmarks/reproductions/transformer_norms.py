@@ -14,12 +14,12 @@ import statistics
 import sys
 
 from benchmarks.measure import table
-from benchmarks.reproductions import captions, commands, pages, peer_transformer
+from benchmarks.reproductions import commands, pages, peer_transformer, translation_runs
 from benchmarks.reproductions.transformer_report import entries
 
 NAME = "transformer_norms"
 BATCH = {"tokens_per_batch": 1024, "length_buckets": "16,24,64"}
-DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 256, "max_sequence_length": captions.LENGTH,
+DEEP = {"hidden_dim": 64, "num_layers": 6, "num_heads": 4, "intermediate_dim": 256, "max_sequence_length": translation_runs.LENGTH,
         "dropout": 0.1, "attention_dropout": 0.0, "intermediate_dropout": 0.0}  # fmt: skip
 # The third one is the peak of section 5.3 for this width and 1,000 steps of warm-up. A row begins in the middle, and goes on towards
 # either edge for as long as its best rate has no worse neighbour there.
@@ -55,7 +55,7 @@ def train_row(flags, name: str, vocabulary_size: int) -> dict[float, list[str]]:
         json.dump({"model": system, "config": {"vocabulary_size": vocabulary_size, **DEEP, **changes}}, file)
 
     def trained(rate: float, seed: int) -> str:
-        return captions.train(
+        return translation_runs.train(
             flags.work_dir, f"{plain}_{rate:g}", flags.num_steps, seed, system=system, model_config_file=config,
             learning_rate=rate, num_warmup_steps=round(warmup * flags.num_steps), lr_schedule="constant",
             eval_every=flags.num_steps, save_checkpoints_steps=flags.num_steps, **BATCH,
@@ -129,19 +129,21 @@ def write(runs: dict[str, dict], peers: dict[str, dict[float, float]], flags, in
         table(["6 + 6 layers", *(f"rate {rate:g}" for rate in rates)], rows),
         *([PEER] if peers else []),
         f"![Training loss]({NAME}.png)",
-        f"## How\n\n{pages.environment(captions.command(NAME), flags.seeds)}",
+        f"## How\n\n{pages.environment(translation_runs.command(NAME), flags.seeds)}",
     ]
     pages.write_page(NAME, "The Transformer: norms, warm-up and positions", parts, flags.output_dir)
     pages.write_picture(NAME, lambda figure: draw(deep, figure), 5.0, 3.4, folder=flags.output_dir)
 
 
 def main() -> None:
-    parser = captions.parser_of(__doc__)
+    parser = translation_runs.parser_of(__doc__)
     parser.add_argument("--num_steps", type=int, default=900)
-    parser.add_argument("--row", action="append", choices=tuple(ROWS), help="may be repeated; by default all")
+    parser.add_argument(
+        "--row", action="append", choices=tuple(ROWS), help="train this row only, and write no page; may be repeated"
+    )
     parser.add_argument("--peer", action="store_true", help="train PyTorch's pre-norm Transformer on the same batches")
     flags = parser.parse_args()
-    size = captions.prepare(flags)
+    size = translation_runs.prepare(flags)
     if flags.jobs > 1 and not flags.row:
         parts = [[*sys.argv[1:], "--jobs=1", "--no_page", f"--row={name}"] for name in ROWS]
         commands.side_by_side(NAME, parts, flags.jobs)

@@ -8,7 +8,7 @@ import os
 import statistics
 
 from benchmarks.measure import table
-from benchmarks.reproductions import captions, commands, pages
+from benchmarks.reproductions import commands, pages, translation_runs
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.files import whole_file
 from data_pipelines.ops.parallel import frame_parallel
@@ -172,7 +172,7 @@ def write(run: str, scores_of_runs: list[dict], flags, introduction: str) -> Non
         f"{', '.join(map(str, PENALTIES))}, chosen on the first {flags.validation_rows} validation sentences: by BLEU, or by a "
         f"length as near as it gets to the references'. Signatures: `{count['bleu_signature']}`, `{count['chrf_signature']}`.",
         f"![Curves]({NAME}.png)",
-        f"## How\n\n{pages.environment(captions.command(NAME), flags.seeds)}",
+        f"## How\n\n{pages.environment(translation_runs.command(NAME), flags.seeds)}",
     ]  # fmt: skip
     pages.write_page(NAME, "The Transformer on Multi30k", parts, flags.output_dir)
     pages.write_picture(NAME, lambda figure: draw(run, figure), 5.0, 3.4, folder=flags.output_dir)
