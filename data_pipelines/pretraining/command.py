@@ -108,7 +108,7 @@ def summary(manifest: Manifest, folder: str) -> str:
         f"  [UNK] {share('unknown_tokens', counts['tokens'])} of tokens · packed as {settings.packing}"
         + (f" · padding {1 - counts['example_tokens'] / positions:.2%} of positions" if padded else ""),
         f"  words of more than one token: {share('long_words', counts['words'])} of words"
-        + (" (hidden whole)" if settings.do_whole_word_mask else ""),
+        + (" (masked whole)" if settings.do_whole_word_mask else ""),
     ]
     lines += [f"  {line}" for line in reading_report(counts, settings.input_file)]
     lines += [f"  {line}" for line in clean.report(counts) + duplicates.report(counts)]
