@@ -216,6 +216,28 @@ def test_a_fingerprint_is_of_contents_and_not_of_places(tmp_path):
     assert here.output(a) != here.output(c) and here.output(a).replace("/x/", "/y/") == there.output(a)
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "file"),
+    [
+        ("phrase_lexicon", "{}/words.txt", "words.txt"),
+        ("init_checkpoint", "{}/run", "run/backbone/weights.safetensors"),
+        ("init_checkpoint", "hf:{}/theirs", "theirs/model.safetensors"),
+        ("init_checkpoint", "tf1:{}/bert_model.ckpt", "bert_model.ckpt.index"),
+        ("task_data", "dialogue:{}/records", "records/shard-0.tfrecord"),
+    ],
+)
+def test_files_that_a_flag_of_the_plan_names_are_known_by_their_contents(flag, value, file, tmp_path):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = []
+    for text in ("one", "another"):
+        path.write_text(text)
+        one = stage("pretrain", "p", "pretrain", {flag: value.format(tmp_path)})
+        found.append(Workspace(str(tmp_path / "x")).fingerprint(one))
+        assert Workspace(str(tmp_path / "x")).command(one)[1] == f"--{flag}={value.format(tmp_path)}"
+    assert found[0] != found[1]
+
+
 def test_a_budget_is_a_number_of_steps():
     cost = StepCost(processor_seconds=0.5, seconds=0.25, flops=2e9, tokens=4096)
     assert (

@@ -47,6 +47,28 @@ def test_hidden_tokens_are_put_back_before_they_are_counted_and_padding_is_not_c
     assert triples(asked(batch, BOTH)) == sorted([(5, 2, 6), (1, 5, 7)])
 
 
+def test_special_tokens_are_neighbours_but_no_answers_unless_they_are_asked_for():
+    rows = [[1, 3, 2, 4, 2]] * 3 + [[1, 3, 5, 4, 2]]  # 2 stands between 3 and 4 more often than 5
+    asks_5, asks_2 = masked(rows[-1:], [2]), masked(rows[:1], [2])
+    counted = [masked(rows, [1, 1, 1, 1])]
+    assert shares_right(counted, [asks_5], BOTH).neighbours == 0.0
+    assert shares_right(counted, [asks_5], BOTH, special_ids=[1, 2]).neighbours == 1.0
+    assert shares_right(counted, [asks_2], BOTH, special_ids=[1, 2]).neighbours == 1.0
+
+
+def test_a_target_has_the_neighbours_to_which_it_may_attend():
+    batch = masked([[1, 5, 6, 7, 2]], [2], shown=6)  # nothing is replaced, as in XLNet
+    seen = np.array([[[True, False, False, True, True]]])
+    assert triples(asked({**batch, "target_visibility": seen}, BOTH, visible=True)) == [(HIDDEN, 7, 6)]
+    both = {name: np.repeat(batch[name], 2, axis=1) for name in ("mask_positions", "labels", "label_weights")}
+    both["mask_positions"][:, 1], both["labels"][:, 1] = 3, 7
+    seen = np.array([[[True, True, False, False, True], [True, True, True, False, True]]])  # 6, then 7, which sees 6
+    given = {**batch, **both, "target_visibility": seen}
+    assert triples(asked(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (6, 2, 7)])
+    given["token_ids"] = np.array([[1, 5, 9, 9, 2]])  # as in UniLM, where masks stand
+    assert triples(asked(given, BOTH, visible=True)) == sorted([(5, HIDDEN, 6), (HIDDEN, 2, 7)])
+
+
 def test_what_is_asked_stands_between_its_true_neighbours():
     batch = masked([[1, 5, 6, 2]], [2])
     assert triples(asked(batch, BOTH)) == [(5, 2, 6)]
@@ -137,6 +159,12 @@ def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
     rows = np.random.default_rng(0).integers(1, 2000, (40, 30))
     assert shares_right([causal(rows)], [causal(rows)], BEFORE).neighbours > 0.98
     assert shares_right([causal(rows)], [causal(rows)], BEFORE, held_out=False).neighbours < 0.02
+
+
+def test_all_that_is_scored_is_counted_before_its_own_occurrence_is_left_out(monkeypatch):
+    monkeypatch.setattr("xmodels.jobs.neighbours.MOST_TOKENS", 1)
+    batches = [causal([[3, 4, 5, 3, 4, 5]]), causal([[6, 7, 8, 6, 7, 8, 6, 7, 8]])]
+    assert shares_right(batches, batches, BEFORE, held_out=False).neighbours == pytest.approx(12 / 13)
 
 
 def test_a_run_that_has_learnt_nothing_is_told_so_after_a_tenth_of_it():

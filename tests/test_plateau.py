@@ -6,10 +6,10 @@ import pytest
 from conftest import make_records
 from invocation import invoke
 
-from xmodels.jobs import plateau, pretrain
+from xmodels.jobs import length_schedule, plateau, pretrain
 from xmodels.jobs.pretrain import Options
 from xmodels.training import small
-from xmodels.training.recipe import Recipe
+from xmodels.training.recipe import Recipe, Records
 
 PUBLISHED = Recipe(
     num_steps=1000, learning_rate=1e-4, num_warmup_steps=10, backbone=None, objective=None, frame=None, batch_size=32
@@ -20,24 +20,33 @@ SMALL = dataclasses.replace(
 
 
 @pytest.mark.parametrize(
-    ("recipe", "known", "expected"),
+    ("recipe", "known", "shorter", "expected"),
     [
-        (PUBLISHED, small.MASKED, ["--recipe=small"]),
-        (dataclasses.replace(PUBLISHED, learning_rate=2e-3), small.MASKED, ["--recipe=small", "--optimizer=adamw"]),
-        (PUBLISHED, None, ["--num_train_steps"]),
-        (SMALL, small.MASKED, ["--num_train_steps"]),
-        (dataclasses.replace(SMALL, learning_rate=1e-4), small.MASKED, ["is low for muon", "--learning_rate=0.002"]),
-        (dataclasses.replace(SMALL, learning_rate=0.1), small.MASKED, ["is high for muon", "--learning_rate=0.002"]),
-        (dataclasses.replace(SMALL, num_warmup_steps=900), small.MASKED, ["still rising", "--num_warmup_steps=62"]),
-        (dataclasses.replace(SMALL, length_schedule=None), small.MASKED, ["--length_schedule=32:0.5,128:0.5"]),
-        (dataclasses.replace(SMALL, length_schedule=None), small.ONE_LENGTH, ["--num_train_steps"]),
+        (PUBLISHED, small.MASKED, None, ["--recipe=small"]),
+        (dataclasses.replace(PUBLISHED, learning_rate=2e-3), small.MASKED, None, ["--recipe=small", "--optimizer=adamw"]),
+        (PUBLISHED, None, None, ["--num_train_steps"]),
+        (SMALL, small.MASKED, None, ["--num_train_steps"]),
+        (dataclasses.replace(SMALL, learning_rate=1e-4), small.MASKED, None, ["is low for muon", "--learning_rate=0.002"]),
+        (dataclasses.replace(SMALL, learning_rate=0.1), small.MASKED, None, ["is high for muon", "--learning_rate=0.002"]),
+        (SMALL, small.MASKED, "32:0.5,128:0.5", ["--length_schedule=32:0.5,128:0.5"]),
+        (dataclasses.replace(SMALL, num_warmup_steps=900), small.MASKED, None, ["still rising", "--num_warmup_steps=62"]),
     ],
 )
-def test_the_cause_is_what_differs_from_the_numbers_of_small_networks(recipe, known, expected):
-    causes = plateau.likely_causes(recipe, known, 256, 128, 100)
+def test_the_cause_is_what_differs_from_the_numbers_of_small_networks(recipe, known, shorter, expected):
+    causes = plateau.likely_causes(recipe, known, 256, shorter, 100)
     text = " ".join(causes)
     assert all(part in text for part in expected)
     assert text.count("--") == sum(part.startswith("--") for part in expected)
+
+
+@pytest.mark.parametrize(
+    ("length", "given", "allowed"),
+    [(128, {}, True), (128, {"pack_rows": True}, False), (150, {}, False)],  # of 32, four rows are 128 tokens
+)
+def test_shorter_rows_are_advised_only_where_the_command_would_take_them(length, given, allowed):
+    text, records = f"32:0.5,{length}:0.5", Records(length, packing="full_sentences")
+    options = Options(system="bert", model_dir="run", **given)
+    assert length_schedule.possible(text, options, 1000, records, False) == (text if allowed else None)
 
 
 def test_a_run_names_the_lines_of_counting_and_warns_once_and_its_card_and_report_show_them(

@@ -308,6 +308,13 @@ def test_networks_that_are_asked_about_no_texts_answer_by_a_pooling(name, table,
     assert invoke("export_model", model_dir=tmp_path / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
 
 
+def test_the_last_state_of_a_network_that_is_asked_about_no_texts_is_kept_as_a_choice(table, tmp_path):
+    flags = flags_of(table, "last", num_train_epochs=6)
+    start = network(tmp_path / "start", "skip_gram")
+    assert invoke("finetune", init_checkpoint=start, model_dir=tmp_path / "run", **flags) == 0
+    assert load(str(tmp_path / "run")).predict([("paris in rome met bob",)])[0].label in ("ann", "bob")
+
+
 @pytest.fixture(scope="module")
 def words_and_questions(tmp_path_factory):
     """A file of tagged words, and one of questions about the same texts, by task."""

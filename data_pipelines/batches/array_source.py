@@ -1,5 +1,6 @@
 """Examples held in memory, for `dataset.Batches`."""
 
+import functools
 import hashlib
 from collections.abc import Mapping
 
@@ -59,9 +60,20 @@ class ArraySource:
         """(index, place in the arrays) of all examples from the place `first` on, in order, and round for ever."""
         return self.in_order().repeat().skip(first)
 
+    @functools.cached_property
+    def masks(self) -> list[np.ndarray]:
+        """Where tokens are real, bool (N, L): of the source, and of the target where there is one."""
+        targets = [self.arrays["label_weights"] > 0] if "target_ids" in self.arrays else []
+        return [self.arrays["padding_mask"], *targets]
+
+    @functools.cached_property
+    def num_tokens(self) -> np.ndarray:
+        """The real tokens of each example, int64 (N,). Of source and target the longer one counts."""
+        return np.max([mask.sum(axis=1) for mask in self.masks], axis=0)
+
     def lengths(self, places: tf.Tensor) -> tf.Tensor:
-        """The real tokens of each example, int64 (N,)."""
-        return tf.gather(tf.constant(self.arrays["padding_mask"].sum(axis=1)), places)
+        """The same of the examples at these places, int64 (N,)."""
+        return tf.gather(tf.constant(self.num_tokens), places)
 
     def parse(self, places: tf.Tensor) -> dict[str, tf.Tensor]:
         return {name: tf.gather(tensor, places) for name, tensor in self.tensors.items()}

@@ -14,7 +14,10 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.packing import pack_rows
 
-ALONG_TOKENS = ("token_ids", "segment_ids", "role_ids", "padding_mask", "word_start")
+ALONG_TOKENS = (
+    "token_ids", "segment_ids", "role_ids", "task_ids", "position_ids", "padding_mask", "encoder_mask", "cross_mask", "word_start",
+    "span_roles", "capital_labels", "repeated_labels",
+)  # fmt: skip
 ALONG_TARGETS = (
     "target_ids",
     "target_position_ids",
@@ -22,6 +25,7 @@ ALONG_TARGETS = (
     "label_weights",
 )  # where a decoder reads a text of its own
 ALONG_TAGS = ("labels", "label_weights", "word_ids")  # where each token has a label
+PLACES = "start_positions", "end_positions"  # of tokens, so they move with these where padding stands before
 
 
 class Grouping(Protocol):
@@ -209,7 +213,8 @@ def shortened(features: dict[str, tf.Tensor], width: tf.Tensor) -> dict[str, tf.
     first = tf.minimum(tf.argmax(used, output_type=tf.int32), excess)
     along = ALONG_TOKENS + (ALONG_TAGS if are_tagged(features) else ())
     cut = {n: v[:, first : first + width] for n, v in features.items() if n in along}
-    return {**features, **cut, **{n: features[n][:, :width] for n in targets if n in features}}
+    moved = {n: features[n] - tf.cast(first, features[n].dtype) for n in PLACES if n in features}
+    return {**features, **cut, **moved, **{n: features[n][:, :width] for n in targets if n in features}}
 
 
 def are_tagged(features: dict[str, tf.Tensor]) -> bool:

@@ -7,11 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_pipelines.batches.grouping import longest, shortened
+from data_pipelines.errors import UsageError
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from tests.small_systems import make_learner, small_recipe, without_graphs
+from tests.small_systems import RECORDS, make_learner, small_recipe, without_graphs
 from xmodels import systems
 from xmodels.conversion import convert
+from xmodels.jobs.options.pretrain import Options
+from xmodels.jobs.pretraining_records import check_grouping
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 
@@ -123,6 +127,29 @@ def test_rows_that_fill_up_a_batch_count_for_nothing(system_run):
             assert with_filling[name] == pytest.approx(value, rel=1e-5), name
 
 
+def test_rows_without_the_padding_that_all_have_give_the_same_or_are_refused(system_run):
+    learner, recipe, source = system_run.learner, system_run.recipe, system_run.source
+    if source.is_stream or recipe.row_length:
+        options = Options(system="bert", model_dir="", length_buckets="auto")
+        with pytest.raises(UsageError, match="Leave them out"):
+            check_grouping(options, recipe, source)
+        return
+    batches = list(learner.streams["training"].batches.once(8))
+    rows = {name: tf.concat([batch[name] for batch in batches], axis=0) for name in batches[0]}
+    shortest = tf.argsort(tf.reduce_sum(tf.cast(rows["padding_mask"], tf.int32), axis=1))[:ROWS]
+    whole = {name: tf.gather(value, shortest) for name, value in rows.items()}
+    width = longest(whole)
+    if width == RECORDS.sequence_length:
+        assert recipe.packings[0] == "segment_pair"  # whose rows are full here; `test_grouping` has shorter ones
+        return
+    expected = learner.evaluate([whole])
+    with without_graphs():
+        found = learner.evaluate([shortened(whole, width)])
+    for name, value in expected.items():
+        if not name.startswith("real_"):
+            assert found[name] == pytest.approx(value, rel=1e-4), name
+
+
 def test_model_folder_brings_back_network_and_heads(system_run, tmp_path):
     learner, batch = system_run.learner, system_run.batch
     write_model(str(tmp_path), learner.backbone, learner.objective)
@@ -145,7 +172,5 @@ def test_backbone_is_rebuilt_by_keras(system_run, tmp_path):
 
 
 def test_unknown_system_names_the_nearest():
-    from data_pipelines.errors import UsageError
-
     with pytest.raises(UsageError, match="Did you mean bert_wwm"):
         systems.load("bertwwm")

@@ -17,6 +17,10 @@ OUTPUT = {  # the flag that says where each kind writes
 ENDINGS = {PREDICT: ".jsonl", BASELINE: ".json"}
 RESUMABLE = (PROBE, PRETRAIN, FINETUNE)  # the same command goes on
 SHORT = 8  # characters of a fingerprint in a name
+FILES = (  # flags of a plan that name files or folders
+    "lexicon", "phrase_lexicon", "entity_lexicon", "vocab_file", "model_config_file", "init_checkpoint", "distill_file",
+    "task_data", "eval_task_data",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +63,14 @@ class Stage:
 
 def stage(kind: str, name: str, verb: str, flags: dict, arm: str = "", tentative: bool = False) -> Stage:
     """A stage with the flags as the command line has them; flags that are None are left out."""
-    found = ((n, v if isinstance(v, Input | Stage) else as_text(v)) for n, v in flags.items() if v is not None)
+    found = ((n, _value(n, v)) for n, v in flags.items() if v is not None)
     return Stage(kind, name, verb, tuple(found), arm, tentative)
+
+
+def _value(name: str, value: object) -> "str | Input | Stage":
+    if isinstance(value, Input | Stage):
+        return value
+    return Input(str(value)) if name in FILES else as_text(value)
 
 
 def as_text(value: object) -> str:

@@ -130,7 +130,7 @@ class Workspace(Naming):
         for part in text.split(","):
             pattern = re.sub(r":[0-9.]+$", "", part.strip())
             digest.update(part[len(pattern) :].encode() + b"\0")
-            for name in sorted(glob.glob(pattern)) or [pattern]:
+            for name in _files(pattern):
                 if not os.path.isfile(name):
                     digest.update(name.encode())
                     continue
@@ -148,6 +148,17 @@ class Assumed(Workspace):
     """The same for a dry run, which writes nothing and goes on with estimates."""
 
     assumes = True
+
+
+def _files(pattern: str) -> list[str]:
+    """The files that a pattern, a folder or a checkpoint stands for, also after a prefix such as hf: or TASK:; else the text itself."""
+    if pattern.startswith("tfds:"):
+        return [pattern]
+    prefix, path = re.match(r"(\w+:)?(.*)", pattern).groups()
+    found = glob.glob(pattern) or (glob.glob(f"{path}*") if prefix == "tf1:" else glob.glob(path))
+    inside = (glob.glob(os.path.join(glob.escape(name), "**"), recursive=True) for name in found if os.path.isdir(name))
+    files = [*filter(os.path.isfile, found), *(name for names in inside for name in filter(os.path.isfile, names))]
+    return sorted(files) or [pattern]
 
 
 def _read(path: str) -> dict | None:

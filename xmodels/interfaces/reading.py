@@ -79,6 +79,7 @@ class Reading:
         summary: a function of (outputs of the network, batch) that returns (B, D), the state that the head reads.
         has_dense: whether the head has its own Dense layer with tanh on that state, as in fairseq; a pooled state has passed
             through one already.
+        drops_state: whether dropout comes before that Dense layer too. XLNet drops what it returns already.
         added_tokens: special tokens that fine-tuning adds to a vocabulary that lacks them.
         asks_first: whether a question is joined to its context rather than to each choice.
         make_initializer: (stddev) -> the initializer of a kernel of the head.
@@ -93,6 +94,7 @@ class Reading:
     frame: Frame = BERT
     summary: Callable[[Mapping[str, Any], Mapping[str, Any]], Any] = pooled
     has_dense: bool = False
+    drops_state: bool = True
     added_tokens: tuple[str, ...] = ()
     asks_first: bool = False
     make_initializer: Callable[[float], keras.initializers.Initializer] = truncated_normal
@@ -205,6 +207,7 @@ XLNET_READING = Reading(
     frame=XLNET,
     summary=last_position,
     has_dense=True,
+    drops_state=False,
     make_initializer=normal,
     default_pooling=as_published,
     numbers={
@@ -243,6 +246,4 @@ def plain_reading(network: Any, vocabulary: Vocabulary, generates: bool) -> Read
     """
     end = next((role for role in (EOS, SEP) if role in vocabulary.roles), None) if generates else None
     frame = Frame.of(f"A {end} (B {end})" if end else "A (B)", whole_is_last=True)
-    return Reading(
-        frame=frame, summary=last_token, make_initializer=normal, encodes=network.encodes, default_pooling=as_published
-    )
+    return Reading(frame=frame, make_initializer=normal, encodes=network.encodes, default_pooling=as_published)

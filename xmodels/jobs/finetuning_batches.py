@@ -22,7 +22,7 @@ def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Groupin
             f"--{flag}: an example of --task={options.task} is several sequences, which share a batch whatever their lengths. "
             "Leave it out."
         )
-    lengths, width = source.arrays["padding_mask"].sum(axis=1), source.arrays["padding_mask"].shape[1]
+    lengths, width = source.num_tokens, max(mask.shape[1] for mask in source.masks)
     grouping, rows = buckets(options.length_buckets or "auto", lengths, width), options.train_batch_size
     if options.tokens_per_batch:
         shares = replicas * options.gradient_accumulation_steps

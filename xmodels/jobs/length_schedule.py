@@ -96,15 +96,22 @@ def chosen(options, recipe: Recipe, records: Records, carries_memory: bool) -> s
     asked = options.length_schedule
     if asked == NONE:
         return None
+    if asked:
+        check(options, records, carries_memory)
+        phases(asked, recipe.num_steps, records.sequence_length)
+        return asked
+    return possible(recipe.length_schedule, options, recipe.num_steps, records, carries_memory)
+
+
+def possible(text: str | None, options, num_steps: int, records: Records, carries_memory: bool) -> str | None:
+    """The schedule, which no flag asks for, or None where these records and flags do not allow it."""
     try:
-        if asked or recipe.length_schedule:
-            check(options, records, carries_memory)
-            phases(asked or recipe.length_schedule, recipe.num_steps, records.sequence_length)
-        return asked or recipe.length_schedule
+        check(options, records, carries_memory)
+        if text:
+            phases(text, num_steps, records.sequence_length)
+        return text
     except UsageError:
-        if asked:
-            raise
-        return None  # nobody asked for it
+        return None
 
 
 def check(options, records: Records, carries_memory: bool) -> None:

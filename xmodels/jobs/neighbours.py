@@ -32,25 +32,41 @@ class Cases:
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
+    def without(self, tokens: np.ndarray) -> "Cases":
+        """The cases of all other tokens."""
+        kept = ~np.isin(self.token, tokens)
+        return Cases(self.first[kept], self.second[kept], self.token[kept])
+
 
 def asked(batch: Mapping[str, np.ndarray], context: str, visible: bool = False) -> Cases:
     """The tokens that a batch asks for, with what stands beside them: true neighbours, also where they are hidden as well.
 
     Args:
-        visible: of the context `both`, whether a neighbour that is asked for as well is `HIDDEN`. Whole words and spans hide most
-            neighbours of their tokens, which a network does not see either.
+        visible: of the context `both`, whether a neighbour that the network does not see is `HIDDEN`: whole words and spans hide
+            most neighbours of their tokens, and a batch with `target_visibility` says what each target may attend to.
     """
     weighted = batch["label_weights"] > 0
     if context == BEFORE:
         read = batch["target_ids"] if "target_ids" in batch else batch["token_ids"]
         earlier = np.pad(read[:, :-1], [(0, 0), (1, 0)])
         return Cases(*(values[weighted].astype(np.int64) for values in (earlier, read, batch["labels"])))
-    ids = np.pad(_clean(batch).astype(np.int64), [(0, 0), (1, 1)])
+    ids, places = np.pad(_clean(batch).astype(np.int64), [(0, 0), (1, 1)]), batch["mask_positions"]
+    beside = [np.take_along_axis(ids, places + shift, axis=1) for shift in (0, 2)]
     if visible:
-        rows, slots = np.nonzero(weighted)
-        ids[rows, batch["mask_positions"][rows, slots] + 1] = HIDDEN
-    beside = (np.take_along_axis(ids, batch["mask_positions"] + shift, axis=1) for shift in (0, 2))
+        seen = np.pad(_seen(batch), [(0, 0), (0, 0), (1, 1)], constant_values=True)
+        for shift, values in zip((0, 2), beside, strict=True):
+            values[~np.take_along_axis(seen, places[:, :, None] + shift, axis=2)[:, :, 0]] = HIDDEN
     return Cases(*(values[weighted].astype(np.int64) for values in (*beside, batch["labels"])))
+
+
+def _seen(batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Which tokens the network sees where it names each target, bool (B, P, L), or (B, 1, L) if those are the same for all."""
+    clean = _clean(batch)
+    if "target_visibility" in batch:  # a network may also read a target before it names the next one
+        return batch["target_visibility"] & (batch["token_ids"] == clean)[:, None]
+    seen, (rows, slots) = np.ones(clean.shape, bool), np.nonzero(batch["label_weights"] > 0)
+    seen[rows, batch["mask_positions"][rows, slots]] = False
+    return seen[:, None]
 
 
 def training_cases(batch: Mapping[str, np.ndarray], context: str) -> Cases:
@@ -160,6 +176,7 @@ def shares_right(
     scored: Iterable[Mapping[str, np.ndarray]],
     context: str,
     held_out: bool = True,
+    special_ids: Iterable[int] = (),
 ) -> Shares:
     """How often counting names the tokens that are asked for.
 
@@ -167,14 +184,18 @@ def shares_right(
         training: batches that are counted, until they hold `MOST_TOKENS` tokens.
         scored: batches with the questions.
         context: "both" or "before".
-        held_out: whether `scored` is not among what is counted. Else each token is named from all others.
+        held_out: whether `scored` is not among what is counted. Else `training` begins with it, and each token is named from all
+            others.
+        special_ids: tokens that are no answers, unless one is asked for.
     """
     scored = list(scored)
     questions = Cases.join(asked(batch, context) for batch in scored)
     if not len(questions.token):
         return Shares()
     found = Shares(float(np.bincount(questions.token).max() / len(questions.token)))
-    counted = Cases.join(_until_enough(training_cases(batch, context) for batch in training))
+    never = np.setdiff1d(list(special_ids), questions.token)
+    cases = (training_cases(batch, context).without(never) for batch in training)
+    counted = Cases.join(_until_enough(cases, 0 if held_out else len(scored)))
     if not len(counted.token):
         return found
     counts = Counts(counted, context)
@@ -190,10 +211,11 @@ def shares_right(
     )
 
 
-def _until_enough(parts: Iterable[Cases]) -> Iterable[Cases]:
+def _until_enough(parts: Iterable[Cases], fewest: int) -> Iterable[Cases]:
+    """The parts, until there are `fewest` of them and they hold `MOST_TOKENS` tokens."""
     total = 0
-    for part in parts:
+    for number, part in enumerate(parts, 1):
         yield part
         total += len(part.token)
-        if total >= MOST_TOKENS:
+        if total >= MOST_TOKENS and number >= fewest:
             return

@@ -13,12 +13,13 @@ UNCORRECTED, HIGHEST_UNCORRECTED = "bert_adamw", 5e-4
 
 
 def watched(
-    baselines: Baselines | None, recipe: Recipe, small: Small | None, hidden_dim: int, sequence_length: int
+    baselines: Baselines | None, recipe: Recipe, small: Small | None, hidden_dim: int, shorter: str | None
 ) -> Callable[[int, dict[str, float]], str | None]:
     """What a line of the log is to be followed by: once, the warning that nothing has been learnt.
 
     Args:
         small: the numbers of small networks that the system has; None where it has none, or the network is not small.
+        shorter: a value of --length_schedule for rows of one length that could be shorter at first.
     """
 
     def warning(step: int, means: dict[str, float]) -> str | None:
@@ -26,17 +27,17 @@ def watched(
         accuracy = found.get(baselines.measure) if baselines else None
         if accuracy is None or not baselines.has_learnt_nothing(accuracy, step, recipe.num_steps):
             return None
-        causes = likely_causes(recipe, small, hidden_dim, sequence_length, step)
+        causes = likely_causes(recipe, small, hidden_dim, shorter, step)
         return f"{baselines.warning(accuracy, step, recipe.num_steps)} {' '.join(causes)} See docs/small_networks.md."
 
     return warning
 
 
-def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence_length: int, step: int) -> list[str]:
+def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, shorter: str | None, step: int) -> list[str]:
     """Sentences that say what may be wrong and which flag changes it, the likeliest first.
 
     Args:
-        sequence_length: of the records.
+        small, shorter: as of `watched`.
         step: how many updates are done.
     """
     causes, rate = [], recipe.learning_rate
@@ -63,12 +64,7 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, sequence
             f"{UNCORRECTED} does not correct the bias of its moments, so its first steps are several times as large as the "
             "learning rate suggests. Try --optimizer=adamw."
         )
-    if (
-        small
-        and recipe.origin == "small"
-        and not recipe.length_schedule
-        and (shorter := small.length_schedule(sequence_length))
-    ):
+    if small and recipe.origin == "small" and shorter:
         causes.append(f"Rows are long from the first step. Try --length_schedule={shorter}.")
     return causes or [
         f"Its hyperparameters do not explain it. Train for more than {recipe.num_steps:,} steps (--num_train_steps), and look at "

@@ -95,13 +95,10 @@ def _pretrain(options: Options, system, strategy, workers: Workers) -> dict[str,
     folder = workers.folder(options.model_dir)
     if workers.is_chief:
         run_folder.write_data(options.model_dir, tokenizer, options.data_dir)
-        baselines = _write_baselines(made, scored, claimed_before=state.step > 0)
+        baselines = _write_baselines(made, scored)
         samples = pretraining_evaluation.samples_of(learner, scored, tokenizer, made.recipe.note)
-        small = pretraining_network.small_numbers_at_hand(options, system)
-        width = learner.backbone.config.hidden_dim
-        warns = plateau.watched(baselines, made.recipe, small, width, made.records.sequence_length)
         flags = options.log_norms_steps, options.profile_steps
-        watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, warns)
+        watcher = watch(learner, made.batches.zeros(), folder, *flags, samples, _warns(made, system, baselines))
     loop = Loop(
         learner, folder, made.recipe.num_steps, options.seed,
         save_every=options.save_checkpoints_steps, log_every=options.log_steps,
@@ -176,21 +173,32 @@ def _show_dry_run(made: Prepared) -> None:
     dry_run.show(options, filled, made.learner, made.batches, made.tokenizer, recipe.num_steps)
 
 
-def _write_baselines(made: Prepared, scored: Mapping[str, Evaluated], claimed_before: bool) -> Baselines | None:
-    """Writes and prints what counting can name, of the first objective that names tokens; of a run that is resumed, as it stands."""
-    folder, streams = made.options.model_dir, made.learner.streams
-    known = {name: part for name in scored for part in reversed(streams[name].objective.parts) if part.context}
-    if not known:
-        return None
-    baselines = Baselines.read(folder) if claimed_before else None
-    if baselines is None:
-        name, part = next(iter(known.items()))
+def _warns(made: Prepared, system, baselines: Baselines | None) -> Callable[[int, dict[str, float]], str | None]:
+    """What tells from the means of a step that nothing has been learnt, and why."""
+    recipe, config = made.recipe, made.learner.backbone.config
+    small, shorter = pretraining_network.small_numbers_at_hand(made.options, system), None
+    if small and not recipe.length_schedule and not recipe.tasks:
+        text = small.length_schedule(made.records.sequence_length)
+        shorter = length_schedule.possible(
+            text, made.options, recipe.num_steps, made.records, system.MODEL.carries_memory
+        )
+    return plateau.watched(baselines, recipe, small, config.hidden_dim, shorter)
+
+
+def _write_baselines(made: Prepared, scored: Mapping[str, Evaluated]) -> Baselines | None:
+    """Writes and prints what counting can name, of the first stream that names tokens."""
+    specials, held_out = made.tokenizer.vocabulary.special_ids, bool(made.options.eval_data_dir)
+    for name, evaluated in scored.items():
+        stream = made.learner.streams[name]
         with pretraining_records.naming_damage(made.options, made.source):
-            held_out = bool(made.options.eval_data_dir)
-            baselines = pretraining_evaluation.count_baselines(streams[name].batches, scored[name].kept, part, held_out)
-        baselines.write(folder)
-    print_status(baselines.sentence())
-    return baselines
+            baselines = pretraining_evaluation.count_baselines(
+                stream.batches, evaluated.kept, stream.objective, held_out, specials
+            )
+        if baselines:
+            baselines.write(made.options.model_dir)
+            print_status(baselines.sentence())
+            return baselines
+    return None
 
 
 def _finish(
@@ -251,7 +259,7 @@ def _learner(
         pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
-        pretraining_records.check_grouping(options, recipe)
+        pretraining_records.check_grouping(options, recipe, source)
         grouping = pretraining_records.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
@@ -93,17 +94,23 @@ def _of_tasks(learner: Learner, scored: Mapping[str, Evaluated]) -> Callable[[],
 
 
 def count_baselines(
-    batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective, held_out: bool
-) -> Baselines:
-    """What counting can name of the tokens of `scored` that the objective asks for, learnt from the records of `batches`.
+    batches: Batches, scored: list[dict[str, tf.Tensor]], objective: Objective, held_out: bool, special_ids: list[int]
+) -> Baselines | None:
+    """What counting can name of the tokens of `scored`, learnt from the records of `batches`.
 
     Args:
+        objective: asks for the tokens; of several parts the first that does counts. None is returned where none does.
         held_out: whether `scored` are other records.
+        special_ids: of the vocabulary.
     """
+    part = next((part for part in objective.parts if part.context), None)
+    if part is None:
+        return None
     training = dataclasses.replace(batches, grouping=None).once()
-    as_arrays = ({name: value.numpy() for name, value in batch.items()} for batch in scored)
-    shares = shares_right(training.as_numpy_iterator(), as_arrays, objective.context, held_out)
-    return Baselines(shares.unigram, shares.neighbours, objective.accuracy, shares.visible)
+    seen = ({**batch, **objective.target_visibility(batch)} for batch in scored)
+    as_arrays = ({name: np.array(value) for name, value in batch.items()} for batch in seen)
+    shares = shares_right(training.as_numpy_iterator(), as_arrays, part.context, held_out, special_ids)
+    return Baselines(shares.unigram, shares.neighbours, part.accuracy, shares.visible)
 
 
 def baseline_lines(baselines: Baselines | None) -> dict[str, float]:

@@ -129,7 +129,7 @@ def recipe_of(
     own = system_settings.own_options(options.set, system)
     recipe = systems.recipe(system, vocabulary, records, config, own)
     if small := small_numbers(options, system):
-        recipe = small.recipe(recipe, records.sequence_length, config.hidden_dim)
+        recipe = small.recipe(recipe, records.sequence_length, config.hidden_dim, options.optimizer)
     recipe = recipe.override(
         batch_size=rows_per_batch(options, records, num_replicas),
         num_steps=options.num_train_steps,

@@ -287,9 +287,15 @@ def size_facts(options, batch_size: int, consumed: int) -> dict[str, str]:
     return {"batch size": f"{batch_size:,}", seen: f"{consumed:,}"}
 
 
-def check_grouping(options, recipe: Recipe) -> None:
-    """Raises a UsageError where examples are to share batches by lengths that the frame changes."""
-    if recipe.row_length and (options.length_buckets or options.tokens_per_batch or options.pack_rows):
+def check_grouping(options, recipe: Recipe, source: RecordSource) -> None:
+    """Raises a UsageError where examples are to share batches by lengths that all have, or that the frame changes."""
+    given = options.length_buckets or options.tokens_per_batch or options.pack_rows
+    if source.is_stream and given:
+        raise UsageError(
+            f"--length_buckets, --tokens_per_batch and --pack_rows: the records of {source.name} are a stream, whose rows are full "
+            "already. Leave them out; --train_batch_size is the number of rows."
+        )
+    if recipe.row_length and given:
         raise UsageError(
             f"--length_buckets, --tokens_per_batch and --pack_rows: --system={options.system} puts both texts of a pair into one row, "
             "which these do not know yet. Leave them out."

@@ -121,9 +121,9 @@ class RecurrentBlock(Block):
     def call(self, x, memory, signal, content_bias=None, position_bias=None, visible=None, training=None):
         content_bias, position_bias = self._biases(content_bias, position_bias)
         states = x if memory is None else ops.concatenate([memory, x], axis=1)  # (B, K, D)
+        query = x
         if self.pre_norm:
-            states = self.mixer_norm(states)
-        query = states[:, -x.shape[1] :] if self.pre_norm else x
+            query, states = self.mixer_norm(x), self.mixer_norm(states)
         mixed = self.mixer(query, states, signal, content_bias, position_bias, visible=visible, training=training)
         return self._finish(x, mixed, training)
 

@@ -66,15 +66,20 @@ class Small:
         table.assign(ops.pad(scale * signal, [[0, 0], [0, width % 2]]))
         return backbone
 
-    def recipe(self, recipe: Recipe, sequence_length: int, hidden_dim: int) -> Recipe:
-        """The recipe with the numbers of small networks, of a network of that width on records of that length."""
+    def recipe(self, recipe: Recipe, sequence_length: int, hidden_dim: int, optimizer: str | None = None) -> Recipe:
+        """The recipe with the numbers of small networks, of a network of that width on records of that length.
+
+        Args:
+            optimizer: the one that is asked for in place of that of small networks.
+        """
+        rate = ADAMW_RATE if optimizer == "adamw" else self.rate
 
         def backbone():
             return self.begun(recipe.backbone())
 
         return dataclasses.replace(
             recipe, backbone=backbone, batch_size=max(FEWEST_ROWS, self.tokens // sequence_length),
-            learning_rate=self.rate * min(1.0, WIDTH / hidden_dim), length_schedule=self.length_schedule(sequence_length),
+            learning_rate=rate * min(1.0, WIDTH / hidden_dim), length_schedule=self.length_schedule(sequence_length),
             origin="small", **self.training,
         )  # fmt: skip
 

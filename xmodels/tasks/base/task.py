@@ -35,7 +35,8 @@ class Task(Objective):
 
 
 class SummaryTask(Task):
-    """A task whose head reads one state per text: dropout and a Dense layer; for some systems after another one with tanh.
+    """A task whose head reads one state per text: dropout and a Dense layer; for some systems after another one with tanh, which
+    may have a dropout of its own before it.
 
     The state is `reading.summary(outputs, batch)`: that of the system's paper, or a pooling of all states (`reading.pooling`).
     """
@@ -64,7 +65,7 @@ class SummaryTask(Task):
 
     def logits_of(self, state, training=None):
         """Returns the logits of the head: (B, D) -> float32 (B, num_outputs)."""
-        hidden = self.dropout(state, training=training)
+        hidden = self.dropout(state, training=training) if self.reading.drops_state else state
         if self.dense is not None:
             hidden = self.dropout(self.dense(hidden), training=training)
         return ops.cast(self.head(hidden), "float32")
