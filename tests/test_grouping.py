@@ -1,8 +1,10 @@
 """Less padding: buckets by length and rows of several examples lose nothing, resume exactly, and change no answer."""
 
+import collections
 import dataclasses
 import os
 import shutil
+import types
 
 import keras
 import numpy as np
@@ -11,7 +13,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.batches.dataset import Batches
-from data_pipelines.batches.grouping import Buckets, Rows, buckets, pack, padding_share, slots
+from data_pipelines.batches.grouping import Buckets, Rows, buckets, longest, pack, padding_share, shortened, slots
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
 from data_pipelines.features import Feature
@@ -27,6 +29,7 @@ from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
+from xmodels.jobs.finetuning_batches import choose_batches
 from xmodels.jobs.pretrain import Options, pretrain
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import Bert, BertConfig
@@ -262,6 +265,39 @@ def test_arrays_are_bucketed_too():
     before, after = (padding_share(lengths, g, 32, 8) for g in (None, grouping))
     assert before == pytest.approx(1 - lengths.mean() / 32)
     assert after == pytest.approx(1 - lengths.sum() / computed) and after < 0.7 * before
+
+
+def test_targets_that_are_longer_than_all_sources_are_bucketed_by_their_own_length():
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(2, 9, 40), rng.integers(2, 25, 40)
+    mask, used = np.arange(8)[None] < source[:, None], np.arange(24)[None] < target[:, None]
+    labels = np.where(used, np.arange(40)[:, None] + 1, 0)
+    arrays = ArraySource(
+        {"token_ids": mask * 1, "padding_mask": mask, "labels": labels, "target_ids": labels, "label_weights": used * 1.0}, "arrays"
+    )  # fmt: skip
+    for options in (
+        {"length_buckets": "auto", "tokens_per_batch": None},
+        {"length_buckets": None, "tokens_per_batch": 96},
+    ):
+        given = types.SimpleNamespace(**options, train_batch_size=4, gradient_accumulation_steps=1, task="translate")
+        grouping, rows, per_epoch = choose_batches(given, arrays, 1)
+        found = collections.Counter()
+        for batch in Batches(arrays, lambda features: features, rows, 1, grouping=grouping).training().take(per_epoch):
+            found.update(batch["labels"].numpy()[batch["label_weights"].numpy() > 0].tolist())
+        assert [found[number + 1] for number in range(40)] == target.tolist()
+
+
+def test_places_of_tokens_move_where_padding_before_them_is_cut():
+    mask = np.array([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]], bool)
+    features = {"token_ids": np.arange(12).reshape(2, 6), "padding_mask": mask, "span_roles": mask * 1}
+    features |= {"start_positions": np.array([4, 2], np.int32), "end_positions": np.array([5, 5], np.int32)}
+    found = shortened(
+        {name: tf.constant(value) for name, value in features.items()}, longest({"padding_mask": tf.constant(mask)})
+    )
+    assert found["span_roles"].shape == found["token_ids"].shape == (2, 4)
+    for name in ("start_positions", "end_positions"):
+        asked = features["token_ids"][np.arange(2), features[name]]
+        assert found["token_ids"].numpy()[np.arange(2), found[name].numpy()].tolist() == asked.tolist()
 
 
 def test_buckets_of_a_flag():

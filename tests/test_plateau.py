@@ -23,13 +23,33 @@ SMALL = dataclasses.replace(
     ("recipe", "known", "shorter", "expected"),
     [
         (PUBLISHED, small.MASKED, None, ["--recipe=small"]),
-        (dataclasses.replace(PUBLISHED, learning_rate=2e-3), small.MASKED, None, ["--recipe=small", "--optimizer=adamw"]),
+        (
+            dataclasses.replace(PUBLISHED, learning_rate=2e-3),
+            small.MASKED,
+            None,
+            ["--recipe=small", "--optimizer=adamw"],
+        ),
         (PUBLISHED, None, None, ["--num_train_steps"]),
         (SMALL, small.MASKED, None, ["--num_train_steps"]),
-        (dataclasses.replace(SMALL, learning_rate=1e-4), small.MASKED, None, ["is low for muon", "--learning_rate=0.002"]),
-        (dataclasses.replace(SMALL, learning_rate=0.1), small.MASKED, None, ["is high for muon", "--learning_rate=0.002"]),
+        (
+            dataclasses.replace(SMALL, learning_rate=1e-4),
+            small.MASKED,
+            None,
+            ["is low for muon", "--learning_rate=0.002"],
+        ),
+        (
+            dataclasses.replace(SMALL, learning_rate=0.1),
+            small.MASKED,
+            None,
+            ["is high for muon", "--learning_rate=0.002"],
+        ),
         (SMALL, small.MASKED, "32:0.5,128:0.5", ["--length_schedule=32:0.5,128:0.5"]),
-        (dataclasses.replace(SMALL, num_warmup_steps=900), small.MASKED, None, ["still rising", "--num_warmup_steps=62"]),
+        (
+            dataclasses.replace(SMALL, num_warmup_steps=900),
+            small.MASKED,
+            None,
+            ["still rising", "--num_warmup_steps=62"],
+        ),
     ],
 )
 def test_the_cause_is_what_differs_from_the_numbers_of_small_networks(recipe, known, shorter, expected):

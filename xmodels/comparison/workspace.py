@@ -151,7 +151,7 @@ class Assumed(Workspace):
 
 
 def _files(pattern: str) -> list[str]:
-    """The files that a pattern, a folder or a checkpoint stands for, also after a prefix such as hf: or TASK:; else the text itself."""
+    """The files of a pattern, a folder or a checkpoint, also after a prefix such as hf: or TASK:; else the text itself."""
     if pattern.startswith("tfds:"):
         return [pattern]
     prefix, path = re.match(r"(\w+:)?(.*)", pattern).groups()
