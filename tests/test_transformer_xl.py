@@ -218,6 +218,18 @@ def test_a_memory_that_holds_all_of_the_past_equals_one_pass(more):
         np.testing.assert_allclose(run(backbone, token_ids, cuts), whole, atol=2e-5)
 
 
+@pytest.mark.parametrize("more", [{}, {"pre_norm": True}])
+def test_a_graph_reads_segments_of_any_length(more):
+    backbone = tiny(**more)
+    graph = tf.function(lambda ids: backbone({"token_ids": ids})["sequence_output"], autograph=False)
+    graph = graph.get_concrete_function(tf.TensorSpec([None, None], tf.int32))
+    for length in (3, 8):
+        token_ids = np.random.default_rng(0).integers(20, size=(2, length)).astype("int32")
+        np.testing.assert_allclose(
+            graph(tf.constant(token_ids)), backbone({"token_ids": token_ids})["sequence_output"], atol=1e-5
+        )
+
+
 def test_with_same_length_the_size_of_segments_does_not_matter():
     backbone = tiny(same_length=True)
     token_ids = np.random.default_rng(0).integers(20, size=(1, 24)).astype("int32")

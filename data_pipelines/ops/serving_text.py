@@ -76,7 +76,7 @@ class GraphTokenizer(tf.Module):
             max_sequence_length: counts the special tokens; longer inputs are shortened.
 
         Returns:
-            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch.
+            token_ids and segment_ids, int32 (B, L), padding_mask, bool (B, L), with L the longest of the batch, at least 1.
         """
         return self.framed([self.tokenize(text) for text in texts], max_sequence_length)
 
@@ -92,15 +92,16 @@ class GraphTokenizer(tf.Module):
             parts.append(ids[part.text] if part.role is None else special)
             segments.append(tf.ones_like(parts[-1]) * part.segment)
         token_ids = tf.concat(parts, axis=1)
+        width = tf.maximum(token_ids.bounding_shape(axis=1), 1)  # a frame may be empty, as the texts may
+        shape = tf.stack([-1, width])
         features = {
-            "token_ids": token_ids.to_tensor(self.vocabulary.padding_id),
-            "segment_ids": tf.concat(segments, axis=1).to_tensor(self.frame.pad_segment),
-            "padding_mask": tf.sequence_mask(token_ids.row_lengths()),
+            "token_ids": token_ids.to_tensor(self.vocabulary.padding_id, shape=shape),
+            "segment_ids": tf.concat(segments, axis=1).to_tensor(self.frame.pad_segment, shape=shape),
+            "padding_mask": tf.sequence_mask(token_ids.row_lengths(), width),
         }
         if not self.frame.pads_left:
             return features
-        width = tf.shape(features["token_ids"], tf.int64)[1]
-        turned = (tf.range(width)[None, :] + token_ids.row_lengths()[:, None]) % tf.maximum(width, 1)  # (B, L)
+        turned = (tf.range(width)[None, :] + token_ids.row_lengths()[:, None]) % width  # (B, L)
         return {name: tf.gather(value, turned, batch_dims=1) for name, value in features.items()}
 
 

@@ -115,7 +115,7 @@ def pack_ids(
     packed = [pack(a, b, vocabulary, max_sequence_length, frame) for a, b in zip(firsts, seconds_or_none, strict=True)]
     if frame.once:
         _check_once(frame.once, vocabulary[frame.once], packed)
-    longest = max(len(ids) for ids, _ in packed)
+    longest = max(1, max(len(ids) for ids, _ in packed))  # a frame may be empty, as the texts may
     shape = len(packed), min(max_sequence_length, -(-longest // 8) * 8)
     token_ids = np.full(shape, vocabulary.padding_id, np.int32)
     segment_ids, padding_mask = np.full(shape, frame.pad_segment, np.int32), np.zeros(shape, bool)

@@ -262,9 +262,10 @@ def compiled(answer: Callable) -> Callable:
 
 
 def without_padding(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Removes the columns that are padding in all rows. Columns are the last axis of `padding_mask`."""
+    """Removes the columns that are padding in all rows, but never all. Columns are the last axis of `padding_mask`."""
     mask = features["padding_mask"]
     axis, used = mask.ndim - 1, mask.any(axis=tuple(range(mask.ndim - 1)))  # (L,)
+    used[:1] |= not used.any()
     return {n: np.compress(used, v, axis) if v.shape[: axis + 1] == mask.shape else v for n, v in features.items()}
 
 
