@@ -1,16 +1,21 @@
 """Transformer-XL computes what the original and Hugging Face's do, over segments that go on; its memory means what it says."""
 
 import functools
+import json
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from safetensors.numpy import load_file, save_file
 
+from data_pipelines.errors import CheckpointError
 from tests.parity import assert_close, assert_gradient_norms, assert_outputs, feed, gradients_of, names_of, read_case
+from xmodels.conversion import convert
 from xmodels.layers.adaptive import AdaptiveSoftmax
 from xmodels.layers.attention.relative import shifted
+from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
@@ -102,6 +107,76 @@ def model(name):
     rates = next(value for name, value in case.weights.items() if name.endswith("inv_freq"))
     backbone.signal = functools.partial(signal_of, rates, config.clamp_length or np.inf)  # the cases drew theirs anew
     return backbone, objective
+
+
+def folder_of(case, path, **changes):
+    """A folder as `TransfoXLLMHeadModel.save_pretrained` wrote it, with copies of what is shared."""
+    n = case.numbers
+    own = [f"crit.out_projs.{i}" in case.weights for i in range(len(n["cutoffs"]) + 1)]
+    config = {
+        "model_type": "transfo-xl", "architectures": ["TransfoXLLMHeadModel"], "vocab_size": n["vocabulary_size"],
+        "cutoffs": n["cutoffs"], "d_model": n["hidden_dim"], "d_embed": n["embedding_dim"], "n_head": n["num_heads"],
+        "d_head": n["head_dim"], "d_inner": n["intermediate_dim"], "div_val": n["embedding_division"], "n_layer": n["num_layers"],
+        "mem_len": n["memory_length"], "clamp_len": n["clamp_length"], "same_length": n["same_length"], "pre_lnorm": False,
+        "untie_r": n["untie_relative_biases"], "tie_projs": [not each for each in own], "adaptive": True, "attn_type": 0,
+        "dropout": 0.0, "dropatt": 0.0,
+    }  # fmt: skip
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(config | changes))
+    copies = {copy: case.weights[original] for copy, original in case.config["tied_parameters"].items()}
+    save_file(case.weights | copies, path / "model.safetensors")
+    return f"hf:{path}"
+
+
+def test_folders_of_hugging_face_are_read_and_written(tmp_path):
+    case, (backbone, objective) = read_case("transformer_xl/lm3segments_div2"), model("lm3segments_div2")
+    source, target = folder_of(case, tmp_path / "theirs"), f"hf:{tmp_path / 'again'}"
+    found = convert.load(source)
+    assert found.config == config_of(case) and found.heads == {"adaptive_lm"}
+    expected = {f"backbone.{n}": v for n, v in named_weights(backbone).items()}
+    expected |= {f"objective.adaptive_lm.{n}": v for n, v in named_weights(objective).items()}
+    assert found.values.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found.values[name], value, err_msg=name)
+    convert.save(found, target)
+    written = load_file(tmp_path / "again/model.safetensors")
+    assert {name for name in case.weights if "inv_freq" not in name} == set(written)
+    assert all(np.array_equal(value, case.weights[name]) for name, value in written.items())
+    assert max(convert.verify(source, target).values()) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"untied_biases": True, "pre_norm": True, "clamp_length": 4, "same_length": True},
+        {"cutoffs": (7, 12), "embedding_division": 2, "tied_projections": "TFT", "embedding_dim": 8},
+        {"embedding_dim": 4},
+    ],
+)
+def test_what_a_folder_of_hugging_face_can_say_comes_back(more, tmp_path):
+    backbone = tiny(**more)
+    objective = AdaptiveLM(backbone.config)
+    (tmp_path / "ours").mkdir()
+    folder.write_model(str(tmp_path / "ours"), backbone, objective)
+    ours = convert.load(str(tmp_path / "ours"))
+    convert.save(ours, f"hf:{tmp_path / 'theirs'}")
+    found = convert.load(f"hf:{tmp_path / 'theirs'}")
+    assert found.values.keys() == ours.values.keys()
+    assert all(np.array_equal(found.values[name], value) for name, value in ours.values.items())
+    assert max(convert.verify(str(tmp_path / "ours"), f"hf:{tmp_path / 'theirs'}").values()) < 1e-6
+
+
+def test_what_cannot_be_read_from_hugging_face_is_said(tmp_path):
+    case = read_case("transformer_xl/lm3segments_div2")
+    for number, (changes, said) in enumerate(
+        [
+            ({"div_val": 1}, "`div_val` 1"),
+            ({"attn_type": 2}, "`attn_type` = 2"),
+            ({"cutoffs": [50, 20]}, "`cutoffs` must rise"),
+        ]
+    ):
+        with pytest.raises(CheckpointError, match=said):
+            convert.load(folder_of(case, tmp_path / str(number), **changes))
 
 
 def segments(case):

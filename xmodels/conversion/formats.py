@@ -25,7 +25,8 @@ class Format:
 
     Attributes:
         variables: our name -> (their name, their axes). Placeholders such as `{block}` count what `Table.counts` says, and a
-            name that ends in `[1/3]` is the second third of the last axis of a tensor, one in `[1]` the second row of its first.
+            name that ends in `[1/3]` is the second third of the last axis of a tensor, `[:1/3]` of its first, and one in `[1]` the
+            second row of its first.
         settings: the key in their config.json -> our field.
         activations: their name -> ours. The first that fits is written. Empty where networks have no choice.
         activation_key: the key of the activation in their config.json.

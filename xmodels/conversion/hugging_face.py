@@ -38,9 +38,10 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     config = form.refined(config, found)
     config_file = os.path.join(path, CONFIG)
     task = heads.task_of_head(form, stored, found, config_file)
-    variables, lacks = heads.variables_of(form, task), table.lacks(config)
+    variables = heads.variables_of(form, task)
+    own = {theirs for _, _, theirs, _ in tensors.rows(variables, table, config, len(found) + 1)}
     loaded = tensors.loaded_from(
-        _without_duplicates(found, form, {row[0] for n, row in variables.items() if not n.startswith(lacks)}, source),
+        _without_duplicates(found, form, own, source),
         variables,
         model,
         config,

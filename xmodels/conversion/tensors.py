@@ -82,7 +82,9 @@ def rows(
 
 
 ONE = "I"  # an axis of length 1
-PART = re.compile(r"(.+)\[(\d)/(\d)\]")  # "name[1/3]": the second third of a tensor's last axis
+PART = re.compile(
+    r"(.+)\[(:?)(\d)/(\d)\]"
+)  # "name[1/3]": the second third of a tensor's last axis, "name[:1/3]" of its first
 ROW = re.compile(r"(.+)\[(\d+)\]")  # "name[1]": the second row of a tensor's first axis
 
 
@@ -91,8 +93,10 @@ def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
     tensors = dict(tensors)
     for name in wanted:
         part = PART.fullmatch(name)
-        if part and part[1] in tensors and tensors[part[1]].ndim and not tensors[part[1]].shape[-1] % int(part[3]):
-            tensors[name] = np.split(tensors[part[1]], int(part[3]), axis=-1)[int(part[2])]
+        if part and part[1] in tensors and tensors[part[1]].ndim:
+            whole, axis, count = tensors[part[1]], _axis(part), int(part[4])
+            if not whole.shape[axis] % count:
+                tensors[name] = np.split(whole, count, axis=axis)[int(part[3])]
     for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, wanted) if row).items():
         if name in tensors and tensors[name].shape[:1] == (count,):
             tensors |= {f"{name}[{index}]": row for index, row in enumerate(tensors[name])}
@@ -104,12 +108,16 @@ def _cut(tensors: Mapping[str, np.ndarray], wanted) -> dict[str, np.ndarray]:
 def _joined(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inverse of `_cut`."""
     whole = {name: tensor for name, tensor in tensors.items() if not (PART.fullmatch(name) or ROW.fullmatch(name))}
-    for name in dict.fromkeys(part[1] for part in map(PART.fullmatch, tensors) if part):
+    for name, axis in {part[1]: _axis(part) for part in map(PART.fullmatch, tensors) if part}.items():
         parts = [tensors[key] for key in sorted(tensors) if PART.fullmatch(key) and PART.fullmatch(key)[1] == name]
-        whole[name] = np.concatenate(parts, axis=-1)
+        whole[name] = np.concatenate(parts, axis=axis)
     for name, count in collections.Counter(row[1] for row in map(ROW.fullmatch, tensors) if row).items():
         whole[name] = np.stack([tensors[f"{name}[{index}]"] for index in range(count)])
     return whole
+
+
+def _axis(part: re.Match) -> int:
+    return 0 if part[2] else -1
 
 
 def loaded_from(
