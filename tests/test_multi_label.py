@@ -1,6 +1,7 @@
 """Several labels a text: scores as scikit-learn's, thresholds that an evaluation set chooses, files, what is served, bad rows."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -127,7 +128,20 @@ def test_the_loss_is_the_mean_over_labels_and_filled_rows_count_for_nothing():
     assert (float(total), float(weight)) == (pytest.approx(expected, rel=1e-5), 2.0)
 
 
-def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_path):
+def test_a_run_that_goes_on_without_a_better_epoch_keeps_the_thresholds_of_its_best_one(run, data, tmp_path):
+    again, files = (
+        tmp_path / "again",
+        {"train_file": data / "train.tsv", "eval_file": data / "dev.tsv", "test_file": data / "dev.tsv"},
+    )
+    shutil.copytree(run, again)
+    before, start = read_task(str(again)).settings["thresholds"], json.loads((run / "config.json").read_text())["flags"]
+    assert set(before) != {0.5}
+    more = QUICK | {"num_train_epochs": 9, "learning_rate": 1e-12}
+    assert invoke("finetune", init_checkpoint=start["init_checkpoint"], model_dir=again, **files, **more) == 0
+    assert read_task(str(again)).settings["thresholds"] == before
+
+
+def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_path, capsys):
     results = json.loads((run / "results.json").read_text())["results"]
     assert results["evaluation micro_f1"] > 0.9
     assert results["test micro_f1"] == pytest.approx(
@@ -146,6 +160,8 @@ def test_a_run_learns_several_labels_and_keeps_its_thresholds(run, data, tmp_pat
     assert json.loads((tmp_path / "scores.json").read_text())["micro_f1"] == pytest.approx(
         results["evaluation micro_f1"], abs=1e-3
     )
+    assert invoke("evaluate", model_dir=run, test_file=data / "dev.tsv", task="regress") == 2
+    assert "was fine-tuned for --task=multi_label" in capsys.readouterr().err
     (tmp_path / "lines.txt").write_text("ann bob york\n\ncar dan\n", "utf-8")
     assert invoke("predict", model_dir=run, input_file=tmp_path / "lines.txt", output_file=tmp_path / "out.jsonl") == 0
     first, blank, last = (json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines())

@@ -382,6 +382,8 @@ def test_a_task_goes_on_alone_with_its_head_and_with_few_labels(run, data, tmp_p
     for name in ("objective.classify.head.kernel", "backbone.pooler.kernel"):
         np.testing.assert_array_equal(found[name], expected[name])
     flags |= {"model_dir": tmp_path / "other"}
+    assert invoke("finetune", init_checkpoint=run / "place", init_head=True, pooling="max", **flags) == 2
+    assert "reads a state by pooling=published, and here it would be max" in capsys.readouterr().err
     assert invoke("finetune", init_checkpoint=run / "answer", init_head=True, **flags) != 0
     assert "is of --task=rank, labels none; here it is --task=classify, labels bonn" in capsys.readouterr().err
     assert invoke("finetune", init_checkpoint=run, train_fraction=0.5, **flags) != 0

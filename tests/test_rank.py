@@ -300,6 +300,7 @@ def test_bad_lists_are_named(data, small_bert, tmp_path, capsys):
     flags = {"task": "rank", "init_checkpoint": small_bert, "model_dir": tmp_path / "run"} | QUICK
     for text, message in (
         ('{"query": "a", "candidates": ["b"], "labels": ["good"]}\n', "bad.jsonl, line 1: no relevance: 'good'"),
+        ('{"query": "a", "candidates": ["b"], "labels": [2000]}\n', "bad.jsonl, line 1: relevance 2000: nDCG"),
         ('{"query": "a", "candidates": ["b", "c"], "labels": [1, 1]}\n', "nothing to learn"),
         ('{"query": "a", "candidates": ["b", " "], "labels": [1, 0]}\n', "line 1: empty text"),
     ):

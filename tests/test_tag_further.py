@@ -1,5 +1,6 @@
 """Tagging, further: schemes and their faults, texts longer than a window, a chain over tags, places under all tokenizers."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -226,6 +227,10 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
         )
         reader = reader_of(options)
         sources.append(reader.read(opened(options, reader)[1]).source)
+    reader = reader_of(dataclasses.replace(options, max_seq_length=8))
+    tokenizer = opened(reader.options, reader)[1]
+    with pytest.raises(UsageError, match="--max_seq_length=8: holds 6 tokens of a text, but .* has texts of 10"):
+        reader.read(tokenizer)
     table, records = sources
     assert table.num_examples > 64 and table.text_ids.tolist() == records.text_ids.tolist()
     assert set(table.arrays) == set(records.arrays) and "word_ids" in table.arrays

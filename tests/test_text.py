@@ -425,6 +425,10 @@ def test_columns_are_named_or_counted(tmp_path):
     by_position = read_table(path, Columns("1", "0", "2"))
     assert by_position == [Row(("r", "q"), "gold", 1), Row(("two", "one"), "yes", 2)]
     assert read_table(path, Columns("0"), with_labels=False)[1] == Row(("one",), None, 2)
+    twice = write(tmp_path / "b.tsv", "text\tlabel\tlabel\none\tyes\tno\n")
+    with pytest.raises(UsageError, match=r"b\.tsv: 2 columns are called 'label'.*--label_column"):
+        read_table(twice, Columns())
+    assert read_table(twice, Columns("0", None, "2"))[1] == Row(("one",), "no", 2)
 
 
 def test_pairs_are_found_by_their_usual_names(tmp_path):

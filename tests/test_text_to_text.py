@@ -138,6 +138,8 @@ def test_what_cannot_be_learnt_is_said(tmp_path, zh_vocabulary, capsys):
     assert "line 3: one of the two texts is empty" in capsys.readouterr().err
     assert invoke("finetune", **flags_of(tmp_path, start, label_column="x")) == UsageError.exit_code
     assert "--text_pair_column" in capsys.readouterr().err
+    assert invoke("finetune", **flags_of(tmp_path, start, max_target_length=10**6)) == UsageError.exit_code
+    assert "--max_target_length=1000000: the network has" in capsys.readouterr().err
     tokenizer = open_tokenizer(zh_vocabulary)
     (tmp_path / "bert").mkdir()
     bert = Bert(BertConfig(len(tokenizer.vocabulary), 16, 1, 2, 32, 32)).initialize()
@@ -150,7 +152,8 @@ def test_what_cannot_be_learnt_is_said(tmp_path, zh_vocabulary, capsys):
 
 
 def test_rows_are_padded_to_the_longest():
-    ids, real = padded([[5, 6, 7], [8]], 1)
+    assert padded([[5, 6, 7], [8]], 1, 5)[0].shape == (2, 5)
+    ids, real = padded([[5, 6, 7], [8]], 1, 20)
     assert ids.tolist() == [[5, 6, 7, 1, 1, 1, 1, 1], [8, 1, 1, 1, 1, 1, 1, 1]]
     assert np.array_equal(real.sum(axis=1), [3, 1])
 

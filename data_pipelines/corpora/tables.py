@@ -313,6 +313,10 @@ def _find(header: list[str], columns: Columns, with_labels: bool | None, path: s
     def position(given: str | None, usual: tuple[str, ...], flag: str, needed: bool) -> int | None:
         names = [given] if given is not None else [name for name in usual if name in header]
         if names and names[0] in header:
+            if header.count(names[0]) > 1:
+                raise UsageError(
+                    f"{path}: {header.count(names[0])} columns are called {names[0]!r}. Rename all but one, or take another by {flag}."
+                )
             return header.index(names[0])
         if needed or given is not None:
             _check_separator(header, path)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 
+import keras
 import tensorflow as tf
 
 from data_pipelines.lock import locked
@@ -30,15 +31,19 @@ def tpu_flags(options) -> Tpu:
 
 @contextlib.contextmanager
 def at_work(options, workers: Workers) -> Iterator[None]:
-    """Around a training: no other process works in its folder, and a worker that is gone is one line.
+    """Around a training: no other process works in its folder, and a worker that is gone is one line. Networks that are made
+    behind it compute as those before it.
 
     Raises:
         UsageError: another process works in the folder.
         DeviceError: another worker has ended.
     """
-    alone = workers.is_chief and not options.dry_run
-    with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
-        yield
+    alone, precision = workers.is_chief and not options.dry_run, keras.config.dtype_policy()
+    try:
+        with workers.together(), locked(options.model_dir) if alone else contextlib.nullcontext():
+            yield
+    finally:
+        keras.config.set_dtype_policy(precision)
 
 
 def start(

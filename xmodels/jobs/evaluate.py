@@ -38,13 +38,27 @@ def evaluate(options: Options) -> dict:
             raise UsageError(
                 f"--test_file={options.test_file}: holds records. --task={task} reads the file that they were made of."
             )
-        predictor = predictor or load_predictor(options.model_dir)
+        predictor = predictor or predictor_of(options.model_dir, task)
         scores = evaluate_records(predictor, options, given(options))
     else:
         values = {name: getattr(options, name) for name in parameters if name != "predictor"}
         if "predictor" in parameters:
-            values["predictor"] = predictor or load_predictor(options.model_dir)
+            values["predictor"] = predictor or predictor_of(options.model_dir, task)
         scores = function(**values)
     if options.output_file:
         write_json(options.output_file, scores)
     return scores
+
+
+def predictor_of(model_dir: str, task: str):
+    """What answers for a run.
+
+    Raises:
+        UsageError: the run was fine-tuned for another task.
+    """
+    predictor, wanted = load_predictor(model_dir), find.task_class(task)
+    if wanted and not isinstance(predictor.task, wanted):
+        raise UsageError(
+            f"--task={task}: --model_dir={model_dir} was fine-tuned for --task={predictor.task.label}. Leave the flag out."
+        )
+    return predictor

@@ -74,7 +74,8 @@ def _finetune(options: Options, strategy, workers: Workers, leads: bool = False)
         return results
     if workers.is_chief:
         run_folder.write_data(options.model_dir, job.tokenizer, None)
-        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length)
+        chosen = job.evaluation.tuned if state.best_step is not None else ()  # with the weights in `backbone`
+        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
     announce(job)
     watcher = watched(job, workers) if workers.is_chief else Watch()
     loop = training_loop(job, workers, watcher)

@@ -134,7 +134,8 @@ def check_options(options, num_replicas: int, loaded) -> None:
         raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
     if not 0 <= options.warmup_proportion <= 1:
         raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
-    step_options.check_batch_size(options, options.train_batch_size, num_replicas)
+    if not options.tokens_per_batch:  # whose batches are cut into parts by `token_buckets`
+        step_options.check_batch_size(options, options.train_batch_size, num_replicas)
     longest = loaded.config.max_sequence_length
     if options.max_seq_length > longest:
         raise UsageError(

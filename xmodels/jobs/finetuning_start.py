@@ -1,6 +1,7 @@
 """What a fine-tuning starts from: the reader of its task, a checkpoint, and a tokenizer."""
 
 import dataclasses
+import json
 
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.text.kinds import open_tokenizer
@@ -10,6 +11,7 @@ from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.positions import extended
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.backbone import Backbone
 from xmodels.models.folder import assign, model_class
 from xmodels.tasks.base.find import part
@@ -17,6 +19,8 @@ from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.run import read_task
 from xmodels.tasks.base.task import Task
 from xmodels.training.watching.progress import print_status
+
+READ_BY_HEADS = "features", "normalize"  # settings of siamese networks, from which their heads read
 
 
 def reader_of(options) -> Reader:
@@ -60,7 +64,20 @@ def check_head(options, labels: list[str]) -> None:
 
 
 def begin_head(task: Task, loaded: Checkpoint, source: str) -> None:
-    """Gives a built task the weights that the checkpoint has for it."""
+    """Gives a built task the weights that the checkpoint has for it.
+
+    Raises:
+        UsageError: they have learnt to read another state.
+    """
+    settings = getattr(task, "settings", {})
+    pairs = {"pooling": (loaded.pooling or PUBLISHED, getattr(task, "pooling", None) or PUBLISHED)}
+    pairs |= {name: (loaded.settings.get(name), settings.get(name)) for name in READ_BY_HEADS}
+    for name, (theirs, ours) in pairs.items():
+        if json.dumps(theirs) != json.dumps(ours):  # where tuples are lists
+            raise UsageError(
+                f"--init_head: the head of --init_checkpoint={source} reads a state by {name}={theirs}, and here it would be "
+                f"{ours}. Give the same, or leave the flag out to begin with a new head."
+            )
     assign(task.prefix, task, loaded.values, source)
 
 

@@ -47,7 +47,9 @@ class OpenRun:
         if self.generator is None:
             raise UsageError(f"{self.source}: does not generate texts; `predict` answers.")
         limit = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-        chosen = Decoding(**{"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0, **decoding})
+        usual = {"temperature": 1.0 if decoding.keys() & {"top_k", "top_p"} else 0.0}
+        usual["length_penalty"] = self.generator.penalty(None)
+        chosen = Decoding(**(usual | decoding))
         return self.generator.generate(list(prompts), chosen, seed=seed, batch_size=batch_size, **limit)
 
 

@@ -17,6 +17,7 @@ EFFECTS = {  # of what else is changed it is enough to say that it holds from no
     "warmup_proportion": SCHEDULE,
     "learning_rate": SCHEDULE,
     "train_batch_size": "reading continues after the examples that were already seen",
+    "eval_file": "later epochs are scored on the new file, and compared with the best score on the old one",
     "data_dir": "nothing; the records were checked to be the same",
     "vocab_file": "nothing; the vocabulary was checked to be the same",
     "distribution_strategy": SHARES,

@@ -1,6 +1,7 @@
 """Trains: several steps per call of the graph, with logs, evaluations and checkpoints in between."""
 
 import dataclasses
+import math
 import os
 import signal
 import threading
@@ -268,7 +269,7 @@ class Loop:
         if self.select is None:
             return state
         value = self.select(means)
-        if state.best is not None and not value > state.best:
+        if state.best is not None and not math.isnan(state.best) and not value > state.best:
             return state
         self.best_means = means
         self.on_best()

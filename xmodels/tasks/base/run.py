@@ -54,13 +54,21 @@ class TaskDescription:
     settings: dict = dataclasses.field(default_factory=dict)
 
 
-def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int) -> None:
-    """Writes task.json into the folder `run`, which must exist."""
+def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int, kept: tuple[str, ...] = ()) -> None:
+    """Writes task.json into the folder `run`, which must exist.
+
+    Args:
+        kept: the settings that stay as the task.json that is there has them: those that an evaluation set has chosen.
+    """
     labels = list(getattr(task, "label_names", ()))
     description = TaskDescription(
         task.label, labels, num_texts, max_sequence_length, getattr(task, "prefix_of_texts", ""),
         dict(getattr(task, "settings", {})),
     )  # fmt: skip
+    if kept:
+        before = read_task(run).settings
+        chosen = {name: before[name] for name in kept if name in before}
+        description = dataclasses.replace(description, settings=description.settings | chosen)
     write_description(run, description)
 
 

@@ -84,6 +84,11 @@ class TextReader(Reader):
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
             loaded = with_rows(loaded, len(extended.vocabulary), self.options.seed)
+            if self.pools and self.options.freeze_backbone and reading.pooling == PUBLISHED:
+                print_status(
+                    f"Warning: --freeze_backbone: the head reads the state at {reading.added_tokens[-1]}, a token that is new to this "
+                    "network and would not be learnt. Take --pooling=mean."
+                )
         self.reading = reading
         return loaded, extended
 

@@ -27,6 +27,7 @@ from xmodels.training.watching.progress import print_status
 
 TASK = "rank"  # of the records
 LIST_SIZE = 8
+MOST_RELEVANT = 100  # nDCG counts 2 to this power, which must not overflow
 SAMPLE = 200  # lists of a survey whose texts are kept
 
 
@@ -71,6 +72,10 @@ def problem(ranked: RankedList) -> str | None:
             return (
                 f"no relevance: {label!r:.40}, expected a number from 0 (not relevant). Name its column with --label_column, or "
                 "where labels are names the one that means relevant, such as --relevant_label=entailment"
+            )
+        if float(label) > MOST_RELEVANT:
+            return (
+                f"relevance {label}: nDCG counts 2 to this power. Give grades from 0 to {MOST_RELEVANT}, such as 0 to 4"
             )
     return None
 

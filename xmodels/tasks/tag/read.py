@@ -12,6 +12,7 @@ from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning.row_checks import check_labels, shared_warning
 from data_pipelines.finetuning.tag_schemes import REFUSE, REPAIR, SPAN_TAG, bad_tags, refusal, scheme_of, to_bio
 from data_pipelines.records.manifest import Manifest
+from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.labels import sort_tags
 from xmodels.tasks.base.read import Data, Survey
 from xmodels.tasks.base.records import check_recorded, recorded_batches
@@ -235,6 +236,13 @@ class Reader(TextReader):
                 rows.append((ids.tolist(), words, opens))
                 tags.append(of_tokens[opens > 0])
                 text_ids.append(int(parsed["example_ids"][row]))
+        length, longest = self.options.max_seq_length, max(len(ids) for ids, _, _ in rows)
+        capacity = max_text_tokens(1, length, self.reading.frame)
+        if longest > capacity:
+            raise UsageError(
+                f"--max_seq_length={length}: holds {capacity} tokens of a text, but {path} has texts of {longest}. Make the records "
+                f"with a smaller --max_seq_length, or give at least {length + longest - capacity} here."
+            )
         return rows, tags, text_ids, labels
 
 

@@ -64,7 +64,9 @@ class OneRow(TwoSides):
         lengths = np.array([[len(source), len(target)] for source, target in pairs], np.int32)  # (N, 2)
         # `[CLS] source [SEP] target [SEP]`
         real = np.arange(self.num_positions) < lengths.sum(axis=1, keepdims=True) + 3  # (N, L)
-        token_ids, _ = padded([[*source, *target] for source, target in pairs], self.vocabulary[PAD])
+        token_ids, _ = padded(
+            [[*source, *target] for source, target in pairs], self.vocabulary[PAD], self.num_positions
+        )
         return {"token_ids": token_ids, "segment_lengths": lengths, "padding_mask": real}
 
     def task(self, config):

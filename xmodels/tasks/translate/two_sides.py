@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.writing import Writing
+from xmodels.models.folder import model_class
 from xmodels.tasks.translate.task import Translate
 
 
@@ -29,11 +31,17 @@ class TwoSides:
 
     def check(self, model: str, longest: int) -> None:
         """Raises a UsageError where flags do not suit the network, which has `longest` positions."""
+        limit = self.options.max_target_length or 0
+        if limit > longest and not model_class(model).any_length:
+            raise UsageError(
+                f"--max_target_length={limit}: the network has {longest} positions. Give {longest} or less; longer targets are cut."
+            )
 
     def arrays(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """What is learnt from, of framed ids."""
-        token_ids, padding_mask = padded(sources, self.vocabulary.padding_id)
-        labels, used = padded(targets, self.vocabulary.padding_id)
+        longest = self.options.max_seq_length
+        token_ids, padding_mask = padded(sources, self.vocabulary.padding_id, longest)
+        labels, used = padded(targets, self.vocabulary.padding_id, self.options.max_target_length or longest)
         starts = np.full((len(labels), 1), self.writing.start_id(self.vocabulary), np.int32)
         return {
             "token_ids": token_ids, "padding_mask": padding_mask, "labels": labels, "label_weights": used.astype("float32"),
@@ -48,10 +56,11 @@ class TwoSides:
         """Gives the task the weights that a checkpoint has for it; this one has none of its own."""
 
 
-def padded(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of ids as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are real."""
+def padded(rows: Sequence[Sequence[int]], pad_id: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ids, of `most` at most, as int32 (N, L), with L the longest of them rounded up to a multiple of 8, and where they are
+    real."""
     lengths = np.array([len(row) for row in rows])
-    real = np.arange(-(-int(lengths.max()) // 8) * 8) < lengths[:, None]
+    real = np.arange(min(-(-int(lengths.max()) // 8) * 8, most)) < lengths[:, None]
     ids = np.full(real.shape, pad_id, np.int32)
     ids[real] = np.concatenate([np.asarray(row, np.int32) for row in rows])
     return ids, real
