@@ -38,11 +38,6 @@ class Packing:
         return max_sequence_length + self.is_stream  # a run also holds what comes next
 
     @property
-    def is_running_text(self) -> bool:
-        """Whether sentences that follow one another stand in one segment."""
-        return self.num_segments == 1 and self.read_as is None
-
-    @property
     def fits_static_masks(self) -> bool:
         """Whether Google's layout of one or two segments can hold its examples."""
         return not self.is_stream and self.read_as is None and not self.has_alternative

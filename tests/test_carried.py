@@ -21,6 +21,8 @@ from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 from xmodels.training.devices import distribution
 from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.states import checkpoints
+from xmodels.training.states.checkpoints import State
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
 
@@ -96,6 +98,16 @@ def test_an_evaluation_covers_every_token_once_and_with_its_past(stream_records)
         (pair,) = learner.objective.score(outputs, batch, learner.backbone)[0].values()
         total += [float(x) for x in pair]
     assert learner.evaluate(held)["adaptive_lm"] == pytest.approx(total[0] / total[1], rel=1e-5)
+
+
+def test_other_rows_begin_with_an_empty_memory(stream_records, tmp_path, capsys):
+    source = RecordSource(stream_records)
+    path = checkpoints.save(str(tmp_path), learner_of(source)[0], State(1))
+    learner, _ = learner_of(source, batch_size=2)
+    assert checkpoints.restore(path, learner).step == 1
+    assert "they begin with an empty memory" in capsys.readouterr().out
+    for variable in learner.passes["training"].carried.memory.values():
+        assert variable.shape[0] == 2 and not variable.numpy().any()
 
 
 def test_micro_batches_are_refused(stream_records):

@@ -41,6 +41,13 @@ def test_a_state_of_another_run_is_refused(tmp_path):
         checkpoints.newest(str(tmp_path), "yours")
 
 
+def test_the_state_that_was_just_written_stays_whatever_lies_behind_it(tmp_path):
+    for step in (100, 200):  # the best one, and one that was damaged and passed over
+        write_state(tmp_path, step, "mine")
+    path = checkpoints.save(str(tmp_path), make_learner(), State(150, best=1.0, best_step=100), keep=1)
+    assert os.path.isdir(path) and len(checkpoints.complete(str(tmp_path))) == 3
+
+
 def test_a_state_of_an_older_version_names_no_run(tmp_path):
     path = write_state(tmp_path, 3, None)
     stored = json.loads((path / STATE).read_text())

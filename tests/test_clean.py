@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from data_pipelines.corpora.dialogue import alternating
 from data_pipelines.corpora.documents import Document
 from data_pipelines.errors import UsageError
 from data_pipelines.pretraining.job import Settings, create
@@ -145,3 +146,20 @@ def test_the_manifest_says_how_the_text_was_cleaned(tmp_path, zh_vocabulary):
     assert manifest.settings.others["clean_versions"].keys() == {"traditional_to_simplified"}
     assert manifest.statistics["cleaned_by_html"] == manifest.statistics["short_sentences_dropped"] == 30
     assert manifest.statistics["sentences"] == 60
+
+
+def test_turns_and_translations_are_cleaned_each_by_itself():
+    def of(sentences, join):
+        stage = clean("html", 0, 0, collections.Counter(), join)
+        return [document.sentences for document in stage([Document(sentences, "here")])]
+
+    pair = ["<p>one<br>two</p>", "eins<br>zwei"]
+    assert of(pair, list) == [["one two", "eins zwei"]] and len(of(pair, None)[0]) == 4
+    turns = ["hi", "<br>", "are you there?", "yes<br>I am"]  # whose second speaker says nothing
+    assert of(turns, alternating) == [["hi are you there?", "yes I am"]]
+    assert alternating(["", "a", "b", "", "", "c"]) == ["a", "b", "c"] and alternating(["x", "", "y"], "") == ["xy"]
+
+
+def test_turns_are_not_taken_out_by_their_length():
+    with pytest.raises(UsageError, match="--min_sentence_chars=4: would take out turns"):
+        Settings(input_file="a", vocab_file="b", language="en", packing="dialogue", min_sentence_chars=4).check()

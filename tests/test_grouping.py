@@ -2,7 +2,9 @@
 
 import collections
 import dataclasses
+import json
 import os
+import pathlib
 import shutil
 import types
 
@@ -298,6 +300,22 @@ def test_places_of_tokens_move_where_padding_before_them_is_cut():
     for name in ("start_positions", "end_positions"):
         asked = features["token_ids"][np.arange(2), features[name]]
         assert found["token_ids"].numpy()[np.arange(2), found[name].numpy()].tolist() == asked.tolist()
+
+
+def test_hosts_share_the_tokens_of_a_batch(source):
+    sizes = {len(b["token_ids"]) for b in batches_of(source, TOKENS).training(host=1, num_hosts=2).take(8)}
+    assert sizes == {4, 2}  # of 8, 4 and 4
+
+
+def test_a_run_whose_batches_are_grouped_otherwise_goes_on_with_the_next_epoch(options, tmp_path, capfd):
+    given = dataclasses.replace(options, length_buckets="24", num_train_steps=3)
+    pretrain(given)
+    for size, said in ((4, False), (8, True)):
+        pretrain(dataclasses.replace(given, train_batch_size=size, num_train_steps=given.num_train_steps + size // 4))
+        out = capfd.readouterr()
+        assert ("grouped otherwise than before: reading goes on with the next epoch" in out.out + out.err) == said
+    cursor = json.loads(pathlib.Path(given.model_dir, "checkpoints/step_00000005/state.json").read_text())["cursors"]
+    assert cursor == [[1, 0, 1]]
 
 
 def test_buckets_of_a_flag():

@@ -8,7 +8,7 @@ import tensorflow as tf
 from conftest import make_records
 
 from data_pipelines.errors import UsageError
-from data_pipelines.ops.cutting import cut_pairs, cut_runs
+from data_pipelines.ops.cutting import cut_pairs, cut_runs, without_lost
 from data_pipelines.ops.seeds import example_seeds
 from xmodels.jobs import length_schedule
 from xmodels.jobs.pretrain import Options, pretrain
@@ -195,3 +195,10 @@ def test_pairs_and_streams_are_cut_too(system, records, zh_vocabulary, tmp_path)
     assert np.isfinite(means["loss"])
     names = [set(entry) for entry in read_log(tmp_path / "run/log.jsonl") if entry["kind"] == "train"]
     assert ["length_16/skipped" in each for each in names] == [True, True, False, False], names
+
+
+def test_rows_for_which_a_record_is_too_short_teach_nothing():
+    """An empty text still has an end, which a decoder would learn."""
+    features = {"label_weights": tf.ones([2, 3]), "example_weights": tf.constant([1.0, 0.0])}
+    assert without_lost(features)["label_weights"].numpy().tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert without_lost({"example_weights": tf.ones(2)}).keys() == {"example_weights"}

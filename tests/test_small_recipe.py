@@ -9,10 +9,11 @@ import pytest
 from conftest import make_records
 from invocation import invoke
 
-from data_pipelines.errors import UsageError
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.records.source import RecordSource
 from xmodels import systems
 from xmodels.interfaces.reading import numbers_for
-from xmodels.jobs import pretrain, pretraining_network
+from xmodels.jobs import pretrain, pretraining_network, pretraining_records
 from xmodels.jobs.pretrain import Options
 from xmodels.jobs.tpu_step import stand_in
 from xmodels.models.backbone import named_weights
@@ -194,3 +195,40 @@ def test_fine_tuning_takes_the_optimizer_that_trained_the_network_where_no_flag_
         ({"init_checkpoint": other, "optimizer": "muon", "learning_rate": 1e-4}, "muon"),
     ):
         assert Reads(**options).usual_optimizer() == expected, options
+
+
+def test_adamw_has_a_rate_of_its_own():
+    bert = systems.load("bert")
+    for flags, rate in (
+        ({}, 4e-3),
+        ({"optimizer": "adamw"}, 2e-3),
+        ({"optimizer": "adamw", "learning_rate": 1e-3}, 1e-3),
+    ):
+        options = Options(system="bert", size="tiny", model_dir="run", **flags)
+        config = systems.configuration(bert, stand_in(1000), "tiny")
+        found = pretraining_network.recipe_of(options, bert, stand_in(1000), Records(), config)
+        assert found.learning_rate == pytest.approx(rate)
+
+
+def test_a_masking_rate_that_is_given_has_the_slots_it_needs(zh_vocabulary, records, static_records):
+    bert = systems.load("bert")
+    options = Options(system="bert", model_dir="run", data_dir=records, set="masking_rate=0.5")
+    source = RecordSource(records)
+    found = pretraining_records.record_sizes(options, source, bert)
+    assert (found.masking_rate, found.num_predictions) == (0.5, 16)
+    assert pretraining_records.record_sizes(dataclasses.replace(options, set=None), source, bert).num_predictions == 6
+    fewer = dataclasses.replace(options, max_predictions_per_seq=9)
+    assert pretraining_records.record_sizes(fewer, source, bert).num_predictions == 9
+    with pytest.raises(UsageError, match="--set=masking_rate=0.5: masks stand in the records already"):
+        pretraining_records.record_sizes(options, RecordSource(static_records), bert)
+
+
+def test_held_out_records_are_like_those_of_the_training(zh_vocabulary, records, tmp_path):
+    source = RecordSource(records)
+    for changes, said in (
+        ({"packing": "full_sentences"}, "packing is full_sentences"),
+        ({"segmenter": "none", "do_whole_word_mask": False}, "segmenter is none"),
+    ):
+        folder = make_records(tmp_path / said.split()[-1], zh_vocabulary, **changes)
+        with pytest.raises(DataError, match=f"{said}, that of the records"):
+            pretraining_records.open_held_out(Options(system="bert", model_dir="run", eval_data_dir=folder), source)

@@ -91,6 +91,26 @@ def test_a_lexicon_alone_matches_the_longest_and_cuts_no_latin_word(tmp_path):
     assert Lexicon(path).entries["中国人民"] == 12 and len(Lexicon(path)) == 6
 
 
+def test_characters_of_running_text_keep_the_blanks_between_sentences():
+    from data_pipelines.text.plain_units import SPACE, CharacterTokenizer
+    from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+    tokenizer = CharacterTokenizer(Vocabulary([*SPECIAL_TOKENS, SPACE, *"abc."]))
+    documents = [Document(["a b.", "c."], "here")]
+    (tokens,) = tokenize(tokenizer, None, collections.Counter(), blank=tokenizer.blank)(iter(documents))
+    assert tokenizer.decode(ids_of(tokens.marked).tolist()) == "a b. c."
+    assert starts_of(tokens.marked, "word_start").tolist() == [1] * 7  # a blank is a word of its own
+    assert CharacterTokenizer(Vocabulary([*SPECIAL_TOKENS, *"abc."])).blank == ""
+
+
+def test_phrases_hold_numbers_and_a_tab_parts_them_from_a_frequency(tmp_path):
+    path = lexicon(tmp_path, "Apollo 11", "World War 2 memorial\t7", "Boeing 747 \t 3 nz", "# 1")
+    known = Lexicon(path, "--entity_lexicon", has_phrases=True)
+    assert known.entries == {"Apollo 11": None, "World War 2 memorial": 7, "Boeing 747": 3}
+    with pytest.raises(DataError, match=r"line 1: .* expected a phrase, or a phrase, a tab and its frequency"):
+        Lexicon(lexicon(tmp_path, "Apollo\t11 times\t2"), "--entity_lexicon", has_phrases=True)
+
+
 def test_the_longest_match_is_that_of_a_plain_search(tmp_path):
     rng = random.Random(0)
     entries = {"".join(rng.choices("甲乙丙丁", k=rng.randint(1, 5))) for _ in range(60)}

@@ -1,5 +1,6 @@
 """XLNet computes what the original and Hugging Face's do; no target sees itself; both directions and the memory mean what they say."""
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -22,6 +23,7 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
+from xmodels.jobs.pretraining_network import check_start
 from xmodels.layers.attention.relative import shifted
 from xmodels.layers.attention.two_stream import shifted_rows
 from xmodels.models import folder
@@ -576,3 +578,13 @@ def test_targets_of_a_network_that_looks_back_do_not_see_what_follows():
     backbone = network(attention_type="uni")
     found = reach(backbone, features_of([1, 2, 3, 4, 5, 6], [-1, 0, -1, 1, -1, -1], [1, 3]))
     np.testing.assert_array_equal(found > 0, np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]], bool))
+
+
+def test_a_training_goes_on_with_rows_of_another_length(capsys):
+    """How much of a row is used again, and how long a memory is, change no weight."""
+    config = XLNetConfig(23, 8, 2, 2, 16, reuse_length=None)
+    checkpoint = Checkpoint("xlnet", config, {})
+    check_start(checkpoint, "one", XLNet, dataclasses.replace(config, reuse_length=16, memory_length=8), None)
+    assert "was trained with other settings (memory_length" in capsys.readouterr().out
+    with pytest.raises(CheckpointError, match="is of another size .hidden_dim 8 there, 12 here"):
+        check_start(checkpoint, "one", XLNet, dataclasses.replace(config, hidden_dim=12), None)

@@ -87,8 +87,9 @@ class Batches:
         """
         if num_hosts > 1:
             part = dataclasses.replace(
-                self, source=self.source.part(host, num_hosts), batch_size=self.batch_size // num_hosts
-            )
+                self, source=self.source.part(host, num_hosts), batch_size=self.batch_size // num_hosts,
+                grouping=self.grouping and self.grouping.of_host(num_hosts),
+            )  # fmt: skip
             return part.training(
                 consumed, per_batch=per_batch, first_epoch=first_epoch, cursor=cursor, first_batch=first_batch
             )

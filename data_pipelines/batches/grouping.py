@@ -41,6 +41,12 @@ class Grouping(Protocol):
             prepare: (number of the batch of `batch_size` rows, epoch, index, item) -> features.
         """
 
+    def of_host(self, num_hosts: int) -> "Grouping":
+        """How one of several hosts groups its share of every batch."""
+
+    def described(self, batch_size: int) -> str:
+        """What tells the groups of a window from those that another grouping, or another size of batches, would make."""
+
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         """The tokens that the network computes for the groups of examples of these lengths, padding included."""
 
@@ -93,6 +99,12 @@ class Buckets:
 
         return filled(stream, prepare, batch_size, per_batch, cut)
 
+    def of_host(self, num_hosts: int) -> "Buckets":
+        return self
+
+    def described(self, batch_size: int) -> str:
+        return f"{self}, {batch_size} rows"
+
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         longest = np.where(groups >= 0, lengths[groups], 0).max(axis=1)
         return int(np.array(self.lengths)[np.searchsorted(self.lengths, longest)].sum()) * groups.shape[1]
@@ -131,6 +143,12 @@ class Rows:
 
         stream = stream.batch(per_batch, drop_remainder=True).enumerate()
         return stream.map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+    def of_host(self, num_hosts: int) -> "Rows":
+        return self
+
+    def described(self, batch_size: int) -> str:
+        return f"Rows of {self.length}, {self.most} examples"  # whatever their number in a batch
 
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         return len(groups) * self.length

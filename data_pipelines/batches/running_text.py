@@ -100,14 +100,14 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
     )
     statistics: collections.Counter = collections.Counter()
     sizes: collections.Counter = collections.Counter()
-    spaced = tokenizer.keeps_blanks and language != "zh"
+    blank = "" if language == "zh" else tokenizer.blank
     limits = settings.get("min_sentence_chars", 0), settings.get("min_document_chars", 0)
 
     def counted(documents: Iterator[Document]) -> Iterator[Document]:
         for document in documents:
             for sentence in document.sentences:
                 sizes.update(_sizes(sentence))
-            between = spaced * (len(document.sentences) - 1)  # blanks
+            between = bool(blank) * (len(document.sentences) - 1)
             sizes.update(ends=1, documents=1, bytes=1 + between, characters=1 + between)
             yield Document([change(sentence) for sentence in document.sentences], document.source)
 
@@ -115,7 +115,7 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
         read_documents(corpus.whole(), Monitor()),
         clean.clean(settings.get("clean", ""), *limits, statistics),
         counted,
-        tokenize(tokenizer, None, statistics, spaced=spaced),
+        tokenize(tokenizer, None, statistics, blank=blank),
     )
     end = np.array(end_of_documents(tokenizer), np.int32)
     stream = [end] + [part for tokens in made for part in (ids_of(tokens.marked), end)]

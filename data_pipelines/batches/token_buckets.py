@@ -63,6 +63,12 @@ class TokenBuckets:
         stream = stream.enumerate().map(batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return split_among_replicas(stream, batch_size // per_batch).prefetch(tf.data.AUTOTUNE)
 
+    def of_host(self, num_hosts: int) -> "TokenBuckets":
+        return dataclasses.replace(self, sizes=tuple(size // num_hosts for size in self.sizes))
+
+    def described(self, batch_size: int) -> str:
+        return str(self)
+
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         return int(np.multiply(self.lengths, self.sizes)[-2 - groups[:, -1]].sum())
 

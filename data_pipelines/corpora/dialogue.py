@@ -44,7 +44,7 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
             else:
                 continue
             turns = [" ".join(kept_lines(turn.strip(), reading, monitor, lambda: lines.place)) for turn in turns]
-            yield from limited([turn for turn in turns if turn], lines.source)
+            yield from limited(alternating(turns, "" if reading.language == "zh" else " "), lines.source)
 
 
 def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
@@ -68,3 +68,19 @@ def _turns(value: Any, reading: Reading, lines: Lines) -> list[str]:
             turns.append(turn)
         before = speaker
     return turns
+
+
+def alternating(turns: list[str], blank: str = " ") -> list[str]:
+    """The turns without empty ones. What one speaker says before and behind an empty turn of the other is one turn, so that speakers
+    go on to alternate."""
+    found: list[str] = []
+    last = None
+    for number, turn in enumerate(turns):
+        if not turn:
+            continue
+        if found and number % 2 == last:
+            found[-1] += blank + turn
+        else:
+            found.append(turn)
+        last = number % 2
+    return found

@@ -116,11 +116,25 @@ class Rank(Lists):
 
     def _records(self, index: int, labels: list[str], size: int) -> list[list[int]]:
         """The places of the candidates of each record of a list."""
-        places = list(range(len(labels)))
-        if len(places) <= size:
-            return [places]
-        if self.settings.long_lists == "split":
-            return [places[first : first + size] for first in range(0, len(places), size)]
-        rng = random.Random(f"{self.settings.random_seed} {index}")
-        order = sorted(places, key=lambda place: (-float(labels[place]), rng.random()))
-        return [sorted(order[:size])]
+        sample_by = None if self.settings.long_lists == "split" else f"{self.settings.random_seed} {index}"
+        return parts([float(label) for label in labels], size, sample_by)
+
+
+def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[list[int]]:
+    """The places of the candidates of each row of a list.
+
+    A list that is too long becomes several rows; or one, with the relevant candidates first and others drawn at random.
+
+    Args:
+        sample_by: what the draw depends on; None makes several rows.
+    """
+    every = list(range(len(labels)))
+    if len(every) <= size:
+        return [every]
+    if sample_by is None:
+        return [every[first : first + size] for first in range(0, len(every), size)]
+    rng = random.Random(sample_by)
+    order = sorted(every, key=lambda place: (-labels[place], rng.random()))
+    relevant = sum(label > 0 for label in labels)
+    kept = order[: min(relevant, size - 1)] if relevant < len(every) else order[:size]
+    return [sorted(kept + order[max(relevant, len(kept)) :][: size - len(kept)])]

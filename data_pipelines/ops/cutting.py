@@ -76,6 +76,13 @@ def cut_pairs(size: int) -> Op:
     return op
 
 
+def without_lost(features):
+    """Takes the weight of labels from rows without weight, for which a record was too short."""
+    if "label_weights" not in features:
+        return features
+    return {**features, "label_weights": features["label_weights"] * features["example_weights"][:, None]}
+
+
 def _opened(starts: tf.Tensor) -> tf.Tensor:
     """Unit starts (B, N) of which the first one of each row is 1."""
     return tf.concat([tf.ones_like(starts[:, :1]), starts[:, 1:]], axis=1)

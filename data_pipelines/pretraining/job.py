@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
+from data_pipelines.corpora.dialogue import alternating
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.lock import locked
@@ -75,7 +76,7 @@ def write_shard(
     tokenizer, segment = _tools(settings)
     vocabulary = tokenizer.vocabulary
     packing = PACKINGS[settings.packing]
-    spaced = tokenizer.keeps_blanks and packing.is_running_text and settings.language != "zh"
+    blank = tokenizer.blank if packing.read_as is None and settings.language != "zh" else ""
     together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
     static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
 
@@ -94,7 +95,7 @@ def write_shard(
     records = pipe(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), spaced, bool(packing.token_labels)),
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(packing.token_labels)),
         packing_stage(settings, vocabulary, rng),
         encode,
     )
@@ -108,8 +109,17 @@ def _documents(settings, part, statistics, progress):
     """The cleaned documents of a part; both passes over the corpus see the same."""
     return pipe(
         read_documents(part, Monitor(progress, statistics)),
-        clean.clean(settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics),
+        clean.clean(
+            settings.clean, settings.min_sentence_chars, settings.min_document_chars, statistics, _joining(settings)
+        ),
     )
+
+
+def _joining(settings) -> Callable[[list[str]], list[str]] | None:
+    """What becomes of cleaned elements of a document that are not sentences in a row."""
+    if settings.packing == "dialogue":
+        return lambda turns: alternating(turns, "" if settings.language == "zh" else " ")
+    return list if settings.packing == "parallel" else None
 
 
 def default_num_shards(num_bytes: int) -> int:

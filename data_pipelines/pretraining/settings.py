@@ -89,6 +89,11 @@ class Settings(RecordOptions):
                 f"--lone_sentences={self.lone_sentences}: only --packing=sentence_order asks what becomes of a chunk of one "
                 f"sentence, --packing={self.packing} does not. Leave the flag out."
             )
+        if self.min_sentence_chars and self.packing == "dialogue":
+            raise UsageError(
+                f"--min_sentence_chars={self.min_sentence_chars}: would take out turns, and then nothing says who speaks in the "
+                "others. Leave it out with --packing=dialogue."
+            )
         if self.masking == "static" and not PACKINGS[self.packing].fits_static_masks:
             raise UsageError(
                 f"--masking=static writes the records of BERT, which --packing={self.packing} does not fit. Leave "
@@ -105,4 +110,4 @@ class Settings(RecordOptions):
 
 def open_lexicons(settings: Settings) -> dict[str, Lexicon]:
     """The lexicons of phrases and entities, by the feature that they mark."""
-    return {name: Lexicon(p, f"--{name[:6]}_lexicon") for name, p in settings.unit_lexicons.items()}
+    return {name: Lexicon(p, f"--{name[:6]}_lexicon", has_phrases=True) for name, p in settings.unit_lexicons.items()}

@@ -45,7 +45,7 @@ class ByteBpeTokenizer(Tokenizer):
     """
 
     kind = "byte_bpe"
-    keeps_blanks = True
+    blank = " "
     parts_at_blanks = True
 
     def __init__(

@@ -6,8 +6,9 @@ import re
 
 from data_pipelines.errors import DataError
 
-# "word", "word<tab>frequency" or jieba's "word frequency tag"; a phrase may hold blanks.
+# "word", "word<tab>frequency" or jieba's "word frequency tag". A phrase may hold blanks and numbers, so these follow a tab there.
 _ENTRY = re.compile(r"(?P<word>.*?)(?:\s+(?P<frequency>\d+)(?:\s+(?P<tag>[a-zA-Z]+))?)?\s*")
+_PHRASE = re.compile(r"(?P<word>[^\t]*)(?:\t\s*(?P<frequency>\d+)(?:\s+(?P<tag>[a-zA-Z]+))?)?\s*")
 
 
 class Lexicon:
@@ -16,12 +17,13 @@ class Lexicon:
     Args:
         paths: comma-separated files in UTF-8.
         flag: the flag that named them, for messages.
+        has_phrases: whether an entry may be several words; then only a tab parts it from its frequency.
 
     Raises:
-        DataError: a file is missing, is not UTF-8, or none holds an entry.
+        DataError: a file is missing, is not UTF-8, has a line of another form, or none holds an entry.
     """
 
-    def __init__(self, paths: str, flag: str = "--lexicon"):
+    def __init__(self, paths: str, flag: str = "--lexicon", has_phrases: bool = False):
         self.entries: dict[str, int | None] = {}  # with their frequencies
         digest = hashlib.sha256()
         for path in filter(None, (part.strip() for part in paths.split(","))):
@@ -34,10 +36,14 @@ class Lexicon:
                 lines = raw.decode("utf-8-sig").splitlines()
             except UnicodeDecodeError as error:
                 raise DataError(f"{flag}={path}: not valid UTF-8 at byte {error.start}; convert the file.") from None
-            for line in lines:
-                found = _ENTRY.fullmatch(line.strip())
+            for number, line in enumerate(lines, 1):
+                found = (_PHRASE if has_phrases else _ENTRY).fullmatch(line.strip())
+                if found is None:
+                    raise DataError(
+                        f"{flag}={path}, line {number}: {line[:60]!r}; expected a phrase, or a phrase, a tab and its frequency."
+                    )
                 if found["word"] and not line.startswith("#"):
-                    self.entries[found["word"]] = int(found["frequency"]) if found["frequency"] else None
+                    self.entries[found["word"].strip()] = int(found["frequency"]) if found["frequency"] else None
         if not self.entries:
             raise DataError(f"{flag}={paths}: holds no entry; expected one word or phrase a line.")
         self.sha256 = digest.hexdigest()

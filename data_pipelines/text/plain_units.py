@@ -28,6 +28,7 @@ class CharacterTokenizer(Tokenizer):
     def __init__(self, vocabulary: Vocabulary, do_lower_case: bool = True):
         self.vocabulary, self.do_lower_case = vocabulary, do_lower_case
         self.blanks = SPACE in vocabulary
+        self.blank = SPACE if self.blanks else ""  # a blank itself would be stripped
         unknown = vocabulary.tokens[vocabulary[UNKNOWN]]
         self.backend = tokenizers.Tokenizer(models.WordLevel(vocabulary.ids, unk_token=unknown))
         self.backend.normalizer = character_normalizer(do_lower_case)
@@ -50,7 +51,7 @@ class CharacterTokenizer(Tokenizer):
     def _pieces(self, text: str, encoding) -> Pieces:
         ids, spans, starts, previous_end, inside = [], [], [], 0, False
         for i, (first, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            blank = text[first].isspace()
+            blank = text[first].isspace() or text[first] == SPACE
             if blank and not self.blanks:
                 inside = False
                 continue

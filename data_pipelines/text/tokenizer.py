@@ -35,7 +35,7 @@ class Tokenizer:
         kind: the name that `--tokenizer` and manifests use.
         vocabulary: the tokens in id order, and which are special.
         do_lower_case: whether text is lower-cased.
-        keeps_blanks: whether blanks are, or are part of, pieces, so that one at the start of a text changes these.
+        blank: what stands before a text for the blank that parts it from the one before, if blanks are, or are part of, pieces.
         chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
             what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
         parts_at_blanks: whether the pieces of a text are those of its words, each with the one blank before it.
@@ -47,7 +47,7 @@ class Tokenizer:
     kind: str
     vocabulary: Vocabulary
     do_lower_case: bool
-    keeps_blanks: bool = False
+    blank: str = ""
     chunks: re.Pattern | None = None
     parts_at_blanks: bool = False
     extends: str | None = None

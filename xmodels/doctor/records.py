@@ -53,9 +53,10 @@ def fit(case: Case) -> str | None:
     if case.job != PRETRAIN or broken or not (flags.data_dir or flags.input_file):
         return None
     source, case.tokenizer = pretraining_records.open_records(flags)
-    records = pretraining_records.record_sizes(flags, source)
-    if flags.system in systems.names():
-        pretraining_records.check_words(flags, source, systems.load(flags.system))
+    system = systems.load(flags.system) if flags.system in systems.names() else None
+    records = pretraining_records.record_sizes(flags, source, system)
+    if system:
+        pretraining_records.check_words(flags, source, system)
     looked = check_contents(source, len(case.tokenizer.vocabulary))
     pretraining_records.open_held_out(flags, source)
     case.source, case.records = source, records

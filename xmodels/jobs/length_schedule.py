@@ -10,7 +10,7 @@ from collections.abc import Callable
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.compose import compose
-from data_pipelines.ops.cutting import cut_pairs, cut_runs
+from data_pipelines.ops.cutting import cut_pairs, cut_runs, without_lost
 from data_pipelines.packings import PACKINGS
 from xmodels.objectives.base import Objective
 from xmodels.training.recipe import Recipe, Records
@@ -169,7 +169,7 @@ def _cut(length: int, batches: Batches, records: Records, recipe_of: Callable[[R
         )  # the last token is a label only
     else:
         cut, changes = cut_runs(length - 2, length - 2, times), {"rows_per_example": times}
-    transform = compose(cut, recipe.frame, recipe.objective().transform())
+    transform = compose(cut, recipe.frame, recipe.objective().transform(), without_lost)
     return dataclasses.replace(batches, transform=transform, prepare=None, **changes)
 
 

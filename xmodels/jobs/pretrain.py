@@ -119,7 +119,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
     for doubt in doubts(source.manifest) if source.manifest else ():
         print_status(f"Warning: {options.data_dir}: {doubt}")
     vocabulary = tokenizer.vocabulary
-    records = pretraining_records.record_sizes(options, source)
+    records = pretraining_records.record_sizes(options, source, system)
     pairs = task_streams.open_pairs(options, source, len(vocabulary))
     held_out = task_streams.held_out_pairs(options, pairs, source, len(vocabulary))
     records = task_streams.with_pairs(records, pairs)

@@ -30,6 +30,7 @@ from xmodels.training.small import Small, is_small
 from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
+OF_NO_WEIGHT = "attention_window", "reuse_length", "memory_length", "clamp_length"  # numbers that shape no weight
 SAME_NAMES = (
     "learning_rate", "num_warmup_steps", "optimizer", *NUMBERS, "min_lr_ratio", "lr_power", "layerwise_lr_decay",
 )  # fmt: skip
@@ -226,9 +227,7 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
     longer = here["max_sequence_length"] > there["max_sequence_length"]
     hint = " --extend_positions makes the positions that it lacks." if longer else ""
-    if any(
-        type(value) is int for n, (_, value) in differ.items() if n != "attention_window"
-    ):  # which changes no weight
+    if any(type(value) is int for n, (_, value) in differ.items() if n not in OF_NO_WEIGHT):
         raise CheckpointError(
             f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "
             f"--model_config_file with the config.json that lies in its folder.{hint}"

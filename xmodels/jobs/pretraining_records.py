@@ -6,6 +6,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import math
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +24,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs.system_settings import own_options
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import print_status
 
@@ -68,16 +70,28 @@ def units_of(source: RecordSource) -> tuple[str, ...]:
     return tuple(name for name in STARTS if name in source.features)
 
 
-def record_sizes(options, source: RecordSource) -> Records:
-    """Lengths and masking of the records. Raises a UsageError where a flag contradicts them."""
+def record_sizes(options, source: RecordSource, system=None) -> Records:
+    """Lengths and masking of the records. Raises a UsageError where a flag contradicts them.
+
+    Args:
+        system: its `masking_rate`, where --set gives one, holds in place of that of the records.
+    """
     settings = source.manifest.settings
-    length = settings.max_sequence_length
+    length, asked = (
+        settings.max_sequence_length,
+        system and getattr(own_options(options.set, system), "masking_rate", None),
+    )
     if options.max_seq_length not in (None, length):
         raise UsageError(
             f"--max_seq_length={options.max_seq_length}: the records were made for {length}. Leave the flag out, or "
             f"run create_pretraining_data with --max_seq_length={options.max_seq_length}."
         )
     static = settings.masking == "static"
+    if static and asked:
+        raise UsageError(
+            f"--set=masking_rate={asked}: masks stand in the records already. Make records without --masking=static, or with "
+            f"--masked_lm_prob={asked}."
+        )
     if static:
         slots = source.features["masked_lm_ids"].shape[0]
         if options.max_predictions_per_seq not in (None, slots):
@@ -86,11 +100,12 @@ def record_sizes(options, source: RecordSource) -> Records:
             )
         _check_slots(slots, length, settings.masked_lm_prob)
         return Records(length, slots, static=True)
-    slots = options.max_predictions_per_seq or settings.max_predictions_per_seq
+    slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
+    slots = options.max_predictions_per_seq or (max(slots, math.ceil(rate * length)) if asked else slots)
     if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
-        _check_slots(slots, length, settings.masked_lm_prob)
+        _check_slots(slots, length, rate)
     return Records(
-        length, slots, settings.masked_lm_prob, replace_unit=options.wwm_replace_unit,
+        length, slots, rate, replace_unit=options.wwm_replace_unit,
         units=units_of(source), packing=settings.packing, language=settings.language,
         capitals=settings.do_lower_case is not False and settings.language != "zh",
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
@@ -174,18 +189,23 @@ def open_held_out(options, source: RecordSource) -> RecordSource | None:
     """The records of --eval_data_dir, which must be like those of the training; None without the flag.
 
     Raises:
-        DataError: they have another vocabulary, length or masking.
+        DataError: they have another vocabulary, length, masking or packing, or other words or units of words.
     """
     if not options.eval_data_dir:
         return None
     held_out = RecordSource(options.eval_data_dir)
-    for name in ("vocabulary_sha256", "max_sequence_length", "masking"):
+    for name in ("vocabulary_sha256", "do_lower_case", "max_sequence_length", "masking", "packing", "segmenter"):
         found, wanted = (getattr(s.manifest.settings, name) for s in (held_out, source))
-        if found != wanted:
+        if found != wanted and None not in (found, wanted):  # Google's script does not say all
             raise DataError(
                 f"--eval_data_dir={options.eval_data_dir}: {name} is {found}, that of the records {wanted}. Make both with the "
                 "same flags."
             )
+    if missing := set(units_of(source)) - set(units_of(held_out)):
+        raise DataError(
+            f"--eval_data_dir={options.eval_data_dir}: lacks {', '.join(sorted(missing))}, which the records have. Make both with the "
+            "same flags."
+        )
     if shared := {s.sha256 for s in held_out.manifest.shards} & {s.sha256 for s in source.manifest.shards}:
         print_status(
             f"Warning: --eval_data_dir={options.eval_data_dir} holds {len(shared)} shard(s) that are also trained on, so the "
@@ -344,10 +364,9 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
     length = options.pack_row_length or records.sequence_length
     if length < records.sequence_length:
         raise UsageError(f"--pack_row_length={length}: shorter than the examples, {records.sequence_length} tokens.")
-    rate = source.manifest.settings.masked_lm_prob
-    if rate is None:
+    if source.manifest.settings.masked_lm_prob is None:
         raise UsageError(
             "--pack_rows: records of Google's script do not say how many tokens they hide; use --data_dir."
         )
     most = max(2, int(np.ceil(2 * length / lengths.mean())))
-    return Rows(length, most, slots(length, most, rate, records.num_predictions))
+    return Rows(length, most, slots(length, most, records.masking_rate, records.num_predictions))

@@ -205,6 +205,12 @@ class Loop:
                     f"Read by {hosts} machine(s) instead of {position.hosts}: reading goes on with the next epoch."
                 )
             position = position.read_by(hosts, self.batches[name].source.num_examples)
+        batches = self.batches[name]
+        grouped = batches.grouping and batches.grouping.described(batches.batch_size)
+        if position.cursors and position.grouped not in (None, grouped):
+            print_status("Batches are grouped otherwise than before: reading goes on with the next epoch.")
+            position = position.without(position.lost, batches.source.num_examples)
+        position = dataclasses.replace(position, grouped=grouped)
         if position.lost:
             self.log.note("lost", state.step, {"shards": list(position.lost)})
         return state.moved(name, position)

@@ -90,7 +90,10 @@ def describe(names: str) -> dict:
     return {"clean": ",".join(chosen(names)), "clean_versions": versions}
 
 
-def clean(names: str, min_sentence_chars: int, min_document_chars: int, statistics: collections.Counter) -> Stage:
+def clean(
+    names: str, min_sentence_chars: int, min_document_chars: int, statistics: collections.Counter,
+    join: Callable[[list[str]], list[str]] | None = None,
+) -> Stage:  # fmt: skip
     """Cleans documents and drops what is too short; a document without sentences vanishes.
 
     Args:
@@ -101,13 +104,19 @@ def clean(names: str, min_sentence_chars: int, min_document_chars: int, statisti
             it could not take; they stay as they are), `characters_before_cleaning`,
             `characters_after_cleaning`, `short_sentences_dropped`, `short_documents_dropped`, and
             `emptied_documents_dropped` (nothing is left of them).
+        join: for documents whose elements are not sentences in a row, such as turns: each is cleaned by itself and stays one, and
+            this takes out those of which nothing is left.
     """
     if not (chosen(names) or min_sentence_chars or min_document_chars):
         return lambda documents: documents
     cleaners = [(name, CLEANERS[name]()) for name in chosen(names)]
 
     def sentences_of(document: Document) -> list[str]:
-        text = "\n".join(document.sentences)
+        if join:
+            return join([" ".join(lines_of(sentence)) for sentence in document.sentences])
+        return lines_of("\n".join(document.sentences))
+
+    def lines_of(text: str) -> list[str]:
         statistics["characters_before_cleaning"] += len(text)
         for name, cleaner in cleaners:
             try:

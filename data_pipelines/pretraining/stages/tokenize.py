@@ -64,7 +64,7 @@ def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
 
 def tokenize(
     tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {},
-    spaced: bool = False, letters: bool = False,
+    blank: str = "", letters: bool = False,
 ) -> Stage:  # fmt: skip
     """Turns documents into `Tokens`; empty ones vanish.
 
@@ -75,7 +75,7 @@ def tokenize(
             phrase_matches and misaligned_phrase_matches (entity_matches, ...).
         lexicons: by mark. Outside of its matches, phrase_start opens at words, and entity_start where the pieces tell (in
             Chinese at each character), as in the stages of ERNIE 1.0 (Sun et al., 2019, section 3.2).
-        spaced: put a blank before each sentence but the first of a document, as it stands in running text.
+        blank: put before each sentence but the first of a document, as in running text (`Tokenizer.blank`).
         letters: mark `CAPITAL`, `LETTER` and `WORDLIKE` too.
     """
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
@@ -83,7 +83,7 @@ def tokenize(
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
-            marked, bounds = encode(list(_texts(batch, spaced)))
+            marked, bounds = encode(list(_texts(batch, blank)))
             statistics["tokens"] += len(marked)
             statistics["unknown_tokens"] += int(np.count_nonzero(ids_of(marked) == unknown))
             yield from _documents(batch, marked, bounds.tolist(), statistics)
@@ -184,11 +184,11 @@ def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int],
             yield Tokens(marked[own[0] : own[-1]], [bound - own[0] for bound in own])
 
 
-def _texts(documents: list[Document], spaced: bool) -> Iterator[str]:
-    """The sentences of documents; with `spaced`, with the blanks between them."""
+def _texts(documents: list[Document], blank: str) -> Iterator[str]:
+    """The sentences of documents, with the blanks between them."""
     for document in documents:
         for number, sentence in enumerate(document.sentences):
-            yield f" {sentence}" if spaced and number else sentence
+            yield f"{blank}{sentence}" if number else sentence
 
 
 @functools.lru_cache(2)

@@ -1,8 +1,7 @@
 """Queries with candidates and their relevance: tables, JSON lines, or records made of them."""
 
 import os
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from data_pipelines.corpora.labelled import as_text, as_texts, first_of, kind_of
 from data_pipelines.corpora.rankings import RankedList, by_query, read_rankings
 from data_pipelines.corpora.tables import BadRow, Columns
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.finetuning.lists import parts
 from data_pipelines.finetuning.row_checks import shared_warning
 from data_pipelines.ops.candidates import draw_candidates
 from data_pipelines.ops.compose import Op
@@ -104,26 +104,6 @@ def unlabelled(path: str, columns: Columns) -> Iterator[RankedList]:
 
 def relevances(ranked: RankedList) -> list[float]:
     return [float(label) for label in ranked.labels]
-
-
-def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[list[int]]:
-    """The places of the candidates of each row of a list.
-
-    A list that is too long becomes several rows; or one, with the relevant candidates first and others drawn at random.
-
-    Args:
-        sample_by: what the draw depends on; None makes several rows.
-    """
-    every = list(range(len(labels)))
-    if len(every) <= size:
-        return [every]
-    if sample_by is None:
-        return [every[first : first + size] for first in range(0, len(every), size)]
-    rng = random.Random(sample_by)
-    order = sorted(every, key=lambda place: (-labels[place], rng.random()))
-    relevant = sum(label > 0 for label in labels)
-    kept = order[: min(relevant, size - 1)] if relevant < len(every) else order[:size]
-    return [sorted(kept + order[max(relevant, len(kept)) :][: size - len(kept)])]
 
 
 def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:

@@ -62,14 +62,16 @@ class MovingAverage:
 
 
 def mean_of_files(paths: Sequence[str]) -> dict[str, np.ndarray]:
-    """The mean of each tensor over safetensors files that hold the same names (Vaswani et al., 2017, section 6.1).
+    """The mean of each tensor over the safetensors files that hold it (Vaswani et al., 2017, section 6.1).
 
-    Added up in float64, one tensor at a time; what is no floating point is that of the last file.
+    Added up in float64, one tensor at a time; what is no floating point is that of the last file. The tensors are those of the last
+    file: a head that was added since is in the later ones only.
     """
     files = [safe_open(path, framework="numpy") for path in paths]
+    held = [set(file.keys()) for file in files]
     means = {}
     for name in files[-1].keys():  # noqa: SIM118 - it is no dictionary
-        values = [file.get_tensor(name) for file in files]
+        values = [file.get_tensor(name) for file, names in zip(files, held, strict=True) if name in names]
         last = values[-1]
         if np.issubdtype(last.dtype, np.floating):
             last = np.mean(values, axis=0, dtype=np.float64).astype(last.dtype)

@@ -20,6 +20,8 @@ from xmodels.models.folder import assign, read_json, read_weights, values_of, wr
 from xmodels.training.step.streams import ONLY
 from xmodels.training.watching.progress import print_status
 
+CARRIED = "carried."  # in the names of variables that hold what rows carry from batch to batch
+
 STATE, WEIGHTS, OPTIMIZER = "state.json", "weights.safetensors", "optimizer.safetensors"
 FILES = WEIGHTS, OPTIMIZER, STATE  # the last one makes a state, so it is written last and removed first
 ADVICE = "Remove the folder of this state; the run goes on from the state before it."
@@ -35,6 +37,7 @@ class Position:
         first_epoch, first_consumed: the epoch with which reading began, and `consumed` at that time.
         lost: the names of damaged shards that are left out.
         hosts: how many machines read, each its own shards.
+        grouped: how the windows of `cursors` were cut into groups; None in states of older versions.
     """
 
     consumed: Count = 0
@@ -43,6 +46,7 @@ class Position:
     first_consumed: Count = 0
     lost: tuple[str, ...] = ()
     hosts: Positive = 1
+    grouped: str | None = None
 
     def reading(self, host: int = 0) -> dict:
         """Where reading of a host goes on; for `Batches.training`."""
@@ -169,7 +173,8 @@ def save(folder: str, learner, state: State, keep: int = 2) -> str:
     else:
         os.replace(temporary, path)
     _to_disk(folder)
-    for old in complete(folder)[:-keep]:
+    # A later state is one that was damaged and passed over.
+    for old in [each for each in complete(folder) if step_of(each) <= state.step][:-keep]:
         if step_of(old) != state.best_step:
             remove_own(old, reversed(FILES))
     return path
@@ -285,6 +290,14 @@ def restore(path: str, learner) -> State:
     values = read_weights(os.path.join(path, OPTIMIZER))
     variables = optimizer_variables(learner)
     wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
+    changed = {
+        name for name, value in values.items() if CARRIED in name and wanted.get(name, value.shape) != value.shape
+    }
+    if changed:
+        print_status("Rows of a batch are others than before: they begin with an empty memory.")
+        variables = {name: v for name, v in variables.items() if CARRIED not in name}
+        values = {name: value for name, value in values.items() if CARRIED not in name}
+        wanted = {name: shape for name, shape in wanted.items() if CARRIED not in name}
     if wanted != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():

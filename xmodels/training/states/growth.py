@@ -37,6 +37,10 @@ def restore_grown(path: str, learner) -> tuple[State, list[str]]:
         if part not in new:
             assign(part.prefix, part, weights, path)
     _restore_optimizer(path, learner)
+    for part in new:  # its moving average begins where it does
+        for name, weight in named_weights(part).items():
+            if (average := learner.further_variables.get(f"average.{part.prefix}.{name}")) is not None:
+                average.assign(weight)
     state = stored_state(path)
     return dataclasses.replace(state, best=None, best_step=None), [part.label for part in new]
 
