@@ -93,6 +93,7 @@ TABLES = {
     "output matrix of its own": {"set": {"tied_output": False}},
     "output not scaled": {"set": {"scaled_output": False}},
 }
+SCORED = "_scored"  # ends the folder of a network that has learnt from other masks and is scored by those of all others
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
     "masked": Study(
@@ -145,7 +146,8 @@ def train(flags, name: str, arm: str) -> None:
 
     study, changes = STUDIES[name], dict(STUDIES[name].arms[arm])
     model_dir, share = folder_of(flags, flags.language, name, arm), changes.pop("batch", 1.0)
-    own = ",".join(f"{n}={value}" for n, value in changes.pop("set", {}).items())
+    given = changes.pop("set", {})
+    own = ",".join(f"{n}={value}" for n, value in given.items())
     if is_finished(model_dir):
         return
     system = systems.load(study.system)
@@ -159,6 +161,12 @@ def train(flags, name: str, arm: str) -> None:
             train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=30, log_steps=steps // 24,
             num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
         )  # fmt: skip
+        if "masking_rate" in given:
+            run(
+                "pretrain", system=study.system, size=study.size, model_dir=model_dir + SCORED, init_checkpoint=model_dir,
+                data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
+                recipe="small", num_train_steps=1, learning_rate=0.0, eval_steps=30,
+            )  # fmt: skip
     finally:
         if numbers:
             system.SMALL = numbers
@@ -206,8 +214,9 @@ def gather(flags) -> None:
 
 def entry_of(flags, model_dir: str) -> dict:
     """What a run has found, for its training loss see `curve`."""
-    scores = results_of(model_dir)
-    with open(os.path.join(model_dir, "baseline.json"), encoding="utf-8") as file:
+    scored = model_dir + SCORED if is_finished(model_dir + SCORED) else model_dir
+    scores = results_of(scored)
+    with open(os.path.join(scored, "baseline.json"), encoding="utf-8") as file:
         counted = json.load(file)
     right = next(name for name in scores if name.split("/")[-1] == counted["measure"])
     # Of several tasks the one that is counted, whose scores its name leads: "masking/masked_lm_accuracy".
