@@ -94,11 +94,13 @@ TABLES = {
     "output not scaled": {"set": {"scaled_output": False}},
 }
 SCORED = "_scored"  # ends the folder of a network that has learnt from other masks and is scored by those of all others
+MORE_MASKS = {  # scored by the masks of all other arms
+    "twice as many hidden": {"set": {"masking_rate": 0.3}},
+    "three times as many hidden": {"set": {"masking_rate": 0.45}},
+}
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
-    "masked": Study(
-        "roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED, "twice as many hidden": {"set": {"masking_rate": 0.3}}}
-    ),
+    "masked": Study("roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED, **MORE_MASKS}),
     "causal": Study("gpt", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI, size="mini"),
