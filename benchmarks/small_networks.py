@@ -150,7 +150,7 @@ def train(flags, name: str, arm: str) -> None:
     model_dir, share = folder_of(flags, flags.language, name, arm), changes.pop("batch", 1.0)
     given = changes.pop("set", {})
     own = ",".join(f"{n}={value}" for n, value in given.items())
-    if is_finished(model_dir):
+    if is_finished(model_dir + SCORED if "masking_rate" in given else model_dir):
         return
     system = systems.load(study.system)
     numbers = vars(system).get("SMALL")
@@ -160,7 +160,8 @@ def train(flags, name: str, arm: str) -> None:
         run(
             "pretrain", system=study.system, size=study.size, set=own or None, model_dir=model_dir, num_train_steps=steps,
             data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
-            train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=30, log_steps=steps // 24,
+            train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=round(30 / share),
+            log_steps=steps // 24,
             num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
         )  # fmt: skip
         if "masking_rate" in given:
@@ -204,9 +205,9 @@ def gather(flags) -> None:
     for language in VOCABULARY:
         for name, study in STUDIES.items():
             for arm in study.arms:
-                model_dir = folder_of(flags, language, name, arm)
-                if is_finished(model_dir):
-                    kept.setdefault(language, {}).setdefault(name, {})[arm] = entry_of(flags, model_dir)
+                model_dir, otherwise = folder_of(flags, language, name, arm), arm in MORE_MASKS
+                if is_finished(model_dir + SCORED * otherwise):
+                    kept.setdefault(language, {}).setdefault(name, {})[arm] = entry_of(flags, model_dir, otherwise)
     with whole_file(KEPT, "w") as file:
         for language, studies in kept.items():
             for name, arms in studies.items():
@@ -214,9 +215,13 @@ def gather(flags) -> None:
                     file.write(json.dumps({"language": language, "study": name, "arm": arm, **entry}) + "\n")
 
 
-def entry_of(flags, model_dir: str) -> dict:
-    """What a run has found, for its training loss see `curve`."""
-    scored = model_dir + SCORED if is_finished(model_dir + SCORED) else model_dir
+def entry_of(flags, model_dir: str, masks_otherwise: bool) -> dict:
+    """What a run has found, for its training loss see `curve`.
+
+    Args:
+        masks_otherwise: whether another run has scored it, by the masks of all others.
+    """
+    scored = model_dir + SCORED if masks_otherwise else model_dir
     scores = results_of(scored)
     with open(os.path.join(scored, "baseline.json"), encoding="utf-8") as file:
         counted = json.load(file)

@@ -183,7 +183,7 @@ def test_baselines_come_back_from_their_folder(tmp_path):
     lines.write(str(tmp_path))
     assert (
         Baselines.read(str(tmp_path)) == lines
-        and "25.0% by counts of those neighbours that are not masked" in lines.sentence()
+        and "25.0% by counts of those neighbours that the network sees" in lines.sentence()
     )
     assert list(lines.levels.values()) == [0.05, 0.3, 0.25]
     (tmp_path / "baseline.json").write_text('{"unigram_baseline": 0.05}')  # of an older run

@@ -136,6 +136,7 @@ def test_what_a_resumed_run_must_keep():
         "num_train_examples",
         "init_head",
         "task_dropout",
+        "best_metric",
     }
     assert set(structural(pretrain.Options)) == common | of_records
     assert set(structural(finetune.Options)) == common | of_rows | {

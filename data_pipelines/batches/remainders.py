@@ -26,5 +26,11 @@ class Remainders:
     def batches(self, stream, prepare, batch_size, per_batch):
         return filled(stream, prepare, batch_size, per_batch)
 
+    def of_host(self, num_hosts: int) -> "Remainders":
+        return self
+
+    def described(self, batch_size: int) -> str:
+        return f"{self}, {batch_size} rows"
+
     def computed(self, groups: np.ndarray, lengths: np.ndarray) -> int:
         return groups.size * int(lengths.max())

@@ -37,12 +37,14 @@ class Lexicon:
             except UnicodeDecodeError as error:
                 raise DataError(f"{flag}={path}: not valid UTF-8 at byte {error.start}; convert the file.") from None
             for number, line in enumerate(lines, 1):
+                if line.startswith("#"):
+                    continue
                 found = (_PHRASE if has_phrases else _ENTRY).fullmatch(line.strip())
                 if found is None:
                     raise DataError(
                         f"{flag}={path}, line {number}: {line[:60]!r}; expected a phrase, or a phrase, a tab and its frequency."
                     )
-                if found["word"] and not line.startswith("#"):
+                if found["word"]:
                     self.entries[found["word"].strip()] = int(found["frequency"]) if found["frequency"] else None
         if not self.entries:
             raise DataError(f"{flag}={paths}: holds no entry; expected one word or phrase a line.")

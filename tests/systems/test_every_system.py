@@ -15,7 +15,7 @@ from tests.small_systems import RECORDS, make_learner, small_recipe, without_gra
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs.options.pretrain import Options
-from xmodels.jobs.pretraining_records import check_grouping
+from xmodels.jobs.pretraining_batches import check_grouping
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 

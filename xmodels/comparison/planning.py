@@ -126,7 +126,8 @@ class _Planning:
     def _probed(self, arm: Arm) -> Pretrained:
         system, plan = arm.system, self.plan
         rows = system.flags.get("train_batch_size", plan.pretraining.train_batch_size)
-        found = Pretrained(arm, rows * plan.pretraining.max_seq_length)
+        flags = {**plan.pretraining.flags, **system.flags}
+        found = Pretrained(arm, rows * (flags.get("pack_row_length") or plan.pretraining.max_seq_length))
         if plan.budget.kind in MEASURED:
             number = plan.pretraining.probe_steps
             flags = self._pretraining_flags(arm, {}, number, number // PROBE_LINES)  # what is tuned changes no cost

@@ -19,6 +19,7 @@ from xmodels.comparison.stages import RESUMABLE, Naming, Stage
 from xmodels.training.watching.progress import read_log
 
 DONE, FAILED, LOGS, INPUTS = "done", "failed", "logs", "inputs.json"
+NETWORK = "backbone"  # where a run keeps what it has handed over
 
 
 class Workspace(Naming):
@@ -155,7 +156,11 @@ def _files(pattern: str) -> list[str]:
     if pattern.startswith("tfds:"):
         return [pattern]
     prefix, path = re.match(r"(\w+:)?(.*)", pattern).groups()
-    found = glob.glob(pattern) or (glob.glob(f"{path}*") if prefix == "tf1:" else glob.glob(path))
+    found = glob.glob(pattern) or (
+        glob.glob(f"{path}.*") if prefix == "tf1:" and not os.path.isdir(path) else glob.glob(path)
+    )
+    networks = (os.path.join(name, NETWORK) for name in found)  # of a run, whose reports and states change
+    found = [inner if os.path.isdir(inner) else name for inner, name in zip(networks, found, strict=True)]
     inside = (glob.glob(os.path.join(glob.escape(name), "**"), recursive=True) for name in found if os.path.isdir(name))
     files = [*filter(os.path.isfile, found), *(name for names in inside for name in filter(os.path.isfile, names))]
     return sorted(files) or [pattern]

@@ -62,7 +62,16 @@ def read(path: str, allow_pickle: bool = False) -> formats.Checkpoint:
     stored = unpickle(file, [argparse.Namespace])
     if not isinstance(stored, dict) or not isinstance(stored.get("model"), dict):
         raise CheckpointError(f"{file}: expected a checkpoint of fairseq, a dictionary with `model` and `args`.")
-    return loaded_from(stored["model"], vars(stored["args"]) if "args" in stored else {}, folder or ".", file)
+    arguments = stored.get("args") or {}
+    if not arguments and isinstance(stored.get("cfg"), dict):  # of newer versions
+        arguments = stored["cfg"].get("model") or {}
+    if not isinstance(arguments, dict | argparse.Namespace):
+        raise CheckpointError(
+            f"{file}: `args` or `cfg` is of the type {type(arguments).__name__}, which says no sizes."
+        )
+    return loaded_from(
+        stored["model"], arguments if isinstance(arguments, dict) else vars(arguments), folder or ".", file
+    )
 
 
 def loaded_from(found: Mapping[str, np.ndarray], arguments: Mapping, folder: str, file: str) -> formats.Checkpoint:

@@ -97,6 +97,8 @@ def read_ours(folder: str) -> TokenizerFiles | None:
         return None
     settings = _settings(folder)
     kind = settings.get("tokenizer") or kinds.kind_of_file(os.path.join(folder, next(iter(files))))
+    # What a file of others says is read once it is known of which kind they are.
+    settings = settings if settings.get("tokenizer") else _checked({**_json(folder, CONFIG), "tokenizer": kind}, folder)
     return TokenizerFiles(files, {**settings, "tokenizer": kind}, folder)
 
 
@@ -145,6 +147,8 @@ def _read_hugging_face(folder: str) -> TokenizerFiles | None:
         return _sentence_pieces(folder, models, stored)
     if "vocab.txt" in names or {"vocab.json", "merges.txt"} <= set(names):
         found = read_ours(folder)
+        if found is not None and found.kind == "wordpiece":
+            _check_word_pieces(stored, os.path.join(folder, CONFIG))
         return found if found is None or found.kind == "wordpiece" else _with_added(found)
     return _fast(folder, stored) if FAST in names else None
 
@@ -233,6 +237,9 @@ def _fast(folder: str, stored: dict) -> TokenizerFiles:
     if kind == "WordPiece":
         lower = stored.get("do_lower_case", normalizer.get("lowercase"))
         settings = {"tokenizer": "wordpiece"} | ({} if lower is None else {"do_lower_case": lower})
+        _check_word_pieces(stored, os.path.join(folder, CONFIG))
+        told = {"do_lower_case": lower, "strip_accents": normalizer.get("strip_accents")}
+        _check_word_pieces(told | {"tokenize_chinese_chars": normalizer.get("handle_chinese_chars")}, path)
         text = "".join(f"{token}\n" for token in sorted(ids, key=ids.get))
         return TokenizerFiles({"vocab.txt": text.encode()}, _checked(settings, folder), folder)
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in entry(model, "merges", list) or []]
@@ -240,6 +247,21 @@ def _fast(folder: str, stored: dict) -> TokenizerFiles:
     merges = HEADER + "".join(f"{left} {right}\n" for left, right in pairs)
     settings = _bpe_settings(path, whole, model, normalizer)
     return TokenizerFiles({"vocab.json": _dump(ids), "merges.txt": merges.encode()}, _checked(settings, folder), folder)
+
+
+def _check_word_pieces(stored: dict, source: str) -> None:
+    """Raises a CheckpointError where word pieces are cut otherwise than by BERT, as which they would be read."""
+    lower = stored.get("do_lower_case")
+    wrong = {
+        "strip_accents": stored.get("strip_accents") not in (None, lower is not False),
+        "tokenize_chinese_chars": stored.get("tokenize_chinese_chars") is False,
+        "tokenizer_class": "Japanese" in str(stored.get("tokenizer_class")),
+    }
+    for name in filter(wrong.get, wrong):
+        raise CheckpointError(
+            f"{source}: `{name}` = {stored[name]!r}: our word pieces are BERT's, which drop accents where they lower-case, and part "
+            "Chinese characters. No tokenizer of ours cuts alike; move the vocabulary away to convert the network without it."
+        )
 
 
 def _bpe_settings(path: str, whole: dict, model: dict, normalizer: dict) -> dict:

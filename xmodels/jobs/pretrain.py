@@ -18,6 +18,7 @@ from xmodels.jobs import (
     dry_run,
     length_schedule,
     plateau,
+    pretraining_batches,
     pretraining_evaluation,
     pretraining_network,
     pretraining_records,
@@ -235,7 +236,7 @@ def _facts(made: Prepared, state, handed_over: str) -> dict:
         "system": options.system, "size": made.size, "hyperparameters": NUMBERS_OF[recipe.origin],
         "parameters": f"{made.num_parameters:,}", "steps": f"{state.step:,}",
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
-        "schedule": recipe.schedule, **pretraining_records.size_facts(options, recipe.batch_size, state.consumed),
+        "schedule": recipe.schedule, **pretraining_batches.size_facts(options, recipe.batch_size, state.consumed),
         "sequence length": made.phases or made.records.sequence_length, "vocabulary": f"{len(made.tokenizer.vocabulary):,} pieces",
         "weights": handed_over, "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
@@ -259,8 +260,8 @@ def _learner(
         pretraining_records.check_features(options, source, objective, recipe.packings)
         backbone.initialize()
         transform = compose(recipe.frame, objective.transform())
-        pretraining_records.check_grouping(options, recipe, source)
-        grouping = pretraining_records.choose_grouping(
+        pretraining_batches.check_grouping(options, recipe, source)
+        grouping = pretraining_batches.choose_grouping(
             options, source, records, backbone, recipe.batch_size, strategy.num_replicas_in_sync
         )
         keep = objective.batch_features(backbone)

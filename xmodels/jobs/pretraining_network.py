@@ -18,7 +18,7 @@ from xmodels.conversion.configurations import config_from
 from xmodels.conversion.formats import Checkpoint, has_table, table_of
 from xmodels.conversion.positions import extended
 from xmodels.jobs import length_schedule, system_settings
-from xmodels.jobs.pretraining_records import rows_per_batch
+from xmodels.jobs.pretraining_batches import rows_per_batch
 from xmodels.jobs.step_options import check_batch_size
 from xmodels.layers import mixers
 from xmodels.models.backbone import ModelConfig, named_weights
@@ -109,7 +109,9 @@ def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
     config_class = system.MODEL.config_class
     if "config" in values:  # a config.json of ours
         config = config_class.from_json(values["config"], options.model_config_file)
-    elif not has_table(systems.model_of(system)):  # then nobody else's config.json says the same
+    elif (
+        not has_table(systems.model_of(system)) or "vocabulary_size" in values or "hidden_dim" in values
+    ):  # names of ours
         config = config_class.from_json(values, options.model_config_file)
     else:
         table = table_of(systems.model_of(system))

@@ -53,7 +53,7 @@ def write_report(
     facts = {
         "Masked LM on held-out text": f"{last['masked_lm_accuracy']:.1%} right; always predicting the most frequent token: "
         f"{baselines.unigram_baseline:.1%}; by counts of the true neighbouring tokens: {baselines.neighbour_baseline:.1%}"
-        + (f", by counts of those neighbours that are not masked: {visible:.1%}" if visible is not None else ""),
+        + (f", by counts of those neighbours that the network sees: {visible:.1%}" if visible is not None else ""),
         "Classifier, pretrained": f"{spread(tests['pretrained'])} right on held-out text",
         "Classifier, random start": f"{spread(tests['random'])} right, with its learning rate chosen in the same way",
         "Without a network": f"a bag of words {words:.1%} right, always predicting the most frequent label {commonest:.1%}",

@@ -133,9 +133,8 @@ def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tup
     before = _stored(options.model_dir)
     _check_resumed(options, before, schedule, pairs)
     warmup = before.get("num_warmup_steps") if options.num_warmup_steps is None else options.num_warmup_steps
-    recipe = dataclasses.replace(
-        recipe, length_schedule=None
-    )  # that of a small network, which rows of tasks have no use for
+    # That of a small network is not for rows of tasks. Runs of older versions name it all the same.
+    recipe = dataclasses.replace(recipe, length_schedule=before.get("length_schedule"))
     return recipe.override(num_steps=schedule.num_steps, num_warmup_steps=warmup), schedule
 
 

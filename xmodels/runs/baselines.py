@@ -7,7 +7,7 @@ from data_pipelines import schema, strict_json
 from data_pipelines.files import write_json
 
 FILE = "baseline.json"
-UNIGRAM, NEIGHBOURS, VISIBLE = "most frequent token", "counts of the neighbours", "counts of unmasked neighbours"
+UNIGRAM, NEIGHBOURS, VISIBLE = "most frequent token", "counts of the neighbours", "counts of visible neighbours"
 FEWEST = 100  # steps; shorter runs are trials, of which nothing is expected
 MARGIN = 1.1  # times the unigram baseline: what a network must reach within a tenth of a run
 
@@ -21,7 +21,7 @@ class Baselines:
         neighbour_baseline: predicting the token that is most frequent between the two true neighbours, of causal language models
             after the two tokens before; None in folders of older runs.
         measure: the accuracy that they are compared with.
-        visible_baseline: as `neighbour_baseline`, but from unmasked neighbours only, which is what the network sees too: the
+        visible_baseline: as `neighbour_baseline`, but from those neighbours only that the network sees too: the
             neighbours of a token are often pieces of the same masked word. None for causal language models.
     """
 
@@ -60,7 +60,7 @@ class Baselines:
         if self.neighbour_baseline is not None:
             text += f", {self.neighbour_baseline:.1%} by counts of the true neighbouring tokens"
         if self.visible_baseline is not None:
-            text += f", {self.visible_baseline:.1%} by counts of those neighbours that are not masked"
+            text += f", {self.visible_baseline:.1%} by counts of those neighbours that the network sees"
         return f"{text}."
 
     def has_learnt_nothing(self, accuracy: float, step: int, num_steps: int) -> bool:

@@ -16,7 +16,7 @@ EFFECTS = {  # of what else is changed it is enough to say that it holds from no
     "num_warmup_steps": SCHEDULE,
     "warmup_proportion": SCHEDULE,
     "learning_rate": SCHEDULE,
-    "train_batch_size": "reading continues after the examples that were already seen",
+    "train_batch_size": "reading continues after the examples that were already seen, with --length_buckets with the next epoch",
     "eval_file": "later epochs are scored on the new file, and compared with the best score on the old one",
     "data_dir": "nothing; the records were checked to be the same",
     "vocab_file": "nothing; the vocabulary was checked to be the same",

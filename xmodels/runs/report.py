@@ -24,7 +24,10 @@ COSTS = {"step_seconds", "step_processor_seconds", "flops_per_token"}  # for tho
 NO_SCORE = {"kind", "step", "time", "eta_seconds", "real_tokens", "real_tokens_per_second", *COSTS, *COURSE}
 FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memory_gib", "skipped"}
 MOST_WARNINGS = 20
-HIGHER = ("accuracy", "f1", "spearman", "ndcg_10")  # endings of measures of which more is better
+HIGHER = (  # endings of measures of which more is better; losses have the names of what is learnt
+    "accuracy", "f1", "mcc", "spearman", "pearson", "ndcg_10", "mrr", "map", "precision_1", "recall_1", "average_precision",
+    "exact_match", "exact", "mean_score", "bleu",
+)  # fmt: skip
 MOST_LAYERS = 40  # with more, their norms are not drawn
 
 

@@ -275,7 +275,7 @@ class Loop:
         if self.select is None:
             return state
         value = self.select(means)
-        if state.best is not None and not math.isnan(state.best) and not value > state.best:
+        if state.best is not None and not value > (-math.inf if math.isnan(state.best) else state.best):
             return state
         self.best_means = means
         self.on_best()

@@ -100,8 +100,8 @@ def clean(
         names: comma-separated names of `CLEANERS`.
         min_sentence_chars: shorter sentences are dropped (characters after cleaning).
         min_document_chars: documents with fewer characters, counted over the sentences that are left, are dropped.
-        statistics: counts `cleaned_by_NAME` (documents that a cleaner changed), `not_cleaned_by_NAME` (documents that
-            it could not take; they stay as they are), `characters_before_cleaning`,
+        statistics: counts `cleaned_by_NAME` (documents that a cleaner changed, or elements of such), `not_cleaned_by_NAME` (those
+            that it could not take; they stay as they are), `characters_before_cleaning`,
             `characters_after_cleaning`, `short_sentences_dropped`, `short_documents_dropped`, and
             `emptied_documents_dropped` (nothing is left of them).
         join: for documents whose elements are not sentences in a row, such as turns: each is cleaned by itself and stays one, and
@@ -112,12 +112,12 @@ def clean(
     cleaners = [(name, CLEANERS[name]()) for name in chosen(names)]
 
     def sentences_of(document: Document) -> list[str]:
+        statistics["characters_before_cleaning"] += len("\n".join(document.sentences))
         if join:
             return join([" ".join(lines_of(sentence)) for sentence in document.sentences])
         return lines_of("\n".join(document.sentences))
 
     def lines_of(text: str) -> list[str]:
-        statistics["characters_before_cleaning"] += len(text)
         for name, cleaner in cleaners:
             try:
                 cleaned = cleaner(text)

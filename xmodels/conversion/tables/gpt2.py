@@ -7,6 +7,7 @@ value side by side: `[0/3]` is the first third of the last axis.
 from collections.abc import Mapping
 from typing import Any
 
+from data_pipelines.errors import CheckpointError
 from data_pipelines.text.frames import PLAIN
 from xmodels.conversion import keras_hub_names as names
 from xmodels.conversion.formats import Head, HuggingFace, KerasHub, Table, TensorFlow1, numbered
@@ -87,7 +88,14 @@ def axis_lengths(config) -> dict[str, int]:
 
 
 def complete(stored: dict) -> dict:
-    """The inner width is four times the outer one where the file does not say."""
+    """The inner width is four times the outer one where the file does not say. The network has one rate of dropout for embeddings and
+    residuals, so two are refused."""
+    rates = {stored[key] for key in ("embd_pdrop", "resid_pdrop") if key in stored}
+    if len(rates) > 1:
+        raise CheckpointError(
+            f"config.json: `embd_pdrop` and `resid_pdrop` differ ({', '.join(map(str, sorted(rates)))}), and our network has one rate "
+            "for both. Write the one to fine-tune with into both; dropout changes no weight."
+        )
     width = stored.get("n_embd")
     inner = stored.get("n_inner") or (4 * width if isinstance(width, int) else None)
     return {**stored, "n_inner": inner} if inner else stored

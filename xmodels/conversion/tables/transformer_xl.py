@@ -14,7 +14,7 @@ from xmodels.layers.adaptive import cluster_sizes, widths_of
 from xmodels.models.transformer_xl import TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM
 
-ROWS, WIDTHS, TOKENS = "abcdefgh", "mnopqrst", "αβγδεζηθ"  # the axes of each cluster
+ROWS, WIDTHS, TOKENS = "abcdefghij", "klmnopqrst", "αβγδεζηθικ"  # the axes of each cluster
 CLUSTERS = range(len(ROWS))  # at most; WikiText-103 has four
 LAYERS = 100  # at most, for copies of shared biases
 
@@ -34,7 +34,7 @@ AXES = {
     f"{BLOCK}feedforward.expand.bias": "F",
     f"{BLOCK}feedforward.contract.kernel": "F D",
     f"{BLOCK}feedforward.contract.bias": "D",
-    f"{HEAD}cluster_weight": "T m",
+    f"{HEAD}cluster_weight": "T k",
     f"{HEAD}cluster_bias": "T",
     **{f"{HEAD}bias_{i}": TOKENS[i] for i in CLUSTERS},
     **{f"{HEAD}projection_{i}": f"{WIDTHS[i]} D" for i in CLUSTERS},
@@ -52,7 +52,7 @@ def axis_lengths(config: TransformerXLConfig) -> dict[str, int]:
         "F": config.intermediate_dim,
         "T": len(tokens) - 1,
         **dict(zip(ROWS, rows, strict=False)),
-        **dict(zip(WIDTHS, widths, strict=False)),
+        **dict(zip(WIDTHS, widths if len(widths) > 1 else widths * len(tokens), strict=False)),
         **dict(zip(TOKENS, tokens, strict=False)),
     }
 
@@ -114,7 +114,7 @@ HUGGING_FACE = HuggingFace(
             for i in CLUSTERS
         },
         **{f"backbone.biases.{ours}": (f"transformer.{theirs}", "H K") for ours, theirs in BIASES.items()},
-        f"{HEAD}cluster_weight": ("crit.cluster_weight", "T m"),
+        f"{HEAD}cluster_weight": ("crit.cluster_weight", "T k"),
         f"{HEAD}cluster_bias": ("crit.cluster_bias", "T"),
         **{f"{HEAD}bias_{i}": (f"crit.out_layers.{i}.bias", TOKENS[i]) for i in CLUSTERS},
         **{f"{HEAD}projection_{i}": (f"crit.out_projs.{i}", f"D {WIDTHS[i]}") for i in CLUSTERS},

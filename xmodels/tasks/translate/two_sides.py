@@ -27,14 +27,15 @@ class TwoSides:
 
     def __init__(self, options, writing: Writing, vocabulary: Vocabulary):
         self.options, self.writing, self.vocabulary = options, writing, vocabulary
-        self.num_positions = options.max_seq_length
+        self.num_positions = max(options.max_seq_length, options.max_target_length or 0)
 
     def check(self, model: str, longest: int) -> None:
         """Raises a UsageError where flags do not suit the network, which has `longest` positions."""
         limit = self.options.max_target_length or 0
-        if limit > longest and not model_class(model).any_length:
+        if limit > longest and not model_class(model).any_length and not self.options.extend_positions:
             raise UsageError(
-                f"--max_target_length={limit}: the network has {longest} positions. Give {longest} or less; longer targets are cut."
+                f"--max_target_length={limit}: the network has {longest} positions. Give {longest} or less; longer targets are cut. "
+                "--extend_positions makes more of them."
             )
 
     def arrays(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
