@@ -12,11 +12,14 @@ from test_conversion import random_checkpoint
 
 from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.errors import CheckpointError
-from data_pipelines.text.framing import pack
+from data_pipelines.text.frames import BERT
+from data_pipelines.text.framing import pack, pack_texts
 from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.train_kinds import train_tokenizer
+from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels.conversion import convert
-from xmodels.conversion.vocabularies import TokenizerFiles, read_hugging_face, read_ours
+from xmodels.conversion.formats import table_of
+from xmodels.conversion.vocabularies import TokenizerFiles, read_hugging_face, read_ours, write_hugging_face
 
 SIZES = {"byte_bpe": 420, "bpe": 1500, "sentencepiece": 1400, "characters": 1400, "words": 900}
 GOLDEN = pathlib.Path(__file__).parent / "golden/tokenizers"
@@ -127,3 +130,55 @@ def test_a_damaged_setting_of_ours_is_named(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer": "wordpiece", "do_lower_case": "no"}')
     with pytest.raises(CheckpointError, match="`do_lower_case` must be of type bool"):
         read_ours(str(tmp_path))
+
+
+@pytest.mark.parametrize("model", ["xlnet", "roberta", "gpt2", "bart", "ernie"])
+def test_word_pieces_have_the_frame_of_their_network(model, tmp_path):
+    """`BertTokenizer` puts [CLS] before a text and [SEP] behind it, whatever network it is for."""
+    vocabulary = [*SPECIAL_TOKENS, *"abcd"]
+    files = TokenizerFiles(
+        {"vocab.txt": "".join(f"{t}\n" for t in vocabulary).encode()}, {"tokenizer": "wordpiece", "do_lower_case": True}
+    )
+    form = table_of(model).hugging_face
+    write_hugging_face(str(tmp_path), files, 16, form)
+    said = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert read_hugging_face(str(tmp_path)).kind == "wordpiece"
+    if form.frame == BERT:
+        assert said["tokenizer_class"] == "BertTokenizer" and not (tmp_path / "tokenizer.json").exists()
+        return
+    theirs, ours = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")), files.open()
+    assert said["tokenizer_class"] == "PreTrainedTokenizerFast" and said["padding_side"] == (
+        "left" if model == "xlnet" else "right"
+    )
+    assert ("token_type_ids" in said["model_input_names"]) == (model == "xlnet")
+    for texts in (("a b",), ("a b", "c")):
+        packed, found = pack_texts([texts], ours, 16, form.frame), theirs.encode(*texts)
+        real = packed["padding_mask"][0]
+        assert (
+            found.ids == packed["token_ids"][0][real].tolist()
+            and found.type_ids == packed["segment_ids"][0][real].tolist()
+        )
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [({"strip_accents": False}, "strip_accents"), ({"do_lower_case": False, "strip_accents": True}, "strip_accents"),
+     ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars"), ({"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class")],
+)  # fmt: skip
+def test_word_pieces_that_are_cut_otherwise_are_refused(said, wrong, tmp_path):
+    (tmp_path / "vocab.txt").write_text("".join(f"{t}\n" for t in SPECIAL_TOKENS))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    with pytest.raises(CheckpointError, match=f"tokenizer_config.json: `{wrong}` = .* our word pieces are BERT's"):
+        read_hugging_face(str(tmp_path))
+
+
+def test_a_prefix_space_beside_a_vocabulary_is_read(tmp_path):
+    held = train_tokenizer(
+        "byte_bpe", open_corpus(str(ROOT / "samples/zh/corpus.txt"), "zh"), SIZES["byte_bpe"]
+    ).files()
+    for name, contents in held.items():
+        (tmp_path / name).write_bytes(contents)
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True})
+    )
+    assert read_hugging_face(str(tmp_path)).settings["add_prefix_space"] is True

@@ -74,6 +74,16 @@ class Frame:
         """The most texts that it holds."""
         return 1 + max(part.text for part in self.parts if part.text is not None)
 
+    @property
+    def roles(self) -> set[str]:
+        """The special tokens that it needs."""
+        return {part.role for part in self.parts if part.role}
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether parts are of different segments."""
+        return len({part.segment for part in self.parts}) > 1
+
 
 # Devlin et al., 2018, figure 2; ALBERT, ERNIE and BERT-wwm alike.
 BERT = Frame.of(f"{CLS} A {SEP} (B:1 {SEP}:1)")

@@ -18,7 +18,7 @@ from data_pipelines.errors import CheckpointError, DataError
 from data_pipelines.schema import Place, convert
 from data_pipelines.text import kinds
 from data_pipelines.text.byte_pairs import END_OF_WORD, HEADER, ids_file, numbered
-from data_pipelines.text.frames import Frame
+from data_pipelines.text.frames import BERT, Frame
 from data_pipelines.text.tokenizer import CONFIG, Tokenizer
 from data_pipelines.text.tokenizer_settings import ASSETS, PAIR
 from data_pipelines.text.vocabulary import BOS, CLS, EOS, MASK, PAD, SEP, UNKNOWN
@@ -302,6 +302,13 @@ def write_hugging_face(folder: str, found: TokenizerFiles, max_sequence_length: 
     values |= {name: token for name, token in found.special_tokens.items() if token in tokenizer.vocabulary.ids}
     if found.kind == "wordpiece":
         values["tokenizer_class"] = "BertTokenizer"
+    if found.kind == "wordpiece" and form.frame != BERT and form.frame.roles <= set(roles):
+        values |= {"tokenizer_class": FAST_CLASS, "padding_side": "left" if form.frame.pads_left else "right"}
+        values |= {name: tokenizer.vocabulary.tokens[roles[role]] for name, role in TOKENS.items() if role in roles}
+        values["model_input_names"] = ["input_ids", *["token_type_ids"] * form.frame.has_segments, "attention_mask"]
+        values["pad_token_type_id"] = form.frame.pad_segment
+        tokenizer.backend.post_processor = _framing(tokenizer, form.frame)
+        tokenizer.backend.save(os.path.join(folder, FAST))
     if found.kind == "sentencepiece_pair":
         values["tokenizer_class"] = "MarianTokenizer"
     if found.kind == "sentencepiece":
