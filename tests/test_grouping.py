@@ -307,6 +307,7 @@ def test_hosts_share_the_tokens_of_a_batch(source):
     assert sizes == {4, 2}  # of 8, 4 and 4
 
 
+@pytest.mark.long
 def test_a_run_whose_batches_are_grouped_otherwise_goes_on_with_the_next_epoch(options, tmp_path, capfd):
     given = dataclasses.replace(options, length_buckets="24", num_train_steps=3)
     pretrain(given)

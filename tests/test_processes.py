@@ -85,6 +85,7 @@ def test_commands_end_with_who_asked_and_with_the_server(tmp_path, victim):
 
 
 @linux_only
+@pytest.mark.long
 def test_a_forked_fine_tuning_equals_a_program_and_a_wrong_flag_ends_alike(tmp_path, small_bert):
     rows = "".join(f"{label}\t{text}\n" for text, label in [("good small text", "yes"), ("bad long words", "no")] * 8)
     table = tmp_path / "train.tsv"

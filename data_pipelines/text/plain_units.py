@@ -51,7 +51,7 @@ class CharacterTokenizer(Tokenizer):
     def _pieces(self, text: str, encoding) -> Pieces:
         ids, spans, starts, previous_end, inside = [], [], [], 0, False
         for i, (first, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            blank = text[first].isspace() or (self.blanks and text[first] == SPACE)
+            blank = text[first].isspace()
             if blank and not self.blanks:
                 inside = False
                 continue
