@@ -96,7 +96,10 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
     """
     language = settings.get("language", "en")
     corpus = open_corpus(
-        patterns, language, settings.get("input_format", "auto"), Reading.of({**settings, "encoding": assumed()})
+        patterns,
+        language,
+        settings.get("input_format", "auto"),
+        Reading.of({**settings, "encoding": assumed(), "on_bad_text": "fail"}),
     )
     statistics: collections.Counter = collections.Counter()
     sizes: collections.Counter = collections.Counter()

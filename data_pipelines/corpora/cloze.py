@@ -78,7 +78,7 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
     """
     read = _json_choices if kind_of(path) in (".jsonl", ".json", ".ndjson") else _childrens_book
     for place, context, question, candidates, answer in read(path):
-        gaps, listing = question.count(GAP), ", ".join(candidates)[:100] or "none"
+        gaps, listing = f"{context} {question}".count(GAP), ", ".join(candidates)[:100] or "none"
         if len(candidates) < 2 or len(set(candidates)) < len(candidates):
             raise DataError(f"{place}: expected several different candidates. Found: {listing}.")
         if answer not in candidates:
@@ -87,9 +87,10 @@ def choices(path: str, change: Change = lambda text: text) -> Iterator[Question]
             raise DataError(f"{place}: expected one gap {GAP} in the question. Found {gaps}: {question:.80}")
         text = change(f"{context} {question}".strip().replace(GAP, _MARK))
         before, after = text.split(_MARK)
-        blank = " " if before.endswith(" ") else ""
+        context = before.rstrip()
+        blank = before[len(context) :]  # or a line break
         options = [f"{blank}{candidate}{after}" for candidate in candidates]
-        yield Question(before.rstrip(), options, candidates.index(answer), place)
+        yield Question(context, options, candidates.index(answer), place)
 
 
 def _childrens_book(path: str) -> Iterator[tuple[str, str, str, list[str], str]]:

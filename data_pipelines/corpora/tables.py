@@ -104,7 +104,7 @@ def iterate_table(
         positions = [c and int(c) for c in (columns.text, columns.text_pair, columns.label)]
         _check_different(positions, range(1 + max(p or 0 for p in positions)), path)
     kind = os.path.splitext(stem(path))[1].lower()
-    readers = {".tsv": _separated, ".txt": _separated, ".csv": _separated, ".jsonl": _json, ".json": _json}
+    readers = dict.fromkeys((".tsv", ".txt", ".csv"), _separated) | dict.fromkeys((".jsonl", ".ndjson", ".json"), _json)
     if kind not in readers:
         raise UsageError(f"{path}: unknown kind of table {kind or '(no ending)'!r}. Known: .tsv, .csv, .jsonl.")
     with open_text(path) as file:

@@ -85,6 +85,7 @@ def check_contamination(options: inspect_data.Options) -> None:
             language=options.language,
             input_format=options.input_format,
             encoding=options.encoding,
+            text_field=options.text_field,
         )
     corpus = made.open_corpus()
     columns = Columns(options.text_column, options.text_pair_column)

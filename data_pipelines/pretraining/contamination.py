@@ -25,7 +25,7 @@ from data_pipelines.text.units import units
 SIZE = 8
 FALSE_POSITIVES = 1e-8
 CAPACITY = 1 << 25  # 8-grams held at a time; about 180 MB
-TABLES = (".tsv", ".csv", ".json", ".jsonl")
+TABLES = (".tsv", ".csv", ".json", ".jsonl", ".ndjson")
 
 
 def grams(text: str) -> list[str]:

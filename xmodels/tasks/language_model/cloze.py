@@ -35,7 +35,7 @@ def read_questions(options: Options) -> list[cloze.Question]:
 
 def evaluate_questions(scorer: Scorer, options: Options, questions: list[cloze.Question]) -> dict:
     """Prints and returns the scores of --form=last_word and --form=choice."""
-    length = window_length(options.model_dir, scorer.backbone.config, options.max_seq_length)
+    length = window_length(options.model_dir, scorer.backbone, options.max_seq_length)
     batch_size = options.batch_size or ROWS_TOGETHER
     found, cut = likelihoods(scorer, questions, length, batch_size, options.stop_word_filter)
     scores = {

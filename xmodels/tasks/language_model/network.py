@@ -39,8 +39,14 @@ def load_scorer(
     return Scorer(loaded.backbone, loaded.objective(), loaded.tokenizer, unlikely(loaded.tokenizer))
 
 
-def window_length(model_dir: str, config: ModelConfig, asked: int | None) -> int:
-    """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can."""
+def window_length(model_dir: str, backbone, asked: int | None) -> int:
+    """How many tokens a network shall read at once: what is asked for, what it was trained on, or all that it can.
+
+    A recurrent network goes on with its state, so it was trained on texts of any length.
+    """
+    config = backbone.config
+    if backbone.carries_memory and not config.states_carried:
+        return asked or config.max_sequence_length
     trained = trained_length(model_dir) or config.max_sequence_length
     trained += config.states_carried  # everything that a memory adds may stand in one segment as well
     if asked and asked > trained:

@@ -62,7 +62,7 @@ def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
 
 
 def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
-    length = window_length(options.model_dir, scorer.backbone.config, options.max_seq_length)
+    length = window_length(options.model_dir, scorer.backbone, options.max_seq_length)
     stride = max(1, length // 2) if options.stride is None else options.stride
     if stride > length:
         raise UsageError(f"--stride={stride}: more than a window of {length} tokens, so some would never be scored.")

@@ -10,7 +10,8 @@ from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import BadRow, Columns, read_table
+from data_pipelines.corpora.tables import PAIR_NAMES, TEXT_NAMES, BadRow, Columns, read_table
+from data_pipelines.corpora.text_files import open_text
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.files import whole_file
@@ -35,7 +36,10 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         raise UsageError(
             "--target_file goes with two files of lines; --text_column and --target_column with one table."
         )
-    read = _table if not target_file and kind_of(test_file) in (".csv", ".json", ".jsonl") else _parallel
+    tables = (".csv", ".json", ".jsonl", ".ndjson")
+    plain = target_file or text_column or target_column
+    is_table = not target_file and (kind_of(test_file) in tables or (not plain and _has_header(test_file)))
+    read = _table if is_table else _parallel
     try:
         pairs, empty = read(test_file, target_file, text_column, target_column)
     except (DataError, UsageError) as error:
@@ -48,6 +52,15 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
     if empty:
         print(f"Note: {empty:,} pair(s) with an empty side are left out.")
     return [source for source, _ in pairs], [reference for _, reference in pairs]
+
+
+def _has_header(path: str) -> bool:
+    """Whether the first line of a file *.tsv names both columns, as `finetune` finds them."""
+    if kind_of(path) != ".tsv" or not os.path.isfile(path):
+        return False
+    with open_text(path) as file:
+        names = file.readline().rstrip("\r\n").split("\t")
+    return bool(set(names) & set(TEXT_NAMES)) and bool(set(names) & set(PAIR_NAMES))
 
 
 def _parallel(test_file: str, target_file: str | None, text_column: str | None, target_column: str | None):
@@ -74,7 +87,7 @@ def texts_of(path: str, text_column: str | None = None) -> list[str]:
         DataError: there is no such file, it has no text, or text of another encoding.
         UsageError: a column is named of a file that is no table.
     """
-    if os.path.isfile(path) and kind_of(path) in (".tsv", ".csv", ".json", ".jsonl"):
+    if os.path.isfile(path) and kind_of(path) in (".tsv", ".csv", ".json", ".jsonl", ".ndjson"):
         rows = read_table(path, Columns(text_column), with_labels=False, may_be_empty=True)
         return [row.texts[0].strip() for row in rows]
     if text_column is not None:
