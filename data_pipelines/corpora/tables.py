@@ -14,6 +14,7 @@ from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError, UsageError
 
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json")  # endings of files that are told to be tables
 TEXT_NAMES = ("text", "sentence", "text_a", "sentence1", "premise", "question", "content")
 PAIR_NAMES = ("text_pair", "text_b", "sentence2", "hypothesis")
 LABEL_NAMES = ("label", "labels", "class", "category", "gold_label")

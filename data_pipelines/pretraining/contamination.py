@@ -17,7 +17,7 @@ from data_pipelines.corpora.compression import stem
 from data_pipelines.corpora.corpus import Corpus, read_documents
 from data_pipelines.corpora.files import expand
 from data_pipelines.corpora.reading import Monitor
-from data_pipelines.corpora.tables import Columns, read_table
+from data_pipelines.corpora.tables import TABLES, Columns, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.errors import DataError
 from data_pipelines.text.units import units
@@ -25,7 +25,6 @@ from data_pipelines.text.units import units
 SIZE = 8
 FALSE_POSITIVES = 1e-8
 CAPACITY = 1 << 25  # 8-grams held at a time; about 180 MB
-TABLES = (".tsv", ".csv", ".json", ".jsonl", ".ndjson")
 
 
 def grams(text: str) -> list[str]:

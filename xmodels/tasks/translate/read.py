@@ -10,7 +10,7 @@ from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.labelled import kind_of
 from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
-from data_pipelines.corpora.tables import PAIR_NAMES, TEXT_NAMES, BadRow, Columns, read_table
+from data_pipelines.corpora.tables import PAIR_NAMES, TABLES, TEXT_NAMES, BadRow, Columns, read_table
 from data_pipelines.corpora.text_files import open_text
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.errors import DataError, UsageError
@@ -36,10 +36,9 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
         raise UsageError(
             "--target_file goes with two files of lines; --text_column and --target_column with one table."
         )
-    tables = (".csv", ".json", ".jsonl", ".ndjson")
-    plain = target_file or text_column or target_column
-    is_table = not target_file and (kind_of(test_file) in tables or (not plain and _has_header(test_file)))
-    read = _table if is_table else _parallel
+    # A file *.tsv without a header is parallel text, whose columns are counted.
+    named = kind_of(test_file) != ".tsv" or (not (text_column or target_column) and _has_header(test_file))
+    read = _table if not target_file and kind_of(test_file) in TABLES and named else _parallel
     try:
         pairs, empty = read(test_file, target_file, text_column, target_column)
     except (DataError, UsageError) as error:
@@ -56,7 +55,7 @@ def read_pairs(test_file: str, target_file: str | None, text_column: str | None,
 
 def _has_header(path: str) -> bool:
     """Whether the first line of a file *.tsv names both columns, as `finetune` finds them."""
-    if kind_of(path) != ".tsv" or not os.path.isfile(path):
+    if not os.path.isfile(path):  # a pattern of parallel text
         return False
     with open_text(path) as file:
         names = file.readline().rstrip("\r\n").split("\t")
@@ -87,7 +86,7 @@ def texts_of(path: str, text_column: str | None = None) -> list[str]:
         DataError: there is no such file, it has no text, or text of another encoding.
         UsageError: a column is named of a file that is no table.
     """
-    if os.path.isfile(path) and kind_of(path) in (".tsv", ".csv", ".json", ".jsonl", ".ndjson"):
+    if os.path.isfile(path) and kind_of(path) in TABLES:
         rows = read_table(path, Columns(text_column), with_labels=False, may_be_empty=True)
         return [row.texts[0].strip() for row in rows]
     if text_column is not None:

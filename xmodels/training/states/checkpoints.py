@@ -289,16 +289,13 @@ def restore(path: str, learner) -> State:
     assign(learner.objective.prefix, learner.objective, weights, path)
     values = read_weights(os.path.join(path, OPTIMIZER))
     variables = optimizer_variables(learner)
-    wanted = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
-    changed = {
-        name for name, value in values.items() if CARRIED in name and wanted.get(name, value.shape) != value.shape
-    }
-    if changed:
+    shapes = {name: tuple(v.shape) or (1,) for name, v in variables.items()}
+    if any(CARRIED in name and shapes.get(name, value.shape) != value.shape for name, value in values.items()):
         print_status("Rows of a batch are others than before: they begin with an empty memory.")
-        variables = {name: v for name, v in variables.items() if CARRIED not in name}
-        values = {name: value for name, value in values.items() if CARRIED not in name}
-        wanted = {name: shape for name, shape in wanted.items() if CARRIED not in name}
-    if wanted != {name: value.shape for name, value in values.items()}:
+        variables, values, shapes = (
+            {name: each for name, each in found.items() if CARRIED not in name} for found in (variables, values, shapes)
+        )
+    if shapes != {name: value.shape for name, value in values.items()}:
         raise CheckpointError(f"{path}: written with another optimizer; resume with the --optimizer of the first run.")
     for name, variable in variables.items():
         variable.assign(values[name].reshape(tuple(variable.shape)))
