@@ -4,7 +4,8 @@
 
 `text_dir` holds `pretrain.txt` and `heldout.txt`, such as the folder `text` of a quickstart. Every arm is a run of `xmodels pretrain
 --size=tiny` (of some studies `mini`) that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name
-says, for equally many steps of equally many tokens. Runs that are finished in `work_dir` are not repeated. What was found is kept in
+says, for equally many steps of equally many tokens. Masked language models hide 15 % of the tokens where an arm does not name another
+share, as they did when most arms were measured. Runs that are finished in `work_dir` are not repeated. What was found is kept in
 `results/small_networks.jsonl`, and the page shows all that stands there, so the command may be given again for another language or
 study.
 """
@@ -93,14 +94,12 @@ TABLES = {
     "output matrix of its own": {"set": {"tied_output": False}},
     "output not scaled": {"set": {"scaled_output": False}},
 }
-SCORED = "_scored"  # ends the folder of a network that has learnt from other masks and is scored by those of all others
-MORE_MASKS = {  # scored by the masks of all other arms
-    "twice as many hidden": {"set": {"masking_rate": 0.3}},
-    "three times as many hidden": {"set": {"masking_rate": 0.45}},
-}
+# Held-out text is scored with 15 % of its tokens hidden, whatever the arm.
+MASKS = {"small": {}} | {f"{rate} % masked": {"set": {"masking_rate": rate / 100}} for rate in (30, 40, 45)}
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
-    "masked": Study("roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED, **MORE_MASKS}),
+    "masked": Study("roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED}),
+    "masked, shares": Study("roberta_wwm", WORDS, MASKS),
     "causal": Study("gpt", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI, size="mini"),
@@ -150,11 +149,11 @@ def train(flags, name: str, arm: str) -> None:
     model_dir, share = folder_of(flags, flags.language, name, arm), changes.pop("batch", 1.0)
     given = changes.pop("set", {})
     own = ",".join(f"{n}={value}" for n, value in given.items())
-    if is_finished(model_dir + SCORED if "masking_rate" in given else model_dir):
+    if is_finished(model_dir):
         return
     system = systems.load(study.system)
     numbers = vars(system).get("SMALL")
-    system.SMALL = dataclasses.replace(numbers or study.numbers, **changes.pop("small", {}))
+    system.SMALL = dataclasses.replace(numbers or study.numbers, masking_rate=None, **changes.pop("small", {}))
     steps = round(flags.steps / share)
     try:
         run(
@@ -164,12 +163,6 @@ def train(flags, name: str, arm: str) -> None:
             log_steps=steps // 24,
             num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
         )  # fmt: skip
-        if "masking_rate" in given:
-            run(
-                "pretrain", system=study.system, size=study.size, model_dir=model_dir + SCORED, init_checkpoint=model_dir,
-                data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
-                recipe="small", num_train_steps=1, learning_rate=0.0, eval_steps=30,
-            )  # fmt: skip
     finally:
         if numbers:
             system.SMALL = numbers
@@ -205,9 +198,9 @@ def gather(flags) -> None:
     for language in VOCABULARY:
         for name, study in STUDIES.items():
             for arm in study.arms:
-                model_dir, otherwise = folder_of(flags, language, name, arm), arm in MORE_MASKS
-                if is_finished(model_dir + SCORED * otherwise):
-                    kept.setdefault(language, {}).setdefault(name, {})[arm] = entry_of(flags, model_dir, otherwise)
+                model_dir = folder_of(flags, language, name, arm)
+                if is_finished(model_dir):
+                    kept.setdefault(language, {}).setdefault(name, {})[arm] = entry_of(flags, model_dir)
     with whole_file(KEPT, "w") as file:
         for language, studies in kept.items():
             for name, arms in studies.items():
@@ -215,15 +208,10 @@ def gather(flags) -> None:
                     file.write(json.dumps({"language": language, "study": name, "arm": arm, **entry}) + "\n")
 
 
-def entry_of(flags, model_dir: str, masks_otherwise: bool) -> dict:
-    """What a run has found, for its training loss see `curve`.
-
-    Args:
-        masks_otherwise: whether another run has scored it, by the masks of all others.
-    """
-    scored = model_dir + SCORED if masks_otherwise else model_dir
-    scores = results_of(scored)
-    with open(os.path.join(scored, "baseline.json"), encoding="utf-8") as file:
+def entry_of(flags, model_dir: str) -> dict:
+    """What a run has found, for its training loss see `curve`."""
+    scores = results_of(model_dir)
+    with open(os.path.join(model_dir, "baseline.json"), encoding="utf-8") as file:
         counted = json.load(file)
     right = next(name for name in scores if name.split("/")[-1] == counted["measure"])
     # Of several tasks the one that is counted, whose scores its name leads: "masking/masked_lm_accuracy".
@@ -253,8 +241,9 @@ def report(flags) -> None:
     kept = read_kept()
     parts = [
         "Held-out loss and accuracy of networks of 2 layers of 128, of `mini` 4 layers of 256. Each arm differs from the first one in "
-        "what its name says. One seed: read differences below a point as none. Counting names each token by its neighbours in the "
-        "training text (docs/watching.md)."
+        "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. One "
+        "seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
+        "(docs/watching.md)."
     ]
     for language, studies in kept.items():
         for name, arms in studies.items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 from tqdm.auto import tqdm
 
@@ -46,6 +47,8 @@ def generate(options: Options) -> list[str]:
         found = generator.generate(
             asked, decoding, seed=options.seed, batch_size=options.batch_size, progress=progress.update, **limit
         )
+    if lost := generator.shortened():
+        print(f"Note: {lost}", file=sys.stderr)
     if output_file:
         with whole_file(output_file, "w") as file:
             for text, more in zip(asked, found, strict=True):

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.ops.compose import Op
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.jobs import length_schedule
@@ -21,6 +22,7 @@ class Prepared:
     Attributes:
         schedule: of the tasks of a system that has several; None of others.
         pairs, held_out_pairs: {name of a task: its labelled records}.
+        scoring: makes rows of records ready for an evaluation, in place of what does so for the training.
     """
 
     options: Options
@@ -33,6 +35,7 @@ class Prepared:
     schedule: TaskSchedule | None = None
     pairs: Mapping[str, RecordSource] = dataclasses.field(default_factory=dict)
     held_out_pairs: Mapping[str, RecordSource] = dataclasses.field(default_factory=dict)
+    scoring: Op | None = None
 
     @property
     def size(self) -> str:
@@ -53,8 +56,19 @@ class Prepared:
 
     def scored(self) -> dict[str, Batches]:
         """{name of a stream: its batches} of those that an evaluation scores: all tasks, but one length only."""
-        chosen = self.learner.streams if self.schedule else {next(iter(self.learner.streams)): None}
-        return {name: self.learner.streams[name].batches for name in chosen}
+        streams = {name: stream.batches for name, stream in self.learner.streams.items()}
+        if self.schedule:
+            return streams
+        name, batches = next(iter(streams.items()))
+        return {name: dataclasses.replace(batches, transform=self.scoring, prepare=None) if self.scoring else batches}
+
+    @property
+    def hidden(self) -> str:
+        """Which share of the tokens the training hides, and which one an evaluation; empty where both are the same."""
+        share = self.source.manifest.settings.masked_lm_prob
+        if not self.scoring:
+            return ""
+        return f"{self.records.masking_rate:.0%} of the tokens are masked, {share:.0%} where the network is scored."
 
     @property
     def num_parameters(self) -> int:

@@ -149,7 +149,9 @@ def _prepare(options: Options, system, strategy) -> Prepared:
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
     pretraining_network.warn_of_order(learner.backbone.config, source)
-    return Prepared(options, source, tokenizer, records, recipe, learner, batches, tasks, pairs, held_out)
+    share = None if tasks else source.manifest.settings.masked_lm_prob
+    scoring = pretraining_evaluation.scoring_of(system, vocabulary, records, share, config, own)
+    return Prepared(options, source, tokenizer, records, recipe, learner, batches, tasks, pairs, held_out, scoring)
 
 
 def _print_plan(made: Prepared, num_devices: int) -> None:
@@ -162,7 +164,7 @@ def _print_plan(made: Prepared, num_devices: int) -> None:
         f"length {made.records.sequence_length}; {recipe.num_steps:,} steps of {recipe.batch_size} on "
         f"{num_devices} device(s); {recipe.optimizer}, learning rate {recipe.learning_rate:g} after "
         f"{recipe.num_warmup_steps:,} warm-up steps ({recipe.schedule}). "
-        f"{recipe.layerwise.describe(made.learner.backbone)}{made.phases} {recipe.note}".rstrip()
+        f"{recipe.layerwise.describe(made.learner.backbone)}{' '.join(filter(None, (made.phases, made.hidden, recipe.note)))}".rstrip()
     )
 
 
@@ -238,7 +240,8 @@ def _facts(made: Prepared, state, handed_over: str) -> dict:
         "optimizer": f"{recipe.optimizer}, learning rate {recipe.learning_rate:g}, warm-up {recipe.num_warmup_steps:,}",
         "schedule": recipe.schedule, **pretraining_batches.size_facts(options, recipe.batch_size, state.consumed),
         "sequence length": made.phases or made.records.sequence_length, "vocabulary": f"{len(made.tokenizer.vocabulary):,} pieces",
-        "weights": handed_over, "evaluated on": "held-out records" if options.eval_data_dir else "training records",
+        **({"masking": made.hidden} if made.hidden else {}), "weights": handed_over,
+        "evaluated on": "held-out records" if options.eval_data_dir else "training records",
     }  # fmt: skip
 
 

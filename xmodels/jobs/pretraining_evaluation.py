@@ -8,14 +8,18 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
+from data_pipelines.ops.compose import Op, compose
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
+from data_pipelines.text.vocabulary import Vocabulary
+from xmodels import systems
 from xmodels.jobs import pretraining_records
 from xmodels.jobs.neighbours import shares_right
 from xmodels.objectives.base import Objective
 from xmodels.objectives.perplexity import of_training
 from xmodels.runs.baselines import Baselines
 from xmodels.runs.samples import COUNT, joined, sampler
+from xmodels.training.recipe import Records
 from xmodels.training.step.learner import Learner
 
 
@@ -32,6 +36,22 @@ class Evaluated:
 
     def first_examples(self) -> dict[str, tf.Tensor]:
         return {name: value[:COUNT] for name, value in self.kept[0].items()}
+
+
+def scoring_of(system, vocabulary: Vocabulary, records: Records, share: float | None, config, own) -> Op | None:
+    """Frames rows and hides as much of them as their records were made for, so that networks which learn from other shares can be
+    compared; None where the training does that.
+
+    Args:
+        records: with the share that the training hides.
+        share: that of the records.
+        own: the system's options.
+    """
+    if records.static or share in (None, records.masking_rate) or not hasattr(own, "masking_rate"):
+        return None
+    usual = dataclasses.replace(records, masking_rate=share), config, dataclasses.replace(own, masking_rate=None)
+    recipe = systems.recipe(system, vocabulary, *usual)
+    return compose(recipe.frame, recipe.objective().transform())
 
 
 def evaluated_on(options, batches: Batches) -> Batches:

@@ -21,6 +21,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs.pretraining_network import small_numbers
 from xmodels.jobs.system_settings import own_options
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
@@ -70,13 +71,10 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     """Lengths and masking of the records. Raises a UsageError where a flag contradicts them.
 
     Args:
-        system: its `masking_rate`, where --set gives one, holds in place of that of the records.
+        system: hides another share of the tokens than the records were made for, where --set or small networks ask for it.
     """
     settings = source.manifest.settings
-    length, asked = (
-        settings.max_sequence_length,
-        system and getattr(own_options(options.set, system), "masking_rate", None),
-    )
+    length, asked = settings.max_sequence_length, system and _masking_rate(options, settings, system)
     if options.max_seq_length not in (None, length):
         raise UsageError(
             f"--max_seq_length={options.max_seq_length}: the records were made for {length}. Leave the flag out, or "
@@ -106,6 +104,20 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
         capitals=settings.do_lower_case is not False and settings.language != "zh",
         word_counts=lambda: count_all_ids(source, settings.vocabulary_size),
     )  # fmt: skip
+
+
+def _masking_rate(options, settings, system) -> float | None:
+    """The share of tokens to hide that --set asks for, or else the numbers of small networks; None for that of the records.
+
+    What was chosen otherwise, by --masked_lm_prob of the records or by --max_predictions_per_seq, holds for small networks too.
+    """
+    own = own_options(options.set, system)
+    rate = getattr(own, "masking_rate", None)
+    usual = settings.masking != "static" and settings.masked_lm_prob == Records.masking_rate
+    if rate is not None or not hasattr(own, "masking_rate") or not usual or options.max_predictions_per_seq:
+        return rate
+    small = small_numbers(options, system) if options.size in system.SIZES else None
+    return small and small.masking_rate
 
 
 def _check_slots(slots: int, length: int, rate: float | None) -> None:

@@ -33,6 +33,7 @@ class Small:
         training: fields of the recipe.
         tokens: of a batch, which has `FEWEST_ROWS` rows at least.
         shorter: the length and the share of the steps of rows that come first, where records are at least four times as long.
+        masking_rate: the share of tokens to hide in training; None hides what the records were made for.
     """
 
     network: dict[str, Any]
@@ -42,6 +43,7 @@ class Small:
     position_gain: float | None = 1.0
     tokens: int = 2048
     shorter: tuple[int, float] | None = None
+    masking_rate: float | None = None
 
     def configured(self, config: ModelConfig) -> ModelConfig:
         """The configuration with the numbers of small networks."""
@@ -109,9 +111,12 @@ MASKED = Small(
         **dict.fromkeys(("weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "momentum")),
     },
     shorter=(32, 0.5),
+    masking_rate=0.4,
 )  # fmt: skip
 # Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too. GPT normalises
 # the sum of token and position nowhere: sinusoids, whose slow waves are the same in all rows, drown the tokens there.
-ONE_LENGTH = dataclasses.replace(MASKED, position_gain=None, shorter=None)
+ONE_LENGTH = dataclasses.replace(MASKED, position_gain=None, shorter=None, masking_rate=None)
 # A rate that knows no end, since a task may join a finished run of ERNIE 2.0, whose paragraphs are not cut.
-CONTINUAL = dataclasses.replace(MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None)
+CONTINUAL = dataclasses.replace(
+    MASKED, training={**MASKED.training, "schedule": "noam"}, shorter=None, masking_rate=None
+)

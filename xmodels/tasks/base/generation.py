@@ -43,6 +43,10 @@ class Generator:
         self.spelling = spelling(self.tokenizer)
         self._functions: dict = {}
 
+    def shortened(self) -> str | None:
+        """What the texts so far have lost for want of positions, and what to change; None for nothing."""
+        raise NotImplementedError
+
     def penalty(self, given: float | None) -> float:
         """Returns the length penalty of beam search: `given`, or by default that of the system."""
         return self.writing.length_penalty if given is None else given
@@ -119,3 +123,9 @@ def refusal(found: Identity) -> CheckpointError:
 def round_up(length: int, most: int) -> int:
     """Rounds a length up to a multiple of `STEP`, at most `most`, so that many lengths share few compiled functions."""
     return min(-(-length // STEP) * STEP, most)
+
+
+def seed_of_batch(seed: int, first: int, length: int) -> tuple[int, int]:
+    """The seed of the batch that begins with text number `first`. A draw at a position adds the position to the second number, so
+    batches are apart by as much as their `length` positions at least, and no two draw the same numbers."""
+    return seed, first * length % 2**31

@@ -14,7 +14,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
-from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up
+from xmodels.tasks.base.generation import GREEDY, STEP, Generator, refusal, round_up, seed_of_batch
 
 TASK = "language_model"
 # Tokens of a prompt that are read at once where the past cannot go back; few shapes, so few functions.
@@ -27,6 +27,9 @@ class TextGenerator(Generator):
     Args:
         max_length: tokens of a text with its prompt; a longer prompt loses its beginning. By default as many as the network
             reads.
+
+    Attributes:
+        num_crowded: prompts so far that left less room in `max_length` than was asked for.
     """
 
     defaults: ClassVar[dict] = {"temperature": 1.0, "top_k": 40}
@@ -34,11 +37,22 @@ class TextGenerator(Generator):
     def __init__(self, loaded: Loaded, max_length: int | None = None):
         super().__init__(loaded)
         self.max_length = max_length or self.backbone.config.max_sequence_length
-        self.rewinds = self.backbone.rewinds
+        self.rewinds, self.num_crowded = self.backbone.rewinds, 0
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """What the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
-        return self.tokenizer.encode(prompt).ids[-(self.max_length - 1) :] or [self.end_id]
+        return self._cut(self.tokenizer.encode(prompt).ids)
+
+    def _cut(self, ids: list[int]) -> list[int]:
+        return ids[-(self.max_length - 1) :] or [self.end_id]
+
+    def shortened(self) -> str | None:
+        return (
+            f"{self.num_crowded:,} prompt(s) leave less room than was asked for in the {self.max_length:,} tokens that the network "
+            "reads: texts end there, and prompts that fill them lose their beginning. Shorten the prompts, or ask for fewer tokens."
+            if self.num_crowded
+            else None
+        )
 
     def generate(
         self, prompts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int = 64, seed: int = 0,
@@ -56,11 +70,13 @@ class TextGenerator(Generator):
             raise UsageError("min_new_tokens: holds where a text answers a text, not where a prompt is continued.")
         found: list[str] = []
         for first in range(0, len(prompts), batch_size):
-            ids = [self.prompt_ids(prompt) for prompt in prompts[first : first + batch_size]]
+            whole = [self.tokenizer.encode(prompt).ids for prompt in prompts[first : first + batch_size]]
+            self.num_crowded += sum(len(ids) + max_new_tokens > self.max_length for ids in whole)
+            ids = [self._cut(each) for each in whole]
             if decoding.num_beams > 1:
                 rows = self._search(ids, decoding, max_new_tokens)
             else:
-                rows = self._continue(ids, decoding, max_new_tokens, (seed, first))
+                rows = self._continue(ids, decoding, max_new_tokens, seed_of_batch(seed, first, self.max_length))
             found += [spell_out(row, self.spelling) for row in rows]
             progress(len(ids))
         return found

@@ -16,7 +16,7 @@ from xmodels.decoding.options import Decoding
 from xmodels.decoding.targets import EXTRA_TOKENS, write_targets
 from xmodels.runs.loaded import Loaded, identify
 from xmodels.runs.loaded import load as load_checkpoint
-from xmodels.tasks.base.generation import GREEDY, Generator, round_up
+from xmodels.tasks.base.generation import GREEDY, Generator, round_up, seed_of_batch
 from xmodels.tasks.base.run import TASK_FILE, read_task
 
 TASK = "translate"
@@ -56,6 +56,14 @@ class Seq2SeqGenerator(Generator):
         self.num_cut += len(framed) < len(ids) + len(self.opening) + 1
         return framed
 
+    def shortened(self) -> str | None:
+        return (
+            f"{self.num_cut:,} text(s) have more than the {self.longest} tokens that the network reads, and lost their end. "
+            "Translate sentence by sentence."
+            if self.num_cut
+            else None
+        )
+
     def generate(
         self, texts: Sequence[str], decoding: Decoding = GREEDY, max_new_tokens: int | None = None, seed: int = 0,
         batch_size: int = 32, progress: Callable[[int], None] = lambda num_texts: None,
@@ -72,7 +80,8 @@ class Seq2SeqGenerator(Generator):
         progress(len(texts) - len(order))
         for first in range(0, len(order), batch_size):
             places = order[first : first + batch_size]
-            rows = self._translate([sources[place] for place in places], decoding, max_new_tokens, (seed, first))
+            numbers = seed_of_batch(seed, first, self.backbone.config.max_sequence_length)
+            rows = self._translate([sources[place] for place in places], decoding, max_new_tokens, numbers)
             for place, row in zip(places, rows, strict=True):
                 found[place] = self.spell(row)
             progress(len(places))
@@ -157,11 +166,8 @@ def translations(
     """The translation of each text, with a bar of progress where there are many; says where sources were cut."""
     with tqdm(total=len(texts), desc="texts", unit="text", disable=len(texts) < 200) as progress:
         found = generator.generate(texts, decoding, max_new_tokens, 0, batch_size, progress.update)
-    if generator.num_cut:
-        print(
-            f"Note: {generator.num_cut:,} text(s) have more than the {generator.longest} tokens that the network reads, "
-            "and lost their end. Translate sentence by sentence.", file=sys.stderr,
-        )  # fmt: skip
+    if lost := generator.shortened():
+        print(f"Note: {lost}", file=sys.stderr)
     return [one_line(each) for each in found]
 
 
