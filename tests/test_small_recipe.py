@@ -19,6 +19,7 @@ from xmodels.jobs.tpu_step import stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.tasks.base.texts import TextReader
 from xmodels.training import small
+from xmodels.training.devices import distribution
 from xmodels.training.recipe import Records
 
 
@@ -221,6 +222,51 @@ def test_a_masking_rate_that_is_given_has_the_slots_it_needs(zh_vocabulary, reco
     assert pretraining_records.record_sizes(fewer, source, bert).num_predictions == 9
     with pytest.raises(UsageError, match="--set=masking_rate=0.5: masks stand in the records already"):
         pretraining_records.record_sizes(options, RecordSource(static_records), bert)
+
+
+def test_small_masked_networks_hide_more_of_usual_records(records, static_records, zh_vocabulary, tmp_path):
+    usual, other = RecordSource(records), make_records(tmp_path / "other", zh_vocabulary, masked_lm_prob=0.2)
+    options = Options(system="bert", size="tiny", model_dir="run", data_dir=records)
+
+    def sizes(system="bert", source=usual, **changes):
+        found = pretraining_records.record_sizes(dataclasses.replace(options, **changes), source, systems.load(system))
+        return found.masking_rate, found.num_predictions
+
+    assert sizes() == sizes("albert") == (0.4, 13)
+    kept = 0.15, 6
+    assert sizes(size="base") == sizes(recipe="published") == sizes(init_checkpoint="run") == kept
+    assert sizes(max_predictions_per_seq=9) == (0.15, 9)
+    assert sizes(set="masking_rate=0.15") == kept and sizes("ernie2") == kept
+    assert sizes(source=RecordSource(other)) == (0.2, 6)
+    assert sizes(source=RecordSource(static_records))[1] == 6
+
+
+@pytest.mark.parametrize("system", ["bert", "roberta"])
+def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, records, tmp_path):
+    def batches(**changes):
+        options = Options(
+            system=system,
+            size="tiny",
+            model_dir=str(tmp_path),
+            data_dir=records,
+            distribution_strategy="one_device",
+            **changes,
+        )
+        made = pretrain._prepare(options, systems.load(system), distribution.choose("one_device"))
+        whole, scored = made.batches, next(iter(made.scored().values()))
+        return (list(each.once(8)) for each in (whole, scored))
+
+    def share(found):
+        return sum(float(np.sum(batch["label_weights"])) for batch in found) / tokens
+
+    def hidden(found):
+        return [np.array(batch["labels"])[np.array(batch["label_weights"]) > 0] for batch in found]
+
+    (trained, scored), (_, usual) = batches(), batches(set="masking_rate=0.15")
+    tokens = sum(float(np.sum(batch["padding_mask"])) for batch in scored)
+    assert share(trained) > 2 * share(scored)
+    for ours, theirs in zip(hidden(scored), hidden(usual), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_held_out_records_are_like_those_of_the_training(zh_vocabulary, records, tmp_path):

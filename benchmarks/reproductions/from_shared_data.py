@@ -34,11 +34,13 @@ from data_pipelines.files import whole_file
 
 SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
 READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
-# About as many steps for each; of GPT, the first to be measured, in larger batches.
+# By language and networks: what fits about two hours of a core.
 BUDGETS = {
-    "bert": ("--million_tokens=8", "--train_batch_size=16"),
-    "gpt": ("--million_tokens=14", "--train_batch_size=32"),
+    ("en", "bert"): ("--million_tokens=8", "--train_batch_size=16", "--peer_rows=1000"),
+    ("en", "gpt"): ("--million_tokens=14", "--train_batch_size=32", "--peer_rows=1000"),
+    ("zh", "bert"): ("--million_tokens=6", "--train_batch_size=16", "--rows=100,5000", "--peer_rows=5000"),
 }
+BUDGETS["zh", "ernie"] = BUDGETS["zh", "bert"]  # whose networks it goes on with
 POOLINGS = "published,first,last,mean,max,mean+max,attention"
 
 
@@ -74,8 +76,8 @@ def pretraining(language: str, networks: str = "bert") -> Callable[[Place], list
     def command(place: Place) -> list[str]:
         given = {"en": english_pretraining, "zh": chinese_pretraining}[language](place)
         work = os.path.join(place.work, f"pretraining_{'gpt_' * (networks == 'gpt')}{language}")
-        own = f"--language={language}", f"--networks={networks}", "--peer_rows=1000"
-        return ["pretraining", *own, *BUDGETS[networks], f"--work_dir={work}", f"--jobs={place.jobs}", *given]
+        own = f"--language={language}", f"--networks={networks}", *BUDGETS[language, networks]
+        return ["pretraining", *own, f"--work_dir={work}", f"--jobs={place.jobs}", *given]
 
     return command
 
@@ -254,7 +256,8 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     ),
     "pretraining_en": (95, pretraining("en")),
     "pretraining_gpt_en": (120, pretraining("en", "gpt")),
-    "pretraining_zh": (200, pretraining("zh")),
+    "pretraining_zh": (120, pretraining("zh")),
+    "pretraining_ernie_zh": (60, pretraining("zh", "ernie")),
     "siamese_zh": (60, siamese),
     "readouts_en": (55, readouts),
     "readouts_pairs_en": (20, readouts_of_pairs),

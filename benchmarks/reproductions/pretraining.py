@@ -9,7 +9,8 @@ pretrained on is `--text`, whose documents are parted by blank lines, and the tr
 of it is a plan of `xmodels compare`, which this command writes: each network is pretrained on equally many tokens with each of
 `--pretraining_seeds`, and fine-tuned on so many rows as `--rows` names, from there and from random weights, with rates that the
 development file chooses for each. Of encoders a second plan compares two lengths in one run with one length, for as long; then
-those of Chinese fill gaps of held-out text: whole words and single characters. `--peer_rows` trains Hugging Face's network on the
+those of Chinese fill gaps of held-out text: whole words and single characters. `--networks=ernie` in the same folder goes on with
+what `--networks=bert` has made. `--peer_rows` trains Hugging Face's network on the
 batches of ours, and fine-tunes it on so many rows. Interrupted, the same command goes on.
 """
 
@@ -31,6 +32,8 @@ def main() -> None:
     chosen = networks_of(flags.language, flags.networks)
     os.makedirs(flags.work_dir, exist_ok=True)
     tasks = prepare(flags)
+    if chosen.gaps:
+        write_lexicon(path(flags, "train.jsonl"), path(flags, ENTITIES))
     plan = plan_of(flags, tasks, chosen.title, systems(flags, chosen), chosen.random)
     plan["pretraining"]["seeds"] = flags.pretraining_seeds
     found = compare(flags, "plan", plan)
@@ -62,13 +65,12 @@ def as_long(plan: dict, spent: float) -> dict:
 
 
 def systems(flags, chosen: Networks) -> dict[str, dict]:
-    """The arms. ERNIE hides characters, then words as its phrases, then names, which the records have to mark."""
-    if not chosen.gaps:
-        return chosen.systems
-    write_lexicon(path(flags, "train.jsonl"), path(flags, ENTITIES))
-    # Units that find no slot stay visible, so there is room for more than 15 % of the tokens.
-    records = {"entity_lexicon": path(flags, ENTITIES), "max_predictions_per_seq": 40}
-    return chosen.systems | {"ernie": {"records": records}}
+    """The arms. ERNIE hides characters, then words as its phrases, then names, which its records have to mark."""
+    marked = {"entity_lexicon": path(flags, ENTITIES)}
+    return {
+        name: {**arm, "records": marked | arm.get("records", {})} if name == "ernie" else arm
+        for name, arm in chosen.systems.items()
+    }
 
 
 def with_peer(flags, chosen: Networks, plan: dict, found: dict) -> dict[str, float]:
@@ -98,7 +100,7 @@ def tasks_of_peers(flags, plan: dict) -> dict[str, dict]:
 def parse(arguments) -> argparse.Namespace:
     parser = parser_of(__doc__)
     add = parser.add_argument
-    add("--networks", choices=("bert", "gpt"), default="bert", help="encoders of one family, or GPT")
+    add("--networks", choices=("bert", "ernie", "gpt"), default="bert", help="what is compared")
     add("--pretraining_seeds", type=numbers, default=[1, 2, 3], help="a pretraining for each")
     add("--peer_rows", type=numbers, default=[], help="of --rows: those that Hugging Face's network learns too")
     return parser.parse_args(arguments)

@@ -21,7 +21,8 @@ class Networks:
         measured: the arm that the peer is compared with.
         peer: Hugging Face's network of the same kind.
         lengths: whether two lengths of rows are compared with one.
-        gaps: whether the networks fill gaps of held-out text; then ERNIE is among them.
+        gaps: whether the networks fill gaps of held-out text.
+        name: of the page, which the language follows.
     """
 
     title: str
@@ -31,6 +32,7 @@ class Networks:
     peer: peer_bert.Architecture
     lengths: bool = False
     gaps: bool = False
+    name: str = "pretraining"
 
     @property
     def random(self) -> list[str]:
@@ -67,14 +69,25 @@ NETWORKS = {
         {"gpt": "random-gpt"},
         "gpt",
         peer_gpt.GPT,
+        name="pretraining_gpt",
     ),
     ("zh", "bert"): Networks(
-        "BERT, BERT-wwm and ERNIE: pretraining against random weights, Chinese",
+        "BERT and BERT-wwm: pretraining against random weights, Chinese",
         {"bert": {}, "bert_wwm": {}},
         {"bert": "random-bert", "bert_wwm": "random-bert"},
         "bert",
         peer_bert.BERT,
         lengths=True,
         gaps=True,
+    ),
+    ("zh", "ernie"): Networks(
+        "ERNIE 1.0: hiding characters, words and names against characters alone",
+        # Units that find no slot stay visible, so there is room for more than the share of the tokens that is hidden.
+        {"bert": {}, "ernie": {"records": {"max_predictions_per_seq": 64}}},
+        {"ernie": "random-bert"},
+        "bert",
+        peer_bert.BERT,
+        gaps=True,
+        name="pretraining_ernie",
     ),
 }

@@ -41,7 +41,7 @@ class Results:
 
 def report(flags, chosen: Networks, results: Results) -> None:
     """The page and the picture."""
-    name, found = f"pretraining_{'gpt_' * (flags.networks == 'gpt')}{flags.language}", results.found
+    name, found = f"{chosen.name}_{flags.language}", results.found
     parts = [
         f"Networks of 2 layers of 128, {pretrainings(flags)} {flags.million_tokens:g} million tokens in batches of "
         f"{128 * flags.train_batch_size:,}, of {corpus(flags)}. Fine-tuned with {len(flags.seeds)} seeds by Muon, mean and largest "
@@ -167,7 +167,7 @@ def claims(flags, chosen: Networks, results: Results) -> dict[str, bool]:
         answers["gpt: language modelling beside the task makes less than two points of difference with most rows"] = (
             all(abs(mean["gpt", task] - mean["gpt_lm", task]) < GAIN for task in largest)
         )
-    for arm, kind, told in HIDDEN if results.gaps else ():
+    for arm, kind, told in (each for each in HIDDEN if each[0] in results.gaps):
         answers[
             f"hiding {told}: names more hidden {kind} of held-out text than hiding characters, by more than two standard errors"
         ] = results.filled(arm, kind) - results.filled("bert", kind) > 2 * error(results, arm, "bert", kind)
@@ -248,7 +248,7 @@ def command(flags) -> str:
     numbers += [f"--train_batch_size={flags.train_batch_size}"]
     return shlex.join([
         "python", "-m", "benchmarks.reproductions.pretraining", f"--language={flags.language}", f"--text={text}",
-        *(["--networks=gpt"] if getattr(flags, "networks", None) == "gpt" else []),
+        *([f"--networks={flags.networks}"] if getattr(flags, "networks", "bert") != "bert" else []),
         f"--paragraphs={flags.paragraphs}", "--work_dir=work", *tasks, *numbers, f"--million_tokens={flags.million_tokens:g}",
     ])  # fmt: skip
 
