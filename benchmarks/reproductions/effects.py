@@ -129,7 +129,8 @@ EFFECTS = {
     "masks": Effect(
         "Masks drawn anew against masks drawn once", "RoBERTa (Liu et al., 2019), section 4.1",
         {
-            "dynamic": {"system": "roberta_wwm", "flags": {"length_schedule": "none"}},
+            # Records with masks have as many as they were made for.
+            "dynamic": {"system": "roberta_wwm", "flags": {"length_schedule": "none", "set": "masking_rate=0.15"}},
             "static_ten": static(10),
             "static": static(1),
         },

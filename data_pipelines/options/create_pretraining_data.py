@@ -34,7 +34,7 @@ class RecordOptions(InputOptions):
     max_predictions_per_seq: int = option(
         20, "Maximum number of masked tokens per example; about max_seq_length * masked_lm_prob."
     )
-    masked_lm_prob: float = option(0.15, "Share of tokens to mask.", maximum=1.0)
+    masked_lm_prob: float = option(0.15, "Share of tokens to mask. Training of sizes below base masks more unless this is another share than the default (docs/small_networks.md).", maximum=1.0)  # fmt: skip
     short_seq_prob: float = option(0.1, "Share of documents that are cut into shorter examples (pairs of segments only).", maximum=1.0)  # fmt: skip
     dupe_factor: int | None = option(None, "Passes over the corpus, each with other pairs. Default: 1; with static masking 10, as in Google's script.")  # fmt: skip
     masking: str = option("dynamic", "dynamic: clean records, which training masks anew in every epoch. static: masked records in Google's layout.", choices=("dynamic", "static"))  # fmt: skip
