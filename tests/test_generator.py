@@ -23,7 +23,7 @@ from xmodels.models.folder import write_model
 from xmodels.models.gpt2 import Gpt2, Gpt2Config
 from xmodels.objectives.causal_lm import CausalLM
 from xmodels.runs.loaded import in_memory
-from xmodels.tasks.base.generation import COMPILED_FROM, pays_to_compile
+from xmodels.tasks.base.generation import COMPILED_FROM, pays_to_compile, seed_of_batch
 from xmodels.tasks.language_model.answer import TextGenerator, load
 from xmodels.tasks.language_model.serve import Server
 
@@ -135,6 +135,14 @@ def test_draws_repeat_with_their_seed_and_differ_without(run):
     assert first == again != other and len(set(first)) > 1
 
 
+def test_no_two_draws_of_batches_share_their_random_numbers():
+    """A draw at a position takes the second number plus the position (`decoding.sampling.sample`)."""
+    batches = [seed_of_batch(5, first, 64) for first in range(0, 96, 16)]
+    drawn = [(seed, number + position) for seed, number in batches for position in range(64)]
+    assert len(set(drawn)) == len(drawn)
+    assert seed_of_batch(5, 3_000_000_000, 1024)[1] < 2**31  # int32
+
+
 @pytest.mark.long
 def test_a_beam_finds_a_text_at_least_as_likely_as_the_greedy_one(run):
     generator = load(run)
@@ -182,9 +190,12 @@ def test_nothing_follows_the_end_that_a_beam_finds():
 
 def test_prompts_beyond_the_network_lose_their_beginning(run):
     generator = load(run, 16)
+    generator.generate(["one two"], Decoding(temperature=0.0), 5)
+    assert generator.shortened() is None
     (found,) = generator.generate(["one two three four five six seven eight nine ten"], Decoding(temperature=0.0), 50)
     ids = generator.prompt_ids("one two three four five six seven eight nine ten")
     assert len(ids) == 15 and found == by_hand(generator, "one two three four five six seven eight nine ten", 1)
+    assert generator.shortened().startswith("1 prompt(s) leave less room than was asked for in the 16 tokens")
 
 
 @pytest.mark.parametrize("kind", ["byte_bpe", "wordpiece"])

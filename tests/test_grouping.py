@@ -278,7 +278,7 @@ def test_targets_that_are_longer_than_all_sources_are_bucketed_by_their_own_leng
         {"token_ids": mask * 1, "padding_mask": mask, "labels": labels, "target_ids": labels, "label_weights": used * 1.0}, "arrays"
     )  # fmt: skip
     for options in (
-        {"length_buckets": "auto", "tokens_per_batch": None},
+        {"length_buckets": "8,16", "tokens_per_batch": None},
         {"length_buckets": None, "tokens_per_batch": 96},
     ):
         given = types.SimpleNamespace(**options, train_batch_size=4, gradient_accumulation_steps=1, task="translate")
@@ -287,6 +287,20 @@ def test_targets_that_are_longer_than_all_sources_are_bucketed_by_their_own_leng
         for batch in Batches(arrays, lambda features: features, rows, 1, grouping=grouping).training().take(per_epoch):
             found.update(batch["labels"].numpy()[batch["label_weights"].numpy() > 0].tolist())
         assert [found[number + 1] for number in range(40)] == target.tolist()
+
+
+def test_lengths_that_are_found_form_batches_only_where_that_saves_padding(capsys):
+    def chosen(rows, length_buckets):
+        mask = np.arange(16)[None] < np.random.default_rng(0).integers(1, 17, rows)[:, None]
+        arrays = ArraySource({"token_ids": mask * 1, "padding_mask": mask}, "arrays")
+        given = types.SimpleNamespace(
+            length_buckets=length_buckets, tokens_per_batch=None, train_batch_size=32, gradient_accumulation_steps=1, task="classify"
+        )  # fmt: skip
+        return choose_batches(given, arrays, 1)
+
+    assert chosen(4000, "auto")[0] is not None
+    assert chosen(40, "auto") == (None, 32, 40 / 32) and "not formed by length" in capsys.readouterr().out
+    assert chosen(40, "8")[0] is not None  # who names lengths gets them
 
 
 def test_places_of_tokens_move_where_padding_before_them_is_cut():

@@ -12,10 +12,12 @@ from xmodels.training.watching.progress import print_status
 def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Grouping | None, int, float]:
     """Batches by length, where asked for; how many rows one has at least, and how many make an epoch.
 
-    Says how much padding grouping saves.
+    Says how much padding grouping saves. `auto` saves nothing where few examples leave most of the last batches empty; then they are
+    not grouped.
     """
+    ungrouped = None, options.train_batch_size, source.num_examples / options.train_batch_size
     if not options.length_buckets and not options.tokens_per_batch:
-        return None, options.train_batch_size, source.num_examples / options.train_batch_size
+        return ungrouped
     if source.arrays["padding_mask"].ndim > 2:
         flag = "tokens_per_batch" if options.tokens_per_batch else "length_buckets"
         raise UsageError(
@@ -30,4 +32,7 @@ def choose_batches(options, source: ArraySource, replicas: int) -> tuple[Groupin
         rows = grouping.sizes[-1]
     before, after = (padding_share(lengths, g, width, rows) for g in (None, grouping))
     print_status(f"{grouping}: padding {before:.1%} -> {after:.1%}.")
+    if after >= before and options.length_buckets == "auto" and not options.tokens_per_batch:
+        print_status("Batches are not formed by length.")
+        return ungrouped
     return grouping, rows, len(grouping.groups(tf.constant(lengths, tf.int64), rows))  # the last ones are filled up

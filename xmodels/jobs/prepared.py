@@ -65,9 +65,9 @@ class Prepared:
     @property
     def hidden(self) -> str:
         """Which share of the tokens the training hides, and which one an evaluation; empty where both are the same."""
-        share = self.source.manifest.settings.masked_lm_prob
         if not self.scoring:
             return ""
+        share = self.source.manifest.settings.masked_lm_prob
         return f"{self.records.masking_rate:.0%} of the tokens are masked, {share:.0%} where the network is scored."
 
     @property

@@ -48,7 +48,7 @@ class Plan:
 # them, and 76,000 characters do not tell enough of words.
 PLANS = {
     "en": Plan(
-        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2600, 1100,
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2400, 900,
         ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"),
         ("1e-3", "4e-3"),
         (
@@ -58,7 +58,7 @@ PLANS = {
         ),
     ),
     "zh": Plan(
-        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 3000, 1200,
+        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 2800, 900,
         ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"),
         ("1e-3", "4e-3"),
         ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
@@ -115,7 +115,7 @@ class QuickstartRun:
             "pretrain", f"--system={plan.system}", f"--data_dir={path('records-pretrain')}",
             f"--eval_data_dir={path('records-heldout')}",
             "--size=tiny", f"--model_dir={path('pretrained')}",
-            f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=400", "--log_steps=200",
+            f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=400", "--log_steps=100",
             f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
         ]  # fmt: skip
         self.interrupt("Pretrain, and kill the run on the way", *pretrain)

@@ -33,7 +33,7 @@ class Small:
         training: fields of the recipe.
         tokens: of a batch, which has `FEWEST_ROWS` rows at least.
         shorter: the length and the share of the steps of rows that come first, where records are at least four times as long.
-        masking_rate: the share of tokens to hide in training; None hides what the records were made for.
+        masking_rate: the share of tokens to hide in training (Wettig et al., 2022, arXiv 2202.08005); None for that of the records.
     """
 
     network: dict[str, Any]
