@@ -51,6 +51,7 @@ def our_pretraining(folder: str, size: str, corpus: str, steps: int) -> dict:
     options = Options(
         system="roberta_wwm", model_dir=run, size=size, data_dir=records, num_train_steps=steps,
         train_batch_size=BATCH, learning_rate=1e-4, log_steps=steps, eval_steps=1, pack_rows=True,
+        set="masking_rate=0.15",  # as theirs
     )  # fmt: skip
 
     def work():

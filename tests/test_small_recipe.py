@@ -17,6 +17,7 @@ from xmodels.jobs import pretrain, pretraining_network, pretraining_records
 from xmodels.jobs.pretrain import Options
 from xmodels.jobs.tpu_step import stand_in
 from xmodels.models.backbone import named_weights
+from xmodels.runs import changed_flags
 from xmodels.tasks.base.texts import TextReader
 from xmodels.training import small
 from xmodels.training.devices import distribution
@@ -236,12 +237,32 @@ def test_small_masked_networks_hide_more_of_usual_records(records, static_record
     kept = 0.15, 6
     assert sizes(size="base") == sizes(recipe="published") == sizes(init_checkpoint="run") == kept
     assert sizes(max_predictions_per_seq=9) == (0.15, 9)
-    assert sizes(set="masking_rate=0.15") == kept and sizes("ernie2") == kept
+    assert (
+        sizes(set="masking_rate=0.15") == kept
+        and sizes("ernie2") == sizes("ernie", task_data="dialogue:folder") == kept
+    )
+    pairs = SimpleNamespace(**vars(usual) | {"manifest": SimpleNamespace(settings=dataclasses.replace(
+        usual.manifest.settings, packing="parallel"))})  # fmt: skip
+    assert sizes("unilm", pairs) == kept
     assert sizes(source=RecordSource(other)) == (0.2, 6)
     assert sizes(source=RecordSource(static_records))[1] == 6
 
 
-@pytest.mark.parametrize("system", ["bert", "roberta"])
+@pytest.mark.parametrize(
+    ("flags", "settings"),
+    [({}, {"masking_rate": 0.15}), ({}, {}), ({"set": "masking_rate=0.3"}, {"masking_rate": 0.3})],
+    ids=["of today", "that did not store it", "of a flag"],
+)
+def test_a_run_is_not_resumed_with_another_share_of_masks(flags, settings):
+    run = {"records": {"masked_lm_prob": 0.15}}
+    began, now = run | {"flags": flags, "settings": settings}, run | {"flags": flags, "settings": {"masking_rate": 0.4}}
+    with pytest.raises(UsageError, match=r"begun with other settings \(masking_rate: 0.\d+ then, 0.4 now\)"):
+        changed_flags.compare("run", began, now, pretrain.STRUCTURAL)
+    same = run | {"flags": flags, "settings": {"masking_rate": settings.get("masking_rate", 0.15)}}
+    assert changed_flags.compare("run", began, same, pretrain.STRUCTURAL) == {}
+
+
+@pytest.mark.parametrize("system", ["bert", "roberta", "ernie"])
 def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, records, tmp_path):
     def batches(**changes):
         options = Options(

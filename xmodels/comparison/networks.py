@@ -8,6 +8,7 @@ from xmodels import systems
 from xmodels.comparison.plan import Plan, System
 from xmodels.interfaces import settings
 from xmodels.training.recipe import Records
+from xmodels.training.small import is_small
 
 ROLES = ("<eop>", "<eod>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<unk>", "<mask>")
 
@@ -75,7 +76,7 @@ def _sizes(plan: Plan, system: System) -> tuple[int, str | None]:
 
 
 def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str | None = None) -> Estimate:
-    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at every sixth token.
+    """By the usual count of matrix products: 2 (4 D² + 2 D F) + 4 L D a layer, and the head at the tokens that are asked for.
 
     Args:
         own: `pretrain --set`; what it names of the network counts.
@@ -84,7 +85,10 @@ def estimate(name: str, size: str, vocabulary_size: int, length: int, own: str |
     width, layers = config.hidden_dim, getattr(config, "num_layers", 0)
     block = 4 * width**2 + 2 * width * getattr(config, "intermediate_dim", 0)
     head = vocabulary_size * getattr(config, "embedding_dim", width)
-    forward = layers * (2 * block + 4 * length * width) + 2 * head / 6
+    system = systems.load(name)
+    small = vars(system).get("SMALL") if is_small(system, size) else None
+    asked = small and small.masking_rate or 1 / 6
+    forward = layers * (2 * block + 4 * length * width) + 2 * head * asked
     return Estimate(getattr(config, "num_unlike_groups", layers) * block + head, 3 * forward)
 
 

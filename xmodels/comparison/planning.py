@@ -9,6 +9,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from data_pipelines.options.create_pretraining_data import RecordOptions
 from xmodels.comparison import networks, stages
 from xmodels.comparison.arms import VECTORS, WORDS, Arm, arms_of
 from xmodels.comparison.budget import StepCost, steps
@@ -19,7 +20,6 @@ from xmodels.comparison.workspace import DONE, Workspace
 
 DEV = "evaluation accuracy"  # in the results of a fine-tuning
 MEASURED = ("processor_minutes", "device_minutes", "flops")  # budgets that need a probe
-MASKED = 0.15  # of the tokens are hidden, as `create_pretraining_data` does where nothing is said
 LINES = 50  # of the log of a pretraining
 PROBE_LINES = 10
 ASSUMED_FLOPS = 2e10  # a second of one process, where nothing was measured yet
@@ -212,7 +212,7 @@ class _Planning:
         if arm.kind == VECTORS:
             given = dict(arm.system.records) | {"packing": packing}
         else:
-            rate, length = given.get("masked_lm_prob", MASKED), plan.pretraining.max_seq_length
+            rate, length = given.get("masked_lm_prob", RecordOptions.masked_lm_prob), plan.pretraining.max_seq_length
             given.setdefault("max_predictions_per_seq", max(1, math.ceil(rate * length)))
             if networks.needs_words(arm.called):
                 given.setdefault("do_whole_word_mask", True)

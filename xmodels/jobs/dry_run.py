@@ -122,8 +122,10 @@ def _gib(size: int) -> str:
 
 def from_recipe(settings: Mapping[str, object], options, origin: str) -> dict[str, tuple[object, str]]:
     """Where the numbers of a pretraining come from that no flag gives: the records, or the system's recipe."""
-    records = {"max_seq_length", "max_predictions_per_seq"}
-    found = {name: (value, "records" if name in records else origin) for name, value in settings.items()}
+    of = {"max_seq_length": "records"} | dict.fromkeys(
+        ("max_predictions_per_seq", "masking_rate"), f"records or {origin}"
+    )
+    found = {name: (value, of.get(name, origin)) for name, value in settings.items()}
     if options.num_train_steps is not None:
         found["num_warmup_steps"] = (settings["num_warmup_steps"], f"{origin}: its share of the steps")
     return found

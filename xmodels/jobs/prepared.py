@@ -60,7 +60,7 @@ class Prepared:
         if self.schedule:
             return streams
         name, batches = next(iter(streams.items()))
-        return {name: dataclasses.replace(batches, transform=self.scoring, prepare=None) if self.scoring else batches}
+        return {name: dataclasses.replace(batches, transform=self.scoring) if self.scoring else batches}
 
     @property
     def hidden(self) -> str:
@@ -68,7 +68,7 @@ class Prepared:
         if not self.scoring:
             return ""
         share = self.source.manifest.settings.masked_lm_prob
-        return f"{self.records.masking_rate:.0%} of the tokens are masked, {share:.0%} where the network is scored."
+        return f"{self.records.masking_rate:.0%} of the tokens (or units) are masked, {share:.0%} where the network is scored."
 
     @property
     def num_parameters(self) -> int:

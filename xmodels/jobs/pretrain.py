@@ -8,6 +8,7 @@ import keras
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.compose import compose
 from data_pipelines.options.declaration import structural
+from data_pipelines.packings import FRAMED_AS_PAIRS
 from data_pipelines.pretraining.doubts import doubts
 from data_pipelines.records.checks import check_contents
 from xmodels import systems
@@ -47,7 +48,7 @@ from xmodels.training.step.streams import Stream, single
 from xmodels.training.watching.progress import print_status, scores
 from xmodels.training.watching.watching import Watch, profile_steps, watch
 
-STRUCTURAL = structural(Options)
+STRUCTURAL = (*structural(Options), "masking_rate")
 NUMBERS_OF = {  # by `Recipe.origin`, for people
     "small": "those for small networks (docs/small_networks.md); --recipe=published takes the paper's",
     "published": "those of the paper, unless flags override them",
@@ -149,8 +150,11 @@ def _prepare(options: Options, system, strategy) -> Prepared:
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
     pretraining_network.warn_of_order(learner.backbone.config, source)
-    share = None if tasks else source.manifest.settings.masked_lm_prob
-    scoring = pretraining_evaluation.scoring_of(system, vocabulary, records, share, config, own)
+    with strategy.scope():
+        settings = source.manifest.settings
+        scoring = (
+            None if tasks else pretraining_evaluation.scoring_of(system, vocabulary, records, settings, config, own)
+        )
     return Prepared(options, source, tokenizer, records, recipe, learner, batches, tasks, pairs, held_out, scoring)
 
 
@@ -333,6 +337,7 @@ def _settings(recipe: Recipe, records: Records) -> dict:
         "train_batch_size": recipe.batch_size,
         "max_seq_length": records.sequence_length,
         "max_predictions_per_seq": records.num_predictions,
+        **({"masking_rate": records.masking_rate} if records.packing in FRAMED_AS_PAIRS and not records.static else {}),
         "clip_norm": recipe.clip_norm,
         "length_schedule": recipe.length_schedule,
     }

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.ops.compose import Op, compose
+from data_pipelines.records.manifest import RecordSettings
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import Vocabulary
@@ -38,19 +39,20 @@ class Evaluated:
         return {name: value[:COUNT] for name, value in self.kept[0].items()}
 
 
-def scoring_of(system, vocabulary: Vocabulary, records: Records, share: float | None, config, own) -> Op | None:
+def scoring_of(system, vocabulary: Vocabulary, training: Records, made_for: RecordSettings, config, own) -> Op | None:
     """Frames rows and hides as much of them as their records were made for, so that networks which learn from other shares can be
     compared; None where the training does that.
 
     Args:
-        records: with the share that the training hides.
-        share: that of the records.
+        training: the records, with the share that the training hides.
+        made_for: the settings of the records.
         own: the system's options.
     """
-    if records.static or share in (None, records.masking_rate) or not hasattr(own, "masking_rate"):
+    share, slots = made_for.masked_lm_prob, made_for.max_predictions_per_seq
+    if training.static or share in (None, training.masking_rate) or not hasattr(own, "masking_rate"):
         return None
-    usual = dataclasses.replace(records, masking_rate=share), config, dataclasses.replace(own, masking_rate=None)
-    recipe = systems.recipe(system, vocabulary, *usual)
+    records = dataclasses.replace(training, masking_rate=share, num_predictions=slots)
+    recipe = systems.recipe(system, vocabulary, records, config, dataclasses.replace(own, masking_rate=None))
     return compose(recipe.frame, recipe.objective().transform())
 
 

@@ -14,6 +14,7 @@ from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.features import check
 from data_pipelines.ops.framing import STARTS
+from data_pipelines.options.create_pretraining_data import RecordOptions
 from data_pipelines.packings import FRAMED_AS_PAIRS, PACKINGS
 from data_pipelines.records.checks import count_all_ids
 from data_pipelines.records.classic import classic_source
@@ -92,12 +93,12 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
             raise UsageError(
                 f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}. Leave the flag out."
             )
-        _check_slots(slots, length, settings.masked_lm_prob)
+        _check_slots(slots, length, *[settings.masked_lm_prob] * 2)
         return Records(length, slots, static=True)
     slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
     slots = options.max_predictions_per_seq or (max(slots, math.ceil(rate * length)) if asked else slots)
     if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
-        _check_slots(slots, length, rate)
+        _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
         length, slots, rate, replace_unit=options.wwm_replace_unit,
         units=units_of(source), packing=settings.packing, language=settings.language,
@@ -109,23 +110,30 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
 def _masking_rate(options, settings, system) -> float | None:
     """The share of tokens to hide that --set asks for, or else the numbers of small networks; None for that of the records.
 
-    What was chosen otherwise, by --masked_lm_prob of the records or by --max_predictions_per_seq, holds for small networks too.
+    What was chosen otherwise, by --masked_lm_prob of the records or by --max_predictions_per_seq, holds for small networks too. So do
+    the masks of pairs of texts, and of labelled records of several tasks.
     """
     own = own_options(options.set, system)
     rate = getattr(own, "masking_rate", None)
-    usual = settings.masking != "static" and settings.masked_lm_prob == Records.masking_rate
-    if rate is not None or not hasattr(own, "masking_rate") or not usual or options.max_predictions_per_seq:
+    usual = settings.masked_lm_prob == RecordOptions.masked_lm_prob and settings.packing in FRAMED_AS_PAIRS
+    chosen = options.max_predictions_per_seq or options.task_data or settings.masking == "static" or not usual
+    if rate is not None or not hasattr(own, "masking_rate") or chosen:
         return rate
     small = small_numbers(options, system) if options.size in system.SIZES else None
     return small and small.masking_rate
 
 
-def _check_slots(slots: int, length: int, rate: float | None) -> None:
-    """Compares the most tokens that are hidden in an example with its length."""
+def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:
+    """Compares the most tokens that are hidden in an example with its length.
+
+    Args:
+        rate: the share that the training hides.
+        usual: that of the records, which holds where --max_predictions_per_seq is given.
+    """
     if slots > length - 2:
         raise UsageError(
             f"--max_predictions_per_seq={slots}: more than the {length - 2} tokens that an example of {length} has beside "
-            f"[CLS] and [SEP]. A {rate or 0.15:.0%} share is --max_predictions_per_seq={max(1, round((rate or 0.15) * length))}."
+            f"[CLS] and [SEP]. A {usual or 0.15:.0%} share is --max_predictions_per_seq={max(1, round((usual or 0.15) * length))}."
         )
     wanted = round((rate or 0) * length)
     if slots < 0.9 * wanted:

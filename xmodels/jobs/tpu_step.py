@@ -1,6 +1,7 @@
 """What is compiled for a TPU: network, objective, optimizer and a row of zeros, made without records."""
 
 import contextlib
+import math
 
 import keras
 import numpy as np
@@ -20,6 +21,7 @@ from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
+from xmodels.training.small import is_small
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
 
@@ -30,11 +32,18 @@ def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Rec
     if options.size not in system.SIZES:
         raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
     vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
-    records = Records(options.max_seq_length, options.max_predictions_per_seq)
+    records = Records(options.max_seq_length, options.max_predictions_per_seq or _num_predictions(options, system))
     config = network_config(options.set, system, config or systems.configuration(system, vocabulary, options.size))
     recipe = systems.recipe(system, vocabulary, records, config, own)
     recipe = recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer)
     return recipe if options.optimizer else recipe.suited_to_batch(None), records
+
+
+def _num_predictions(options, system) -> int:
+    """The slots of the default records, or those that small networks need."""
+    small = vars(system).get("SMALL") if is_small(system, options.size) else None
+    needed = math.ceil(small.masking_rate * options.max_seq_length) if small and small.masking_rate else 0
+    return max(Records.num_predictions, needed)
 
 
 def stand_in(size: int) -> Vocabulary:

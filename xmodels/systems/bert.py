@@ -21,7 +21,7 @@ READING, WRITING = Reading(), None
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """`masking_rate` is the share of the tokens to hide; None: the share that the records were made for."""
+    """`masking_rate` is the share of the tokens to hide; None: that of `Records`."""
 
     masking_rate: float | None = None
 

@@ -38,7 +38,7 @@ class Records:
     Attributes:
         sequence_length: L, with special tokens.
         num_predictions: P, the most tokens hidden in an example.
-        masking_rate: the share of tokens to hide.
+        masking_rate: the share of tokens that the training hides.
         static: the masks stand in the records already.
         replace_unit: "token" or "word": what is masked, kept or replaced as one, where whole words are hidden.
         units: the features of the records that say where units of words open: `word_start` and its kin.

@@ -30,7 +30,7 @@ class Options(TrainingOptions):
         None, "Folder of held-out records. Without it, evaluation uses training records."
     )
     max_seq_length: int | None = option(None, "Length of the examples in tokens. It must be that of the records, which is the default.", minimum=1, structural=True)  # fmt: skip
-    max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: as in the records, or what --set=masking_rate or the numbers of small networks need.", minimum=1, structural=True)  # fmt: skip
+    max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: as in the records, or more where --set=masking_rate or the numbers of small networks mask more; with this flag small networks mask what the records were made for.", minimum=1, structural=True)  # fmt: skip
     wwm_replace_unit: str = option("token", "With whole word masking. token: each token of a word is masked, kept or replaced independently, as in Google's code. word: all of them alike.", choices=("token", "word"), structural=True)  # fmt: skip
     on_corrupt_shard: str = option("fail", "skip: read all shards once to find damaged ones, leave these out, and report what is lost.", choices=("fail", "skip"))  # fmt: skip
     length_schedule: str | None = option(None, "LENGTH:SHARE,...: train on short rows first. 32:0.7,128:0.3 means 70 % of the steps with rows of 32 tokens, then rows of 128, the length of the records. All steps have equally many tokens; see docs/training.md. none: all rows have the length of the records. Default: that of the recipe.", section="Batches", structural=True)  # fmt: skip

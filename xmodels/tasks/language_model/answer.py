@@ -29,7 +29,7 @@ class TextGenerator(Generator):
             reads.
 
     Attributes:
-        num_crowded: prompts so far that left less room in `max_length` than was asked for.
+        crowded: prompts so far that left less room in `max_length` than was asked for.
     """
 
     defaults: ClassVar[dict] = {"temperature": 1.0, "top_k": 40}
@@ -37,7 +37,7 @@ class TextGenerator(Generator):
     def __init__(self, loaded: Loaded, max_length: int | None = None):
         super().__init__(loaded)
         self.max_length = max_length or self.backbone.config.max_sequence_length
-        self.rewinds, self.num_crowded = self.backbone.rewinds, 0
+        self.rewinds, self.crowded = self.backbone.rewinds, set()
 
     def prompt_ids(self, prompt: str) -> list[int]:
         """What the network reads of a prompt; of an empty one the token that ends documents, so that one begins."""
@@ -48,9 +48,9 @@ class TextGenerator(Generator):
 
     def shortened(self) -> str | None:
         return (
-            f"{self.num_crowded:,} prompt(s) leave less room than was asked for in the {self.max_length:,} tokens that the network "
+            f"{len(self.crowded):,} prompt(s) leave less room than was asked for in the {self.max_length:,} tokens that the network "
             "reads: texts end there, and prompts that fill them lose their beginning. Shorten the prompts, or ask for fewer tokens."
-            if self.num_crowded
+            if self.crowded
             else None
         )
 
@@ -70,8 +70,10 @@ class TextGenerator(Generator):
             raise UsageError("min_new_tokens: holds where a text answers a text, not where a prompt is continued.")
         found: list[str] = []
         for first in range(0, len(prompts), batch_size):
-            whole = [self.tokenizer.encode(prompt).ids for prompt in prompts[first : first + batch_size]]
-            self.num_crowded += sum(len(ids) + max_new_tokens > self.max_length for ids in whole)
+            asked = prompts[first : first + batch_size]
+            whole = [self.tokenizer.encode(prompt).ids for prompt in asked]
+            room = self.max_length - max_new_tokens
+            self.crowded |= {text for text, each in zip(asked, whole, strict=True) if max(1, len(each)) > room}
             ids = [self._cut(each) for each in whole]
             if decoding.num_beams > 1:
                 rows = self._search(ids, decoding, max_new_tokens)

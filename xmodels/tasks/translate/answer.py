@@ -59,7 +59,7 @@ class Seq2SeqGenerator(Generator):
     def shortened(self) -> str | None:
         return (
             f"{self.num_cut:,} text(s) have more than the {self.longest} tokens that the network reads, and lost their end. "
-            "Translate sentence by sentence."
+            "Give shorter texts, such as single sentences."
             if self.num_cut
             else None
         )
