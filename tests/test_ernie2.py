@@ -257,8 +257,8 @@ def test_knowledge_units_are_phrases_and_entities_together():
     rows = {"word_start": [1, 1, 1, 1, 0, 1], "phrase_start": [1, 0, 1, 1, 0, 1], "entity_start": [1, 1, 1, 0, 0, 1]}
     features = {name: tf.constant([row]) for name, row in rows.items()}
     assert ernie2.knowledge_units(features)["word_start"].numpy().tolist() == [[1, 0, 1, 0, 0, 1]]
-    del features["phrase_start"]
-    assert ernie2.knowledge_units(features)["word_start"].numpy().tolist() == [[1, 1, 1, 0, 0, 1]]
+    words = {"word_start": tf.constant([[1, 0, 1, 0, 1]]), "entity_start": tf.constant([[1, 1, 1, 0, 0]])}
+    assert ernie2.knowledge_units(words)["word_start"].numpy().tolist() == [[1, 0, 1, 0, 0]]
     assert ernie2.knowledge_units({"word_start": tf.constant([[1, 0]])})["word_start"].numpy().tolist() == [[1, 0]]
 
 
@@ -370,6 +370,17 @@ def test_stages_are_those_of_the_paper():
     for total in (1, 2, 3, 5, 7, 23):  # what does not go even is shared out
         schedule = make_schedule("continual", None, total, TASKS, tuple(TASKS), 7)
         assert schedule.num_steps == total and max(schedule.totals.values()) - min(schedule.totals.values()) <= 1
+
+
+def test_tasks_that_are_learnt_together_have_steps_by_their_examples():
+    usual, examples = ("text", "dialogue"), {"text": 990, "dialogue": 10}
+
+    def totals(steps, num_steps):
+        return make_schedule("joint", steps, num_steps, usual, usual, 7, examples=examples).totals
+
+    assert totals(None, 1000) == {"text": 989, "dialogue": 11} and totals("5", None) == {"text": 5, "dialogue": 5}
+    for num_steps in (2, 3, 10):
+        assert sum(totals(None, num_steps).values()) == num_steps and totals(None, num_steps)["dialogue"] >= 1
 
 
 def test_steps_of_a_stage_are_drawn_in_proportion_and_add_up_exactly():

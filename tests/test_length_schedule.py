@@ -70,6 +70,20 @@ def test_pairs_keep_what_stands_side_by_side():
     assert (np.diff(made["token_ids"][3]) == 1).all()
 
 
+def test_the_order_of_swapped_pairs_cannot_be_told_from_what_is_cut():
+    """A pair and the same pair swapped keep the same tokens, which stood side by side in the text."""
+    text, half = np.arange(20)[None] + 1, [10, 10]
+    both = np.concatenate([text, np.roll(text, 10)])
+    features = {
+        "token_ids": tf.constant(both), "word_start": tf.constant(np.zeros_like(both)), "seed": tf.constant([1, 2], tf.uint64),
+        "segment_lengths": tf.constant([half, half]), "sentence_order_labels": tf.constant([0, 1]),
+    }  # fmt: skip
+    made = {n: v.numpy() for n, v in cut_pairs(8)(features).items()}
+    assert made["token_ids"].tolist() == [[7, 8, 9, 10, 11, 12, 13, 14], [11, 12, 13, 14, 7, 8, 9, 10]]
+    assert made["segment_lengths"].tolist() == [[4, 4], [4, 4]]
+    assert made["word_start"].tolist() == [[1, 0, 0, 0, 1, 0, 0, 0]] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -48,10 +48,12 @@ def cut_runs(size: int, stride: int, count: int) -> Op:
 
 def cut_pairs(size: int) -> Op:
     """Two segments of `size` tokens together: the end of the first one and the beginning of the second, so that what stands side by
-    side stays there. A segment that is shorter than its half leaves the room to the other one; where there is no second one, a part
-    of the first one, from a place that is drawn.
+    side stays there. Of segments that are swapped it is the other way round, since the text went from the second to the first; else
+    their order could be told from what is missing between them. A segment that is shorter than its half leaves the room to the other
+    one; where there is no second one, a part of the first one, from a place that is drawn.
 
     Reads and writes: token_ids (B, N) and those of `STARTS` that are there, segment_lengths (B, 2), seed; the N written is `size`.
+    Reads: sentence_order_labels (B,), where they are there.
     """
 
     def op(features):
@@ -61,15 +63,21 @@ def cut_pairs(size: int) -> Op:
         keep_first = tf.minimum(first, tf.maximum(size // 2, size - second))
         keep_second = tf.minimum(second, size - keep_first)
         drawn = tf.cast(uniform(seed, 1) * tf.cast(first - keep_first + 1, tf.float32), tf.int32)
-        begin = tf.where(second > 0, first - keep_first, drawn)  # of one text, which stands side by side
-        inside = tf.range(size)[None, :] < keep_first + keep_second
-        source = tf.where(inside, begin + tf.range(size)[None, :], 0)
+        begin, follows = tf.where(second > 0, first - keep_first, drawn), first
+        if "sentence_order_labels" in features:
+            swapped = tf.cast(features["sentence_order_labels"], tf.bool)[:, None] & (second > 0)
+            begin, follows = tf.where(swapped, 0, begin), tf.where(swapped, first + second - keep_second, follows)
+        place = tf.range(size)[None, :]
+        inside, in_second = place < keep_first + keep_second, place >= keep_first
+        source = tf.where(inside, place + tf.where(in_second, follows - keep_first, begin), 0)
 
         def cut(values):
             return tf.where(inside, tf.gather(values, source, batch_dims=1), tf.zeros([], values.dtype))
 
         cut_features = {name: cut(features[name]) for name in ("token_ids", *STARTS) if name in features}
-        cut_features |= {name: _opened(value) for name, value in cut_features.items() if name in STARTS}
+        for name in cut_features.keys() - {"token_ids"}:
+            opens = tf.cast(inside & (place == keep_first), cut_features[name].dtype)
+            cut_features[name] = tf.maximum(_opened(cut_features[name]), opens)
         kept = tf.concat([keep_first, keep_second], axis=1)
         return {**features, **cut_features, "segment_lengths": tf.cast(kept, features["segment_lengths"].dtype)}
 

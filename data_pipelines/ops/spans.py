@@ -21,10 +21,11 @@ def mask_ngrams(
 ) -> Op:
     """Hides n-grams of whole words, n with probability proportional to 1 / n (ALBERT; Lan et al., 2019, section 4.1).
 
-    As in the released code: starts in random order; near the end of the text n is drawn among those that fit; an
-    n-gram over the budget is shortened word by word, and left out where nothing is left of it or where it meets a
-    token that is hidden already. Each token has its own fate, and replacements come from the whole vocabulary. An
-    n-gram may reach over a special token, which stays as it is.
+    As in the released code: starts in random order; an n-gram over the budget is shortened word by word, and left out
+    where nothing is left of it or where it meets a token that is hidden already. Near the end of the text n is drawn
+    among those that fit; the code, as static records do, draws among all and cuts what is beyond the end. Each token
+    has its own fate, and replacements come from the whole vocabulary. An n-gram may reach over a special token, which
+    stays as it is.
 
     Reads:  token_ids, padding_mask, maskable, and `units`, all (B, L); seed (B,).
     Writes: token_ids (B, L); mask_positions, labels (B, P), ascending, then zeros; label_weights float32 (B, P).

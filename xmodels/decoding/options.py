@@ -62,24 +62,32 @@ class Decoding:
             limits: int (B,), most tokens of each target, including its end token.
             end_id: the token that ends a target.
         """
-        found = self.filters()
+        found = self._before_draws()
         if self.min_new_tokens:
             found.append(filters.not_before(self.min_new_tokens + 1, end_id))
         if self.first_id is not None:
             found.append(filters.begin_with(1, self.first_id))
         if self.forces_end:
             found.append(filters.end_after(limits, end_id))
-        return found
+        return found + self._of_draws()
 
     def filters(self) -> list[Callable]:
         """Returns the filters in Hugging Face's order: forbidden ids, repetition, temperature, top-k, top-p."""
+        return self._before_draws() + self._of_draws()
+
+    def _before_draws(self) -> list[Callable]:
         found = [filters.forbid(self.forbidden)] if self.forbidden else []
         if self.repetition_penalty != 1:
             found.append(filters.repetition_penalty(self.repetition_penalty))
         if self.no_repeat_ngram_size:
             found.append(filters.no_repeated_ngrams(self.no_repeat_ngram_size))
+        return found
+
+    def _of_draws(self) -> list[Callable]:
+        """Returns those that leave a few tokens, so what forbids a token comes before them."""
         if not self.temperature:
-            return found
+            return []
+        found = []
         if self.temperature != 1:
             found.append(filters.temperature(self.temperature))
         if self.top_k:

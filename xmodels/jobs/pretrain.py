@@ -130,7 +130,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
     config = pretraining_network.chosen_config(options, system, vocabulary)
     replicas = strategy.num_replicas_in_sync
     recipe = pretraining_network.recipe_of(options, system, vocabulary, records, config, replicas)
-    recipe, tasks = task_streams.scheduled(options, recipe, pairs)
+    recipe, tasks = task_streams.scheduled(options, recipe, source, pairs)
     pretraining_network.check_sizes(options, recipe, replicas)
     own = own_options(options.set, system)
 

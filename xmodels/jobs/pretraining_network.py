@@ -104,6 +104,10 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
     return system_settings.network_config(options.set, system, small.configured(config)) if small else config
 
 
+# Keys that tell Hugging Face's config.json from Google's, whose `gelu` is another one.
+OF_HUGGING_FACE = {"architectures", "layer_norm_eps", "model_type", "transformers_version"}
+
+
 def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
     values = read_json(options.model_config_file)
     config_class = system.MODEL.config_class
@@ -115,7 +119,8 @@ def _config_of_file(options, system, vocabulary_size: int) -> ModelConfig:
         config = config_class.from_json(values, options.model_config_file)
     else:
         table = table_of(systems.model_of(system))
-        form = table.tensorflow1 or table.hugging_face
+        theirs = OF_HUGGING_FACE & values.keys() or not table.tensorflow1
+        form = table.hugging_face if theirs else table.tensorflow1
         config = config_from(form, values, config_class, options.model_config_file)
     if not config.suits(vocabulary_size):
         raise UsageError(

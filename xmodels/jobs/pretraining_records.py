@@ -96,7 +96,8 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
         _check_slots(slots, length, *[settings.masked_lm_prob] * 2)
         return Records(length, slots, static=True)
     slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
-    slots = options.max_predictions_per_seq or (max(slots, math.ceil(rate * length)) if asked else slots)
+    needed = vars(system).get("slots", _slots)(rate, length) if asked else 0
+    slots = options.max_predictions_per_seq or max(slots, needed)
     if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
@@ -121,6 +122,11 @@ def _masking_rate(options, settings, system) -> float | None:
         return rate
     small = small_numbers(options, system) if options.size in system.SIZES else None
     return small and small.masking_rate
+
+
+def _slots(rate: float, length: int) -> int:
+    """Tokens to hide in a row of which a share is hidden exactly."""
+    return math.ceil(rate * length)
 
 
 def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:

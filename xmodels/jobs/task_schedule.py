@@ -95,6 +95,7 @@ class TaskSchedule:
 def make_schedule(
     schedule: str, steps: str | None, num_steps: int | None, known: Mapping[str, object], usual: tuple[str, ...],
     default_steps: int, seed: int = 0, missing: Mapping[str, str] = MappingProxyType({}),
+    examples: Mapping[str, int] | None = None,
 ) -> TaskSchedule:  # fmt: skip
     """The schedule that the flags ask for.
 
@@ -106,12 +107,13 @@ def make_schedule(
         usual: the tasks of a run that names none, in the order in which they join.
         default_steps: updates in all, where no flag says it.
         missing: tasks that these records do not give -> what they want.
+        examples: of the usual tasks; where no flag says it, their steps are in proportion. None gives all as many.
 
     Raises:
         UsageError: a task is unknown or named twice, a number is none, or sums contradict each other.
     """
     counts = functools.partial(_counts, known=known, missing=missing)
-    budgets = _budgets(steps, num_steps, counts, usual, default_steps)
+    budgets = _budgets(steps, num_steps, counts, usual, default_steps, examples)
     if schedule in KINDS:
         found = {"continual": continual, "sequential": sequential, "joint": joint}[schedule](budgets)
         stages = tuple(
@@ -153,15 +155,21 @@ def joint(budgets: Mapping[str, int]) -> list[dict[str, int]]:
     return [dict(budgets)]
 
 
-def _budgets(steps, num_steps, counts, usual, default_steps) -> dict[str, int]:
+def _budgets(steps, num_steps, counts, usual, default_steps, examples) -> dict[str, int]:
     if steps is not None and not steps.isdigit():
         return counts(f"--task_steps={steps}", steps, STEPS_EXAMPLE)
     if steps is not None:
         if int(steps) < 1:
             raise UsageError(f"--task_steps={steps}: must be at least 1.")
         return dict.fromkeys(usual, int(steps))
-    each, rest = divmod(num_steps or default_steps, len(usual))
-    return {name: each + (index < rest) for index, name in enumerate(usual)}
+    total = num_steps or default_steps
+    each, rest = divmod(total, len(usual))
+    if examples is None or each == 0:
+        return {name: each + (index < rest) for index, name in enumerate(usual)}
+    # One step each, and the rest by examples, rounded so that the sum is right.
+    shares = np.cumsum([examples[name] for name in usual]) / sum(examples[name] for name in usual)
+    ends = np.rint(shares * (total - len(usual))).astype(int)
+    return {name: int(1 + more) for name, more in zip(usual, np.diff(ends, prepend=0), strict=True)}
 
 
 def _counts(flag: str, text: str, example: str, known, missing: Mapping[str, str]) -> dict[str, int]:

@@ -115,8 +115,12 @@ def with_pairs(records: Records, pairs: Mapping[str, RecordSource]) -> Records:
     return dataclasses.replace(records, labelled=labelled)
 
 
-def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tuple[Recipe, TaskSchedule | None]:
+def scheduled(
+    options, recipe: Recipe, source: RecordSource, pairs: Mapping[str, RecordSource]
+) -> tuple[Recipe, TaskSchedule | None]:
     """The recipe with the steps of its schedule; None for one without tasks.
+
+    Tasks that usually are learnt together have steps in proportion to their examples (ERNIE's text and dialogues).
 
     Raises:
         UsageError: the flags contradict each other, or the run that --model_dir holds.
@@ -124,9 +128,11 @@ def scheduled(options, recipe: Recipe, pairs: Mapping[str, RecordSource]) -> tup
     check_flags(options, recipe)
     if not recipe.tasks:
         return recipe, None
+    sizes = {name: pairs.get(name, source).num_examples for name in recipe.usual_tasks}
     schedule = make_schedule(
         options.task_schedule or recipe.usual_schedule, options.task_steps, options.num_train_steps, recipe.tasks,
         recipe.usual_tasks, recipe.num_steps, options.seed, recipe.missing_tasks,
+        sizes if recipe.usual_schedule == "joint" else None,
     )  # fmt: skip
     if "capitals" in recipe.usual_tasks and "capitals" not in recipe.tasks:
         raise UsageError(f"--system={options.system}: capitals need records in lower case.")

@@ -48,9 +48,10 @@ class AdaptiveUniversalTransformer(UniversalTransformer):
         return AdaptiveSteps(config.step_signal, config.hidden_dim, config.max_steps or 2 * num_layers, rule, name=name)
 
 
-# tensor2tensor's `adaptive_universal_transformer_*`, without "tall", which has no more steps than "small".
+# tensor2tensor's `adaptive_universal_transformer_*`.
 SIZES = {
     "tiny": size(2, 128, 4, 512),
     "small": size(6, 512, 8, 2048),
+    "tall": {**size(6, 512, 8, 2048), "max_steps": 24},
     "base": size(6, 1024, 16, 4096, 0.3),
 }

@@ -39,7 +39,9 @@ class Lstm(Layer):
     def __init__(self, config: LstmLMConfig, **kwargs):
         super().__init__(**kwargs)
         width = config.hidden_dim
-        self.gates = keras.layers.Dense(4 * width, kernel_initializer=_uniform(config))
+        self.gates = keras.layers.Dense(
+            4 * width, kernel_initializer=_uniform(config), bias_initializer=_uniform(config)
+        )
         self.steps = keras.layers.RNN(
             LstmCell(width, _uniform(config)), return_sequences=True, return_state=True, name="steps"
         )

@@ -333,6 +333,17 @@ SIZES = {
     "characters_12": _size(12, 512, 8, 64, 2048, 512),
     "characters_24": _size(24, 1024, 8, 128, 3072, 768, 0.15, attention_dropout=0.15),
     "one_billion": _size(
-        24, 1280, 16, 80, 8192, 32, 0.05, attention_dropout=0.05, embedding_division=4, tied_projections="FFFF"
-    ),
+        24,
+        1280,
+        16,
+        80,
+        8192,
+        32,
+        0.05,
+        attention_dropout=0.05,
+        embedding_division=4,
+        tied_projections="FFFF",
+        untied_biases=True,
+        initializer_stddev=0.005,
+    ),  # fmt: skip
 }

@@ -8,6 +8,7 @@ learns from, or by --task_data=dialogue:FOLDER batches among batches of text.
 
 import dataclasses
 import functools
+import math
 
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.classic import rename_classic
@@ -29,6 +30,13 @@ SMALL = small.MASKED
 READING, WRITING = bert.READING, None
 NUM_ROLES = 2  # who asks and who answers
 TEXT, DIALOGUE = "text", "dialogue"  # tasks of a run that learns both
+
+
+def slots(rate: float, length: int) -> int:
+    """Room for what is hidden of a row in nearly all draws: each unit is drawn by itself, so it is more or less than `rate` of them.
+    Three standard deviations above the mean, of units of two tokens."""
+    mean = rate * length
+    return min(length - 2, math.ceil(mean + 3 * math.sqrt(2 * mean * (1 - rate))))
 
 
 @dataclasses.dataclass(frozen=True)

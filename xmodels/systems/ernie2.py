@@ -68,12 +68,9 @@ class Options(bert.Options):
 
 
 def knowledge_units(features):
-    """Phrases and entities as units of one masking: a unit opens where both open one. Writes word_start (B, L)."""
-    starts = features["word_start"]
-    for name in ("phrase_start", "entity_start"):
-        if name in features:
-            starts = features[name] if starts is features["word_start"] else starts * features[name]
-    return {**features, "word_start": tf.cast(starts, tf.int32)}
+    """Phrases (without them words) and entities as units of one masking: a unit opens where both do. Writes word_start (B, L)."""
+    starts = features.get("phrase_start", features["word_start"])
+    return {**features, "word_start": tf.cast(starts * features.get("entity_start", 1), tf.int32)}
 
 
 def recipe(

@@ -85,7 +85,7 @@ def recipe(
     options: Options | None = None,
 ) -> Recipe:
     """The released command for summaries: 4,096 texts a step, 125,000 steps, Adam with beta2 0.98 and decay 0.01, peak 5e-4 after
-    10,000 steps, falling as 1 / sqrt(step), without clipping."""
+    10,000 steps, falling to 0 in a line, without clipping."""
     options = options or Options()
     config = config or MassConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     rates = options.mask_rate, options.random_rate
@@ -104,7 +104,7 @@ def recipe(
         num_warmup_steps=10_000,
         optimizer="adamw",
         adam_beta2=0.98,
-        schedule="inverse_sqrt",
+        schedule="linear",
         clip_norm=0.0,
         packings=("full_sentences", "doc_sentences", "segment_pair", "sentence_pair"),
     )

@@ -13,12 +13,12 @@ MODEL, NEEDS_WORDS = TransformerXL, False
 SMALL = small.ONE_LENGTH
 READING, WRITING = None, Writing(objective=AdaptiveLM)
 
-BUDGETS = {  # size -> streams of a batch, steps, and those of the warm-up
-    "base": (60, 200_000, 0),
-    "large": (128, 4_000_000, 16_000),
-    "characters_12": (22, 400_000, 0),
-    "characters_24": (64, 400_000, 4_000),
-    "one_billion": (512, 1_200_000, 30_000),
+BUDGETS = {  # size -> streams of a batch, steps, those of the warm-up, and the peak of the learning rate
+    "base": (60, 200_000, 0, 2.5e-4),
+    "large": (128, 4_000_000, 16_000, 2.5e-4),
+    "characters_12": (22, 400_000, 0, 2.5e-4),
+    "characters_24": (64, 400_000, 4_000, 2.5e-4),
+    "one_billion": (512, 1_200_000, 30_000, 1e-4),
 }
 
 
@@ -35,14 +35,14 @@ def recipe(
     cosine to 0 over 200,000 steps, norm of gradients at most 0.25. Vocabularies of words have the cutoffs of WikiText-103, in
     proportion; a config file may set others, which suit vocabularies that are not sorted by frequency: none."""
     config = config or configuration(vocabulary, size)
-    batch_size, num_steps, num_warmup_steps = BUDGETS.get(size, BUDGETS["base"])
+    batch_size, num_steps, num_warmup_steps, learning_rate = BUDGETS.get(size, BUDGETS["base"])
     return Recipe(
         backbone=lambda: TransformerXL(config),
         objective=lambda: AdaptiveLM(config),
         frame=frame_run(records.sequence_length),
         batch_size=batch_size,
         num_steps=num_steps,
-        learning_rate=2.5e-4,
+        learning_rate=learning_rate,
         num_warmup_steps=num_warmup_steps,
         optimizer="adamw",
         weight_decay=0.0,

@@ -53,6 +53,7 @@ def project_always(stored) -> dict[str, bool]:
 
 
 HUGGING_FACE = HuggingFace(
+    complete=lambda stored: {"hidden_act": "gelu_new"} | stored,
     variables={
         "backbone.embedding.token.embeddings": ("albert.embeddings.word_embeddings.weight", "V E"),
         "backbone.embedding.segment.embeddings": ("albert.embeddings.token_type_embeddings.weight", "S E"),

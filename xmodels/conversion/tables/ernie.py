@@ -39,6 +39,7 @@ HUGGING_FACE = HuggingFace(
     settings=bert.HUGGING_FACE.settings,
     activations=bert.HUGGING_FACE.activations,
     fixed=bert.HUGGING_FACE.fixed | {"model_type": "ernie"},
+    complete=lambda stored: {"layer_norm_eps": 1e-12} | stored,
     implied=tasks_from,
     derived=tasks_to,
     left_out=frozenset({"num_roles"}),
@@ -101,7 +102,7 @@ PADDLE = Paddle(
     activations={"relu": "relu", "gelu": "gelu", "tanh": "tanh"},
     implied=lambda stored: (
         {"layer_norm_epsilon": 1e-5}
-        | ({"num_tasks": stored["task_type_vocab_size"]} if stored.get("use_task_id") else {})
+        | ({"num_tasks": stored.get("task_type_vocab_size", 3)} if stored.get("use_task_id") else {})
     ),
     derived=lambda config: {"use_task_id": True, "task_type_vocab_size": config.num_tasks} if config.num_tasks else {},
     # A feed-forward layer is four times as wide as the network; ERNIE 2.0 has another name for the segments.

@@ -60,6 +60,7 @@ HUGGING_FACE = HuggingFace(
     | HEAD_NAMES,
     settings={theirs: ours for theirs, ours in bert.SETTINGS.items() if theirs != "max_position_embeddings"}
     | {"layer_norm_eps": "layer_norm_epsilon"},
+    complete=lambda stored: {"layer_norm_eps": 1e-12} | stored,
     activations={"gelu": "gelu"},  # that of the head of the masked LM, which is not of the configuration
     fixed={
         "model_type": "roberta",

@@ -2,12 +2,14 @@
 
 from data_pipelines.features import Feature
 from xmodels.objectives.measures import whole_row_accuracy
+from xmodels.objectives.pondering import PONDER_WEIGHT, pondered
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.tasks.base.task import Task
 
 
 class Translate(Seq2Seq, Task):
-    """`Seq2Seq` on pairs of texts; the network has the output matrix, so the task has no weights.
+    """`Seq2Seq` on pairs of texts; the network has the output matrix, so the task has no weights. A network that decides about its
+    number of steps pays for them as in its training.
 
     Args:
         config: the configuration of the backbone.
@@ -23,6 +25,13 @@ class Translate(Seq2Seq, Task):
     def __init__(self, config, labels, label_smoothing: float = 0.1, prefix: str = "", **kwargs):
         super().__init__(label_smoothing, **kwargs)
         self.prefix_of_texts = prefix
+
+    def score(self, outputs, batch, backbone):
+        losses, metrics = super().score(outputs, batch, backbone)
+        if "encoder_ponder_times" not in outputs:
+            return losses, metrics
+        costs, steps = pondered(outputs, batch, PONDER_WEIGHT)
+        return losses | costs, metrics | steps
 
     def measured(self, batch, logits):
         """Those of `Seq2Seq`, and `exact_match`: how many targets are named without a fault. These are the ones that the network
