@@ -9,7 +9,18 @@ from keras import ops
 from tests.parity import assert_close, read_case
 from xmodels.decoding import filters
 from xmodels.decoding.beam import beam_search, gnmt_penalty
+from xmodels.decoding.options import Decoding
 from xmodels.decoding.sampling import generate, greedy, sample
+
+
+def test_draws_leave_tokens_where_the_likeliest_ones_are_forbidden():
+    """An end that takes 99 % of the probability must not come yet, so the draw is one of the others."""
+    logits = np.log(np.array([[0.002, 0.006, 0.99, 0.002]], "float32"))
+    for draws in ({"top_p": 0.9}, {"top_k": 1}):
+        found = ops.convert_to_tensor(logits)
+        for change in Decoding(1.0, min_new_tokens=3, forbidden=(0,), **draws).target_filters(np.array([9]), end_id=2):
+            found = change(found, ops.zeros((1, 9), "int32"), ops.convert_to_tensor(1))
+        assert int(ops.argmax(found[0])) == 1 and float(found[0, 1]) > -10 and float(found[0, 2]) < -1e6
 
 
 def table_step(token_ids, position, table):

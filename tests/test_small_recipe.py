@@ -65,6 +65,26 @@ def test_a_checkpoint_and_a_configuration_file_keep_the_numbers_of_the_paper():
         assert pretraining_network.small_numbers(asked, system) is small.MASKED
 
 
+def test_a_configuration_file_is_read_as_that_of_its_library(tmp_path):
+    """Google's `gelu` is the approximation by tanh, Hugging Face's is not, and has the epsilon of its norms in the file."""
+    values = {
+        "vocab_size": 1000,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
+    values |= {"max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu"}
+    for more, expected in (
+        ({}, ("gelu_tanh", 1e-12)),
+        ({"model_type": "bert", "layer_norm_eps": 1e-6}, ("gelu", 1e-6)),
+    ):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(values | more))
+        config, _ = chosen(model_config_file=str(path))
+        assert (config.activation, config.layer_norm_epsilon) == expected
+
+
 def test_published_sizes_keep_the_numbers_of_their_paper():
     ours = {
         "tiny",
@@ -283,7 +303,7 @@ def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, rec
     def hidden(found):
         return [np.array(batch["labels"])[np.array(batch["label_weights"]) > 0] for batch in found]
 
-    (trained, scored), (_, usual) = batches(), batches(set="masking_rate=0.15")
+    (trained, scored), (_, usual) = batches(), batches(recipe="published")
     tokens = sum(float(np.sum(batch["padding_mask"])) for batch in scored)
     assert share(trained) > 2 * share(scored)
     for ours, theirs in zip(hidden(scored), hidden(usual), strict=True):

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 from tests.parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
-from xmodels.decoding.beam import beam_search, mean_penalty
+from xmodels.decoding.beam import beam_search, gnmt_penalty, mean_penalty
 from xmodels.decoding.sampling import generate
 from xmodels.layers.attention.visible import Visible
 from xmodels.layers.positions import interleaved_sinusoid, sinusoid
@@ -191,6 +191,10 @@ def test_tables_are_those_of_tensor2tensor():
     total, weight = smoothed_cross_entropy(labels, logits, (labels != 0).astype("float32"), smoothing)
     assert_close(total, case.outputs["padded/loss_numerator"])
     assert_close(weight, case.outputs["padded/loss_denominator"])
+    for alpha, expected in zip(
+        case.outputs["length_penalty/alphas"], case.outputs["length_penalty/values"], strict=True
+    ):
+        assert_close(gnmt_penalty(float(alpha))(case.outputs["length_penalty/lengths"].astype("float32")), expected)
 
 
 def test_a_perfect_answer_costs_nothing():

@@ -24,6 +24,7 @@ from xmodels.models.transformer import Transformer, TransformerConfig
 from xmodels.models.transformer_pre_norm import PreNormTransformer
 from xmodels.models.universal_transformer import UniversalTransformer, UniversalTransformerConfig
 from xmodels.objectives.pondering import PonderingSeq2Seq
+from xmodels.tasks.translate.task import Translate
 
 SMALL = {
     "vocabulary_size": 30,
@@ -198,8 +199,11 @@ def test_published_sizes_have_the_published_number_of_parameters():
     rest = 30 * 16 + 2 * 3 * 16 + 2 * 2 * 16  # one table of tokens, two of steps, the last norms
     assert backbone.count_params() == sum(counts(16, 32)) + rest
     assert small(adaptive=True, max_steps=3).count_params() == backbone.count_params() + 2 * 17
-    most = {n: 2 * values["num_layers"] for n, values in adaptive_universal_transformer.SIZES.items()}
-    assert most == {"tiny": 4, "small": 12, "base": 12}
+    most = {
+        name: values.get("max_steps", 2 * values["num_layers"])
+        for name, values in adaptive_universal_transformer.SIZES.items()
+    }
+    assert most == {"tiny": 4, "small": 12, "tall": 24, "base": 12}
 
 
 VARIANTS = [
@@ -250,6 +254,9 @@ def test_what_comes_later_and_padding_are_invisible(variant):
             PonderingSeq2Seq().score(*each, backbone) for each in ((before, batch | labels), (found, padded | more))
         ]
         assert scores[0][0].keys() == {"seq2seq", "encoder_ponder", "decoder_ponder"}
+        weights = {"example_weights": np.ones(2, "float32")}
+        tuned = Translate(backbone.config, []).score(before, batch | labels | weights, backbone)[0]
+        np.testing.assert_allclose(tuned["encoder_ponder"], scores[0][0]["encoder_ponder"])
         for part in range(2):
             for name, value in scores[0][part].items():
                 np.testing.assert_allclose(value, scores[1][part][name], rtol=1e-4, err_msg=name)
