@@ -291,6 +291,7 @@ def test_networks_that_learn_from_other_masks_are_scored_by_the_same(system, rec
             model_dir=str(tmp_path),
             data_dir=records,
             distribution_strategy="one_device",
+            train_batch_size=8,
             **changes,
         )
         made = pretrain._prepare(options, systems.load(system), distribution.choose("one_device"))
