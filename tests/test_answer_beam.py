@@ -210,7 +210,8 @@ def test_the_class_of_transformers_has_the_same_beams_and_losses(tmp_path):
     assert float(total) / float(count) - nothing.mean() / 2 == pytest.approx(float(loss), rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["bert", pytest.param("xlnet", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["bert", "xlnet"])
 def test_from_files_to_a_served_model(kind, tmp_path, capsys):
     for name, count, seed in (("train", 160, 0), ("dev", 32, 1)):
         (tmp_path / f"{name}.json").write_text(json.dumps(squad(count, seed)), "utf-8")

@@ -60,6 +60,7 @@ def test_patience_ends_a_training_where_a_resumed_one_ends_too(data, small_bert,
     assert json.loads((tmp_path / "run/results.json").read_text()) == found
 
 
+@pytest.mark.long
 def test_evaluations_come_as_often_as_asked_and_patience_counts_them(data, small_bert, tmp_path, capsys):
     flags = {"eval_file": data / "dev.tsv", "num_train_epochs": 5, "eval_every": 8}
     assert finetune(data, small_bert, tmp_path / "run", **flags) == 0
@@ -158,6 +159,7 @@ def test_the_threshold_of_two_labels_is_the_best_of_all(name):
         assert found == pytest.approx(max(every))
 
 
+@pytest.mark.long
 def test_a_threshold_is_chosen_for_the_score_and_holds_wherever_the_run_answers(data, small_bert, tmp_path, capsys):
     run, dev = tmp_path / "run", data / "dev.tsv"
     flags = {

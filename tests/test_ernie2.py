@@ -565,6 +565,7 @@ def held_pairs(corpus):
     return labelled_pairs(corpus, "held", ["but", "so"])
 
 
+@pytest.mark.long
 def test_tasks_of_pairs_are_scored_on_held_out_ones(corpus, pairs, tmp_path):
     others = labelled_pairs(corpus, "others", ["but", "so", "then"], seed=6)
     given = {"task_data": f"discourse:{pairs}", "task_schedule": "discourse:3"}

@@ -433,6 +433,7 @@ def test_new_rows_are_drawn_and_old_ones_kept(gpt):
     assert (first[size:] != other[size:]).any() and first[size:].std() == pytest.approx(0.02, rel=0.02)
 
 
+@pytest.mark.long
 def test_choices_are_learnt_and_scored_and_what_is_missing_is_said(gpt, questions, tmp_path, capsys):
     run = tmp_path / "run"
     files = {"train_file": questions, "eval_file": questions}

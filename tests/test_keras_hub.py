@@ -94,7 +94,12 @@ def ours(path, name):
     return network(reads), loaded
 
 
-@pytest.fixture(scope="module", params=MAKE)
+def seldom(names):
+    """Names as parameters, of which those that are like another one are long."""
+    return [pytest.param(name, marks=pytest.mark.long) if name == "t5_v1_1" else name for name in names]
+
+
+@pytest.fixture(scope="module", params=seldom(MAKE))
 def preset(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("presets") / request.param
     network = shaken(MAKE[request.param]())
@@ -147,7 +152,7 @@ WRITERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("preset", WRITERS, indirect=True)
+@pytest.mark.parametrize("preset", seldom(WRITERS), indirect=True)
 def test_a_network_that_writes_has_the_logits_that_it_has_there(preset, tmp_path):
     """T5 1.0 scales states before the table of tokens, 1.1 has an output matrix of its own."""
     name, path, network = preset

@@ -236,6 +236,7 @@ def test_a_list_is_an_error_of_other_tasks_and_as_a_text(tmp_path):
         read_rows(str(path), Columns(), "|")
 
 
+@pytest.mark.long
 def test_records_teach_what_their_table_teaches(data, small_bert, tmp_path, capsys):
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENIZER.vocabulary.tokens) + "\n", "utf-8")
     (tmp_path / "dev.tsv").write_text((data / "dev.tsv").read_text("utf-8").replace("|", ";"), "utf-8")

@@ -193,6 +193,7 @@ def test_the_choice_is_kept_with_the_network(attentive):
     assert together[0].probabilities["bob"] == pytest.approx(alone[0].probabilities["bob"], abs=1e-5)
 
 
+@pytest.mark.long
 def test_the_exported_network_answers_alike(attentive, tmp_path):  # the verb compares its answers with those of the run
     assert invoke("export_model", model_dir=attentive / "run", export_dir=tmp_path / "served", serving_ops="core") == 0
     served = tf.saved_model.load(str(tmp_path / "served/1")).signatures["serving_default"]

@@ -184,6 +184,7 @@ def test_candidates_that_are_drawn_anew_are_those_that_could_be_drawn_once():
     assert op(features) is features  # of a set that is scored
 
 
+@pytest.mark.long
 def test_lists_are_drawn_anew_in_every_epoch_where_asked_for(data, small_bert, tmp_path, capsys):
     given = {
         "init_checkpoint": str(small_bert),

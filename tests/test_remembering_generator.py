@@ -152,6 +152,7 @@ def test_the_command_spells_with_blanks(kind, tmp_path, capsys):
     assert invoke("generate", model_dir=path, prompt="the cat", max_new_tokens=5, num_beams=2) == 0
 
 
+@pytest.mark.long
 def test_an_export_continues_texts_as_the_run_does(run, tmp_path, monkeypatch):
     from xmodels.tasks.language_model import serve
 

@@ -246,6 +246,7 @@ def test_a_cross_encoder_orders_what_was_found_anew(task, run, small_bert, tmp_p
     assert f"--task={task}, which gives texts no vectors" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_classifier_of_pairs_orders_by_the_probability_of_a_label(run, small_bert, tmp_path, capsys):
     rows = [
         f"{name}\t{place} and {name}\tentailment\n{name}\t{place}\tnot_entailment\n"

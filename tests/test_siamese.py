@@ -284,8 +284,10 @@ def test_predict_answers_pairs_and_a_text_has_the_same_vector_alone_and_beside_l
     ("loss", "flags", "score", "least"),
     [
         ("multiple_negatives", {"siamese_symmetric": True}, "mrr", 0.3),
-        ("classification", {"siamese_features": "difference,product"}, "accuracy", 0.85),
-        ("cosine", {"pooling": "attention"}, "spearman", 0.5),
+        pytest.param(
+            "classification", {"siamese_features": "difference,product"}, "accuracy", 0.85, marks=pytest.mark.long
+        ),
+        pytest.param("cosine", {"pooling": "attention"}, "spearman", 0.5, marks=pytest.mark.long),
         pytest.param(
             "online_contrastive",
             {"pooling": "weighted_mean+last", "projection_dim": 32},
@@ -293,7 +295,13 @@ def test_predict_answers_pairs_and_a_text_has_the_same_vector_alone_and_beside_l
             0.8,
             marks=pytest.mark.long,
         ),
-        ("contrastive", {"siamese_distance": "euclidean", "normalize_vectors": True}, "average_precision", 0.8),
+        pytest.param(
+            "contrastive",
+            {"siamese_distance": "euclidean", "normalize_vectors": True},
+            "average_precision",
+            0.8,
+            marks=pytest.mark.long,
+        ),  # fmt: skip
         (
             "triplet",
             {

@@ -134,6 +134,7 @@ def fine_tuned_and_exported(task, kind, tokenizers, path):  # noqa: F811
     return str(path / "run"), str(path / "served/1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["byte_bpe", *OTHER_KINDS])
 def test_taggers_are_served_with_other_pieces_too(kind, tokenizers, tmp_path):  # noqa: F811
     run, exported = fine_tuned_and_exported("tag", kind, tokenizers, tmp_path)

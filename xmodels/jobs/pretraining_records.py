@@ -93,7 +93,7 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
             raise UsageError(
                 f"--max_predictions_per_seq={options.max_predictions_per_seq}: the records hold {slots}. Leave the flag out."
             )
-        _check_slots(slots, length, *[settings.masked_lm_prob] * 2)
+        _check_slots(slots, length, settings.masked_lm_prob, settings.masked_lm_prob)
         return Records(length, slots, static=True)
     slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
     needed = vars(system).get("slots", _slots)(rate, length) if asked else 0
