@@ -104,6 +104,7 @@ def test_report_tells_confusions_commands_and_versions(tmp_path, monkeypatch):
     log = [json.dumps(entry | {"kind": kind}) for kind in ("train", "evaluation")]
     (run / "log.jsonl").write_text("\n".join(log) + "\n")
     (run / "baseline.json").write_text('{"unigram_baseline": 0.05, "neighbour_baseline": 0.3}')
+    (run / "config.json").write_text('{"settings": {"masking_rate": 0.4}}')
     packages = {"tensorflow": "2.21.0", "jieba": None}
     environment = {"python": "3.11", "platform": "Linux", "processors": 2, "devices": ["CPU:0"], "packages": packages}
     (run / "environment.json").write_text(json.dumps(environment))

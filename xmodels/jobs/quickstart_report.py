@@ -47,7 +47,8 @@ def write_report(
     means = {arm: statistics.mean(values) for arm, values in tests.items()}
     commonest = linear.majority(*([row.label for row in rows] for rows in (train_rows, test_rows)))
     words = linear.bag_of_words(train_rows, test_rows).accuracy
-    charts = curves(train, evaluations, baselines)
+    masked = _json(os.path.join(folder, "pretrained", "config.json"))["settings"]["masking_rate"]
+    charts = curves(train, evaluations, baselines, f"training, {masked:.0%} masked")
     draw(charts, titles=True).savefig(os.path.join(folder, "curves.png"), dpi=110)
     last, visible = evaluations[-1], baselines.visible_baseline
     facts = {
@@ -112,13 +113,13 @@ def versions(environment: dict) -> dict[str, str]:
     return facts | {name: version for name, version in environment["packages"].items() if version}
 
 
-def curves(train, evaluations, baselines: Baselines) -> list[Chart]:
-    """Loss and accuracy over the steps; rows of all lengths in one line."""
+def curves(train, evaluations, baselines: Baselines, training: str) -> list[Chart]:
+    """Loss and accuracy over the steps; rows of all lengths in one line. `training` is the name of its line."""
     charts = []
     for name, title in (("masked_lm", "masked LM loss, nats"), ("masked_lm_accuracy", "masked LM accuracy")):
         lines = [
             Curve(label, *_points(entries, name), colour, dots=label == "held-out")
-            for label, entries, colour in (("training", train, COLOURS[0]), ("held-out", evaluations, COLOURS[1]))
+            for label, entries, colour in ((training, train, COLOURS[0]), ("held-out", evaluations, COLOURS[1]))
         ]
         charts.append(Chart(title, lines, baselines.levels if name == baselines.measure else {}))
     return charts
