@@ -198,15 +198,13 @@ def prepared(run: str, folder: str, scored: str | None = None):
 
     with open(os.path.join(run, "config.json"), encoding="utf-8") as file:
         stored = json.load(file)
-    flags, slots = stored["flags"], stored["settings"]["max_predictions_per_seq"]
     known = {field.name for field in dataclasses.fields(Options)}
-    flags = {name: value for name, value in flags.items() if name in known}
+    flags = {name: value for name, value in stored["flags"].items() if name in known}
     options = Options(**flags | {"model_dir": folder, "distribution_strategy": "one_device"})
     made = job._prepare(options, systems.load(options.system), distribution.choose("one_device"))
-    if made.records.num_predictions != slots:
+    if (then := stored["settings"]["max_predictions_per_seq"]) != (now := made.records.num_predictions):
         raise SystemExit(
-            f"{run}: learnt from up to {slots} masked tokens a row, where {made.records.num_predictions} are usual now. Make the "
-            "page anew in another --work_dir."
+            f"{run}: up to {then} tokens of a row were masked, now {now}. Make the page in another --work_dir."
         )
     batches = made.scored()[scored] if scored else next(iter(made.scored().values()))
     return made, evaluated_on(options, batches).once(options.eval_steps)
