@@ -21,18 +21,20 @@ def test_cross_entropy_and_its_gradient_are_those_of_keras(scale):
     np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(theirs, logits), atol=1e-6)
 
 
+@pytest.mark.parametrize("over", ["others", "all"])
 @pytest.mark.parametrize("ignored", [None, 0])
-def test_a_smoothed_cross_entropy_and_its_gradient_follow_from_the_definition(ignored):
+def test_a_smoothed_cross_entropy_and_its_gradient_follow_from_the_definition(ignored, over):
     rng, classes, smoothing = np.random.default_rng(0), 7, 0.1
     logits, weights = tf.constant(rng.normal(size=(2, 3, classes)).astype("float32") * 5), rng.random((2, 3), "float32")
     labels = np.array([[1, 2, 3], [4, 5, 6]], "int32")
-    low = smoothing / (classes - (1 if ignored is None else 2))
-    target = np.where(tf.one_hot(labels, classes) > 0, 1 - smoothing, low).astype("float32")
+    low = smoothing / (classes - (over == "others") - (ignored is not None))
+    high = 1 - smoothing + (low if over == "all" else 0)
+    target = np.where(tf.one_hot(labels, classes) > 0, high, low).astype("float32")
     if ignored is not None:
         target[..., ignored] = 0
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
-        ours, _ = smoothed_cross_entropy(labels, logits, weights, smoothing, ignored)
+        ours, _ = smoothed_cross_entropy(labels, logits, weights, smoothing, ignored, over)
         logs = tf.math.log(np.where(target > 0, target, 1)) - tf.nn.log_softmax(logits)
         defined = tf.reduce_sum(tf.reduce_sum(target * logs, axis=-1) * weights)
     np.testing.assert_allclose(ours, defined, rtol=1e-5)

@@ -15,6 +15,7 @@ from xmodels.layers.positions import interleaved_sinusoid, sinusoid
 from xmodels.models import transformer, transformer_pre_norm
 from xmodels.models.backbone import named_weights
 from xmodels.models.transformer import TransformerConfig
+from xmodels.models.universal_transformer import UniversalTransformer
 from xmodels.objectives.measures import smoothed_cross_entropy, weighted_cross_entropy
 from xmodels.objectives.seq2seq import Seq2Seq
 
@@ -320,6 +321,31 @@ def test_published_sizes_have_the_published_number_of_parameters(size, vocabular
     assert transformer.Transformer(small).initialize().count_params() == expected(11, 8, 12, 2)
     pre_norm = transformer_pre_norm.PreNormTransformer(small).initialize()
     assert pre_norm.count_params() == expected(11, 8, 12, 2) + 4 * 8
+
+
+@pytest.mark.parametrize("network_class", [*NETWORKS, UniversalTransformer])
+@pytest.mark.parametrize(
+    ("share", "others", "count"),
+    [("all", None, 1), ("target_softmax", None, 2), ("none", None, 3), ("all", 40, 2), ("none", 40, 3)],
+)
+def test_source_target_and_output_share_as_many_tables_as_asked(network_class, share, others, count):
+    given = {"target_vocabulary_size": others, "dropout": 0.0, "attention_dropout": 0.0, "intermediate_dropout": 0.0}
+    config = network_class.config_class(30, 8, 2, 2, 12, share_embeddings=share, **given)
+    backbone, objective = network_class(config).initialize(), Seq2Seq()
+    tables = {name: w for name, w in named_weights(backbone).items() if name.startswith("embedding.") and w.ndim == 2}
+    assert len(tables) == count
+    targets = others or 30
+    assert sorted(w.shape[0] for w in tables.values()) == sorted([30, *[targets] * (count - 1)])
+    batch = random_batch() | {"labels": np.ones_like(random_batch()["target_ids"])}
+    batch["label_weights"] = np.ones(batch["labels"].shape, "float32")
+
+    def loss():
+        losses, _ = objective.score(backbone(batch), batch, backbone)
+        return losses["seq2seq"][0]
+
+    assert objective.logits(backbone(batch)["sequence_output"], backbone).shape[-1] == targets
+    for name, gradient in gradients_of(loss, tables)[1].items():  # no table is left out of the training
+        assert np.abs(gradient).max() > 0, name
 
 
 def test_kernels_begin_as_glorot_has_it_for_whole_matrices():

@@ -128,7 +128,7 @@ class BartEmbedding(Layer):
         super().__init__(**kwargs)
         self.config = config
         self.scale = config.hidden_dim**0.5 if config.scale_embedding else 1.0
-        self.token = self.output_token = token_table(config, config.vocabulary_size, "token")
+        self.token = self.output_token = self.output_matrix = token_table(config, config.vocabulary_size, "token")
         self.source_position = token_table(config, config.num_positions, "source_position")
         self.target_position = token_table(config, config.num_positions, "target_position")
         self.source_norm, self.target_norm = (

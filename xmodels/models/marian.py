@@ -45,7 +45,7 @@ class MarianEmbedding(Layer):
     def __init__(self, config: MarianConfig, **kwargs):
         super().__init__(**kwargs)
         self.scale = config.hidden_dim**0.5 if config.scale_embedding else 1.0
-        self.token = self.output_token = token_table(config, config.vocabulary_size, "token")
+        self.token = self.output_token = self.output_matrix = token_table(config, config.vocabulary_size, "token")
         self.position = PositionSignal("concatenated", config.hidden_dim, config.max_sequence_length, name="position")
         self.dropout = Dropout(config.dropout)
 

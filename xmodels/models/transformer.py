@@ -25,8 +25,9 @@ class TransformerConfig(ModelConfig):
     """`num_layers` counts the layers of the encoder, and those of the decoder unless there is a `num_decoder_layers`.
 
     Attributes:
-        target_vocabulary_size: None for one embedding that source, target and output share; otherwise only target and output
-            share one.
+        target_vocabulary_size: None for one vocabulary of source and target. Otherwise they have tables of their own.
+        share_embeddings: which tables are one: "all", those of source, target and output (section 3.4); "target_softmax", those of
+            target and output; "none".
         intermediate_dropout: inside the feed-forward layers.
         position: one of `SINUSOIDS`, or "learned".
         start: the first input of the decoder: "zero", a vector of zeros, or "token", the first token of `target_ids`.
@@ -37,6 +38,7 @@ class TransformerConfig(ModelConfig):
         **ModelConfig.choices,
         "position": (*SINUSOIDS, "learned"),
         "start": ("zero", "token"),
+        "share_embeddings": ("all", "target_softmax", "none"),
     }
     num_decoder_layers: int | None = None
     target_vocabulary_size: int | None = None
@@ -47,6 +49,7 @@ class TransformerConfig(ModelConfig):
     start: str = "zero"
     attention_bias: bool = False
     layer_norm_epsilon: float = 1e-6
+    share_embeddings: str = "all"
 
 
 @keras.saving.register_keras_serializable("xmodels")
@@ -92,7 +95,7 @@ class Transformer(Backbone):
 
     def logits(self, states):
         """Returns the logits of target tokens from states of the decoder: (..., D) -> float32 (..., V)."""
-        return tied_logits(states, self.embedding.output_token)
+        return tied_logits(states, self.embedding.output_matrix)
 
     def call(self, features, visible=None, training=None):
         source = self.encode(features, visible, training)
@@ -165,10 +168,11 @@ class Transformer(Backbone):
 class Embedding(keras.layers.Layer):
     """Token embedding times sqrt(D), plus position encoding, then dropout (section 3.4).
 
-    The token embedding of source padding is zero. `token` is the table of source tokens, `output_token` that of target tokens.
+    The token embedding of source padding is zero. `token` is the table of source tokens, `output_token` that of target tokens,
+    and `output_matrix` that of the logits; by default they are one.
 
     Raises:
-        ValueError: `start` of the configuration is unknown.
+        ValueError: `start` or `share_embeddings` of the configuration is unknown.
     """
 
     def __init__(self, config: TransformerConfig, **kwargs):
@@ -176,19 +180,31 @@ class Embedding(keras.layers.Layer):
         self.scale, self.start = config.hidden_dim**0.5, config.start
         if config.start not in ("zero", "token"):
             raise ValueError(f"`start` must be 'zero' or 'token'. Received: {config.start!r}.")
+        shared = config.share_embeddings
+        if shared not in config.choices["share_embeddings"]:
+            raise ValueError(f"`share_embeddings` must be 'all', 'target_softmax' or 'none'. Received: {shared!r}.")
 
         def table(rows, name):
             initializer = keras.initializers.RandomNormal(stddev=config.hidden_dim**-0.5)
             return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
 
         self.token = table(config.vocabulary_size, "token")
-        other = config.target_vocabulary_size
-        self.output_token = table(other, "output_token") if other else self.token
+        rows, one_vocabulary = (
+            config.target_vocabulary_size or config.vocabulary_size,
+            not config.target_vocabulary_size,
+        )
+        self.output_token = self.token if shared == "all" and one_vocabulary else table(rows, "output_token")
+        self.output_matrix = table(rows, "output_matrix") if shared == "none" else self.output_token
         self.position = PositionSignal(config.position, config.hidden_dim, config.max_sequence_length, name="position")
         self.dropout = Dropout(config.dropout)
 
     def build(self, token_ids_shape, padding_mask_shape=None, position_ids_shape=None):
-        for table in (self.token, self.output_token, self.position):  # `call` does not use all of them
+        for table in (
+            self.token,
+            self.output_token,
+            self.output_matrix,
+            self.position,
+        ):  # `call` does not use all of them
             if not table.built:
                 table.build(token_ids_shape)
         self.built = True

@@ -140,7 +140,7 @@ class UniversalTransformer(Backbone):
 
     def logits(self, states):
         """Returns the logits of target tokens from states of the decoder: (..., D) -> float32 (..., V)."""
-        return tied_logits(states, self.embedding.output_token)
+        return tied_logits(states, self.embedding.output_matrix)
 
     def _places(self, x, position_ids):
         """Returns the position encodings that every step adds to x, (L, D) or (B, L, D)."""

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from keras import ops
 
+SMOOTHED_OVER = "others", "all"  # the classes that smoothing spreads probability over
+
 
 def weighted_cross_entropy(labels, logits, weights):
     """Softmax cross-entropy in nats.
@@ -67,7 +69,11 @@ def cross_entropy(labels, logits, smoothing: float = 0.0, ignored: int | None = 
 
 def share_of_others(smoothing: float, classes: int, ignored: int | None) -> float:
     """The probability that a smoothed target gives to each class other than the label and `ignored`, if given."""
-    return smoothing / (classes - (1 if ignored is None else 2)) if smoothing else 0.0
+    return smoothing / others_than_the_label(classes, ignored) if smoothing else 0.0
+
+
+def others_than_the_label(classes: int, ignored: int | None) -> int:
+    return classes - (1 if ignored is None else 2)
 
 
 def weighted_accuracy(labels, logits, weights):
@@ -102,13 +108,21 @@ def _likeliest(logits):
     return ops.argmin(ops.view(distance, "int32"), axis=-1)
 
 
-def smoothed_cross_entropy(labels, logits, weights, smoothing: float, ignored: int | None = None):
+def smoothed_cross_entropy(
+    labels, logits, weights, smoothing: float, ignored: int | None = None, over: str = SMOOTHED_OVER[0]
+):
     """Cross-entropy with label smoothing: 1 - `smoothing` on the label, the rest spread evenly over the other C - 1 classes.
 
     The class `ignored`, if given, gets none of it. The entropy of the smoothed target is subtracted, so that a perfect
-    prediction costs 0 (tensor2tensor's `padded_cross_entropy`; Szegedy et al., 2016). Other arguments and the result as in
-    `weighted_cross_entropy`.
+    prediction costs 0 (tensor2tensor's `padded_cross_entropy`). Other arguments and the result as in `weighted_cross_entropy`.
+
+    Args:
+        over: "others", or "all" to spread `smoothing` over all C classes, the label among them, as Szegedy et al. (2016, section
+            7) and PyTorch do.
     """
+    if over == "all":
+        others = others_than_the_label(logits.shape[-1], ignored)
+        smoothing *= others / (others + 1)
     low = share_of_others(smoothing, logits.shape[-1], ignored)
     losses = cross_entropy(labels, logits, smoothing, ignored)
     if smoothing:

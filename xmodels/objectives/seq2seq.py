@@ -4,7 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import SMOOTHED_OVER, smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 
 
 class Seq2Seq(Objective):
@@ -15,6 +15,7 @@ class Seq2Seq(Objective):
     Args:
         label_smoothing: the probability that is spread over the tokens other than the label (section 5.4). The metric
             `negative_log_likelihood`, whose exponential is the perplexity, is computed without smoothing.
+        smoothing_over: "others", or "all" to spread it over all tokens, the label among them.
         corrupt: an op that makes source and target out of a text. None if the records hold pairs.
     """
 
@@ -22,9 +23,9 @@ class Seq2Seq(Objective):
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
     context, accuracy = "before", "seq2seq_accuracy"
 
-    def __init__(self, label_smoothing: float = 0.1, corrupt=None, **kwargs):
+    def __init__(self, label_smoothing: float = 0.1, corrupt=None, smoothing_over: str = SMOOTHED_OVER[0], **kwargs):
         super().__init__(**kwargs)
-        self.label_smoothing, self.corrupt = label_smoothing, corrupt
+        self.label_smoothing, self.smoothing_over, self.corrupt = label_smoothing, smoothing_over, corrupt
 
     def transform(self):
         return self.corrupt or super().transform()
@@ -35,7 +36,7 @@ class Seq2Seq(Objective):
     def measured(self, batch, logits):
         """Returns the losses and metrics, as `score` does, of logits float32 (B, T, V)."""
         answer = batch["labels"], logits, batch["label_weights"]
-        return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing)}, {
+        return {"seq2seq": smoothed_cross_entropy(*answer, self.label_smoothing, over=self.smoothing_over)}, {
             "negative_log_likelihood": weighted_cross_entropy(*answer),
             "seq2seq_accuracy": weighted_accuracy(*answer),
         }

@@ -42,5 +42,7 @@ def recipe(
     return dataclasses.replace(
         like,
         backbone=lambda: AdaptiveUniversalTransformer(config),
-        objective=lambda: PonderingSeq2Seq(options.label_smoothing, options.ponder_weight),
+        objective=lambda: PonderingSeq2Seq(
+            options.label_smoothing, options.ponder_weight, smoothing_over=options.smoothing_over
+        ),
     )

@@ -6,6 +6,7 @@ from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig
+from xmodels.objectives.measures import SMOOTHED_OVER
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.schedules.schedules import noam_peak
@@ -16,13 +17,17 @@ READING, WRITING = None, Writing(objective=lambda config: Seq2Seq(), task="trans
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """`label_smoothing` is the share of probability that other tokens than the target get (section 5.4)."""
+    """`label_smoothing` is the share of probability that is spread over other tokens than the target (section 5.4), or with
+    `smoothing_over` "all" over the target too."""
 
     label_smoothing: float = 0.1
+    smoothing_over: str = SMOOTHED_OVER[0]
 
     def __post_init__(self):
         if not 0 <= self.label_smoothing < 1:
             raise ValueError("`label_smoothing` must be from 0 to below 1.")
+        if self.smoothing_over not in SMOOTHED_OVER:
+            raise ValueError(f"`smoothing_over` must be {' or '.join(SMOOTHED_OVER)}.")
 
 
 def recipe(
@@ -38,7 +43,7 @@ def recipe(
     config = config or TransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     return Recipe(
         backbone=lambda: Transformer(config),
-        objective=lambda: Seq2Seq(options.label_smoothing),
+        objective=lambda: Seq2Seq(options.label_smoothing, smoothing_over=options.smoothing_over),
         frame=frame_parallel(vocabulary, records.sequence_length),
         batch_size=1000,
         num_steps=300_000 if config.hidden_dim >= SIZES["big"]["hidden_dim"] else 100_000,
