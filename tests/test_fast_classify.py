@@ -14,6 +14,8 @@ from small_models import network as two_layers
 
 import xmodels
 from xmodels import systems
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.layers.branches import BranchClassifier, leaves, uncertainty
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
@@ -251,6 +253,18 @@ def run(data, start, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "fast"
     assert street(data, start, path) == 0
     return path
+
+
+@pytest.mark.parametrize("distill_epochs", [0.0, None], ids=["teacher", "students"])
+def test_both_phases_read_the_same_state_of_a_network_that_muon_trained(start, tmp_path, distill_epochs):
+    shutil.copytree(start, tmp_path / "backbone")
+    (tmp_path / "config.json").write_text(json.dumps({"settings": {"optimizer": "muon"}}))
+    folders = {"init_checkpoint": str(tmp_path / "backbone"), "model_dir": str(tmp_path / "run")}
+    options = Options(task="fast_classify", distill_epochs=distill_epochs, **folders)
+    reader = reader_of(options)
+    opened(options, reader)
+    assert (reader.usual_optimizer() == "muon") == (distill_epochs == 0)
+    assert reader.reading.pooling == reader.numbers["pooling"] == "published"
 
 
 def weights(run):

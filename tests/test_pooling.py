@@ -16,6 +16,8 @@ from data_pipelines.errors import UsageError
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.interfaces.reading import STATELESS, Reading, plain_reading
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder
@@ -106,6 +108,26 @@ def test_a_pooling_that_the_paper_reads_is_no_other():
 def test_small_networks_that_hide_tokens_and_learn_by_muon_read_all_states(name, width, optimizer, expected):
     config = dataclasses.replace(ModelConfig(9, 8, 1, 1, 8), hidden_dim=width)
     assert systems.load(name).READING.default_pooling(config, optimizer) == expected
+
+
+@pytest.mark.parametrize(
+    ("trained_by", "flags", "expected"),
+    [
+        ("muon", {}, "mean+max"),
+        ("muon", {"learning_rate": 1e-3}, "mean+max"),  # with AdamW
+        ("muon", {"optimizer": "adamw", "freeze_backbone": True}, "mean+max"),
+        ("adamw", {"optimizer": "muon"}, "published"),
+        (None, {}, "published"),
+    ],
+)
+def test_what_is_read_depends_on_how_the_network_was_pretrained(tmp_path, trained_by, flags, expected):
+    network(tmp_path / "backbone", "bert")
+    (tmp_path / "config.json").write_text(json.dumps({"settings": {"optimizer": trained_by}}))
+    folders = {"init_checkpoint": str(tmp_path / "backbone"), "model_dir": str(tmp_path / "run")}
+    options = Options(task="classify", **folders, **flags)
+    reader = reader_of(options)
+    opened(options, reader)
+    assert reader.numbers["pooling"] == expected == reader.reading.pooling
 
 
 @pytest.mark.parametrize("name", ["bert", "xlnet"])

@@ -90,6 +90,9 @@ def test_the_states_are_those_of_the_network(tmp_path):
         np.testing.assert_allclose(found[1, name][0], wanted, atol=1e-5)
     np.testing.assert_allclose(found[None, "published"][0], outputs["pooled_output"][0], atol=1e-5)
     np.testing.assert_allclose(found[0, "mean"][0], np.array(backbone.embed(batch))[0].mean(axis=0), atol=1e-5)
+    joint = Readouts(loaded, Asked("mean+max", "1"), 16).of_texts([(text,), (f"{text} in new york",)])[1, "mean+max"][0]
+    states = outputs["sequence_output"][0]
+    np.testing.assert_allclose(joint, np.concatenate([states.mean(axis=0), states.max(axis=0)]), atol=1e-5)
 
 
 def test_the_verb_prints_a_table_and_writes_json(tmp_path, tables, capsys):
@@ -123,6 +126,7 @@ def test_the_verb_prints_a_table_and_writes_json(tmp_path, tables, capsys):
         ({"train_file": ""}, "--train_file=ROWS: name labelled rows"),
         ({"max_seq_length": 9999}, "--max_seq_length=9999: the network reads at most 512 tokens"),
         ({"pooling": "attention"}, "attention"),
+        ({"pooling": "mean+published"}, "--pooling=mean+published: expected one of"),
         ({"form": "choice"}, "--form: --task=probe has no such flag"),
     ],
 )

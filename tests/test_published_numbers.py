@@ -4,10 +4,13 @@ import pytest
 
 from xmodels import systems
 from xmodels.jobs.tpu_step import stand_in
+from xmodels.models import universal_transformer
+from xmodels.tasks.fast_classify import read as fast_classify
 from xmodels.training.recipe import Records
 
 PAIRS, STREAM, PARALLEL = {}, {"packing": "stream"}, {"packing": "parallel"}
 FULL = {"packing": "full_sentences"}
+UNIVERSAL = universal_transformer.SIZES["base"]["hidden_dim"]
 ADAM98 = {"adam_beta2": 0.98, "clip_norm": 0.0}
 
 
@@ -41,6 +44,11 @@ ADAM98 = {"adam_beta2": 0.98, "clip_norm": 0.0}
         ("transformer", "base", PARALLEL, 1000, 100_000, 4_000, (512 * 4000) ** -0.5, "adam", "noam", {}),
         ("marian", "base", PARALLEL, 1000, 100_000, 16_000, 3e-4, "adam", "inverse_sqrt", {"clip_norm": 5.0}),
         ("transformer", "big", PARALLEL, 1000, 300_000, 4_000, (1024 * 4000) ** -0.5, "adam", "noam", {}),
+        ("transformer_pre_norm", "base", PARALLEL, 1000, 100_000, 0, (512 * 4000) ** -0.5, "adam", "linear", {}),
+        *((system, "base", PARALLEL, 1000, 100_000, 8_000, 2 * (UNIVERSAL * 8000) ** -0.5, "adam", "noam", {"adam_beta2": 0.997})
+          for system in ("universal_transformer", "adaptive_universal_transformer")),
+        ("rnn_search", "base", PARALLEL, 80, 288_000, 0, 1.0, "adadelta", "constant", {"clip_norm": 1.0}),
+        ("skip_gram", "base", STREAM, 8, 100_000, 0, 0.025, "sgd", "linear", {"min_lr_ratio": 1e-4, "clip_norm": 0.0}),
     ],
 )  # fmt: skip
 def test_recipes_have_the_published_numbers(
@@ -51,3 +59,11 @@ def test_recipes_have_the_published_numbers(
     assert found == (batch_size, num_steps, warmup, optimizer, schedule)
     assert recipe.learning_rate == pytest.approx(rate)
     assert {name: getattr(recipe, name) for name in more} == more
+
+
+def test_fine_tunings_have_the_published_numbers():
+    """UniLM's of summaries, FastBERT's second phase, and the ponder cost of tensor2tensor."""
+    numbers = systems.load("unilm").WRITING.numbers
+    assert (numbers["learning_rate"], numbers["warmup_proportion"], numbers["optimizer"]) == (3e-5, 0.1, "bert_adamw")
+    assert (fast_classify.NUMBERS["distill_epochs"], fast_classify.NUMBERS["distill_learning_rate"]) == (5, 2e-4)
+    assert systems.load("adaptive_universal_transformer").Options().ponder_weight == 0.01

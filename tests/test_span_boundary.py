@@ -8,7 +8,7 @@ from keras import ops
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from xmodels.layers.heads import SpanBoundaryHead
 from xmodels.models.bert import Bert, BertConfig
-from xmodels.objectives.span_boundary import LONGEST, SpanBoundary, spans
+from xmodels.objectives.span_boundary import MAX_PAIR_TARGETS, SpanBoundary, spans
 from xmodels.systems import spanbert
 from xmodels.training.recipe import Records
 
@@ -46,7 +46,7 @@ def test_spans_are_those_of_a_walk_over_random_masks(seed):
 
 def test_the_head_has_the_published_number_of_parameters():
     config = BertConfig(28_996, 768, 12, 12, 3072)
-    head, table = SpanBoundaryHead(config, LONGEST), keras.layers.Embedding(28_996, 768)
+    head, table = SpanBoundaryHead(config, MAX_PAIR_TARGETS), keras.layers.Embedding(28_996, 768)
     table.build()
     index = np.zeros((1, 1), "int32")
     head(np.zeros((1, 3, 768), "float32"), index, index, index, token_embedding=table)
@@ -94,13 +94,16 @@ def test_logits_depend_on_the_sides_of_the_span_and_the_place_alone():
 
 
 def test_spans_at_an_end_and_places_beyond_the_table_do_not_count():
-    length = 2 * LONGEST
-    positions = np.arange(1, LONGEST + 4, dtype="int32")[None]
+    length = 2 * MAX_PAIR_TARGETS
+    positions = np.arange(1, MAX_PAIR_TARGETS + 4, dtype="int32")[None]
     at_ends = np.array([[0, 1, length - 1]], "int32")
     backbone, objective = Bert(SMALL).initialize(), SpanBoundary(SMALL, SPECIAL)
     states = {"sequence_output": np.zeros((1, length, 8), "float32")}
     _, weights = objective.logits(states, batch_of(positions, np.ones_like(positions, "float32"), length), backbone)
-    assert np.array_equal(weights, [[1] * LONGEST + [0] * 3])
+    assert np.array_equal(weights, [[1] * MAX_PAIR_TARGETS + [0] * 3])
+    fewer = SpanBoundary(SMALL, SPECIAL, MAX_PAIR_TARGETS - 5)  # as the published command
+    _, weights = fewer.logits(states, batch_of(positions, np.ones_like(positions, "float32"), length), backbone)
+    assert np.array_equal(weights, [[1] * (MAX_PAIR_TARGETS - 5) + [0] * 8])
     _, weights = objective.logits(states, batch_of(at_ends, np.ones((1, 3), "float32"), length), backbone)
     assert not np.any(weights)
 

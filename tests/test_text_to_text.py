@@ -14,6 +14,8 @@ from data_pipelines.text.kinds import open_tokenizer
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.decoding.options import Decoding
+from xmodels.jobs.finetuning_start import opened, reader_of
+from xmodels.jobs.options.finetune import Options
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.run import read_task
@@ -149,6 +151,23 @@ def test_what_cannot_be_learnt_is_said(tmp_path, zh_vocabulary, capsys):
     table = {**flags_of(tmp_path, tmp_path / "bert"), "task": "classify", "prefix": "x"}
     assert invoke("finetune", **table) != 0
     assert "--prefix: --task=classify has no such flag" in capsys.readouterr().err
+
+
+def test_smoothing_and_pondering_go_on_as_the_network_was_pretrained(tmp_path, zh_vocabulary):
+    """They stand in the flags of its run; a network without a run has the usual ones."""
+    start = start_of("adaptive_universal_transformer", tmp_path / "backbone", zh_vocabulary)
+
+    def numbers():
+        options = Options(task="translate", init_checkpoint=str(start), model_dir=str(tmp_path / "tuned"))
+        reader = reader_of(options)
+        loaded, _ = opened(options, reader)
+        task = reader.layout.task(loaded.config)
+        return task.label_smoothing, task.smoothing_over, task.ponder_weight
+
+    assert numbers() == (0.1, "others", 0.01)
+    given = "smoothing_over=all,ponder_weight=0.001,dropout=0.2,label_smoothing=0"
+    (tmp_path / "config.json").write_text(json.dumps({"flags": {"set": given}}))
+    assert numbers() == (0.0, "all", 0.001)
 
 
 def test_rows_are_padded_to_the_longest():

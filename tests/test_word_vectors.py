@@ -132,5 +132,6 @@ def test_from_text_to_vectors(stream_records, tmp_path):
     convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")
     words, vectors = word_vectors.read_text(f"{tmp_path}/vectors.txt")
     assert len(words) == len(vectors) > 100 and vectors.shape[1] == 16
+    assert not {"[PAD]", "[UNK]"} & set(words)  # whose vectors are not learnt
     with pytest.raises(UsageError, match="exists already"):
         convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")

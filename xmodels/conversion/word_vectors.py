@@ -65,7 +65,8 @@ def _check_count(path: str, count: int, words: list[str]) -> None:
 
 
 def write(path: str, loaded: Checkpoint) -> None:
-    """Writes the vectors of a checkpoint's words; binary where the name ends in `.bin`.
+    """Writes the vectors of a checkpoint's words but for the special tokens, which were not trained; binary where the name ends in
+    `.bin`.
 
     Raises:
         UsageError: the file exists.
@@ -78,8 +79,10 @@ def write(path: str, loaded: Checkpoint) -> None:
             f"word2vec:{path}: a {loaded.model} has no vectors of single words, or its folder no vocabulary. Give a run of "
             "--system=skip_gram."
         )
-    words = loaded.tokenizer.open().vocabulary.tokens
-    (write_binary if path.endswith(".bin") else write_text)(path, words, loaded.values[TABLE])
+    vocabulary = loaded.tokenizer.open().vocabulary
+    kept = [i for i in range(len(vocabulary)) if i not in vocabulary.special_ids]
+    words = [vocabulary.tokens[i] for i in kept]
+    (write_binary if path.endswith(".bin") else write_text)(path, words, loaded.values[TABLE][kept])
 
 
 def nearest(words: Sequence[str], vectors: np.ndarray, word: str, count: int = 10) -> list[tuple[str, float]]:

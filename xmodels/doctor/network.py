@@ -34,6 +34,7 @@ def system(case: Case) -> str | None:
         check_features(flags, case.source, case.recipe.objective(), case.recipe.packings)
     backbone = case.recipe.backbone()
     network.warn_of_order(backbone.config, case.source)
+    network.warn_of_clamp(backbone.config)
     network.check_positions(backbone.config, case.records.sequence_length, flags.data_dir or flags.input_file)
     case.num_parameters = num_parameters(type(backbone), backbone.config)
     case.config = backbone.config

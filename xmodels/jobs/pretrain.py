@@ -150,6 +150,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)
     pretraining_network.warn_of_order(learner.backbone.config, source)
+    pretraining_network.warn_of_clamp(learner.backbone.config)
     with strategy.scope():
         settings = source.manifest.settings
         scoring = (

@@ -100,6 +100,11 @@ def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
     if options.mixer:
         config = dataclasses.replace(config, mixer=options.mixer)
     config = system_settings.network_config(options.set, system, config)
+    if getattr(config, "target_vocabulary_size", None) not in (None, len(vocabulary)):
+        raise UsageError(
+            f"target_vocabulary_size {config.target_vocabulary_size}: records have one vocabulary for source and target, here of "
+            f"{len(vocabulary)} pieces. Leave it out; --set=share_embeddings=none gives each side a table of its own."
+        )
     small = None if options.model_config_file else small_numbers(options, system)
     return system_settings.network_config(options.set, system, small.configured(config)) if small else config
 
@@ -196,6 +201,15 @@ def warn_of_order(config: ModelConfig, source: RecordSource) -> None:
             f"softmax, are {first / counts.sum():.0%} of the text in {source.name}; the most frequent ones are "
             f"{best / counts.sum():.0%}. Use a vocabulary of `train_vocabulary --tokenizer=words`, or cutoffs [] in "
             "--model_config_file."
+        )
+
+
+def warn_of_clamp(config: ModelConfig) -> None:
+    """Says so where distances beyond a limit are alike in training already."""
+    if limit := getattr(config, "clamp_length", None):
+        print_status(
+            f"Warning: clamp_length={limit} is for evaluation with a long memory: a network that is trained with it learns another "
+            "term for distances from there on. Leave it out, and give it to a network that has been trained."
         )
 
 

@@ -96,9 +96,10 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
         _check_slots(slots, length, settings.masked_lm_prob, settings.masked_lm_prob)
         return Records(length, slots, static=True)
     slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
-    needed = vars(system).get("slots", _slots)(rate, length) if asked else 0
-    slots = options.max_predictions_per_seq or max(slots, needed)
-    if settings.packing in FRAMED_AS_PAIRS:  # others hide nothing, or choose by themselves how much
+    if asked:
+        slots = max(slots, math.ceil(rate * length))
+    slots = options.max_predictions_per_seq or slots_of(system, rate, length, slots)
+    if hides_tokens(options, system) and settings.packing != "parallel":  # of pairs UniLM hides another share
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
         length, slots, rate, replace_unit=options.wwm_replace_unit,
@@ -124,9 +125,15 @@ def _masking_rate(options, settings, system) -> float | None:
     return small and small.masking_rate
 
 
-def _slots(rate: float, length: int) -> int:
-    """Tokens to hide in a row of which a share is hidden exactly."""
-    return math.ceil(rate * length)
+def hides_tokens(options, system) -> bool:
+    """Whether a system hides a share of the tokens of its records, which has as many slots as they say."""
+    return hasattr(system and own_options(options.set, system), "masking_rate")
+
+
+def slots_of(system, rate: float | None, length: int, stored: int) -> int:
+    """The most tokens to hide in a row: as the records say, or more where a system hides each unit with a probability of its own."""
+    drawn = vars(system).get("slots") if system else None
+    return max(stored, drawn(rate, length)) if drawn and rate else stored
 
 
 def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:

@@ -16,12 +16,13 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.options.tpu_preflight import Options
+from xmodels.jobs.pretraining_records import slots_of
 from xmodels.jobs.system_settings import network_config, own_options
 from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.small import is_small
+from xmodels.training.small import Small, is_small
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
 
@@ -32,18 +33,24 @@ def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Rec
     if options.size not in system.SIZES:
         raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
     vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
-    records = Records(options.max_seq_length, options.max_predictions_per_seq or _num_predictions(options, system))
-    config = network_config(options.set, system, config or systems.configuration(system, vocabulary, options.size))
+    small = vars(system).get("SMALL") if config is None and is_small(system, options.size) else None
+    records = Records(
+        options.max_seq_length, options.max_predictions_per_seq or _num_predictions(options, system, small)
+    )
+    config = config or systems.configuration(system, vocabulary, options.size)
+    config = network_config(options.set, system, small.configured(config) if small else config)
     recipe = systems.recipe(system, vocabulary, records, config, own)
+    if small:
+        recipe = small.recipe(recipe, options.max_seq_length, config.hidden_dim, options.optimizer)
     recipe = recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer)
     return recipe if options.optimizer else recipe.suited_to_batch(None), records
 
 
-def _num_predictions(options, system) -> int:
+def _num_predictions(options, system, small: Small | None) -> int:
     """The slots of the default records, or those that small networks need."""
-    small = vars(system).get("SMALL") if is_small(system, options.size) else None
     needed = math.ceil(small.masking_rate * options.max_seq_length) if small and small.masking_rate else 0
-    return max(Records.num_predictions, needed)
+    rate = small and small.masking_rate or Records.masking_rate
+    return slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
 
 
 def stand_in(size: int) -> Vocabulary:

@@ -1,7 +1,7 @@
 """Transformer: Attention Is All You Need (Vaswani et al., 2017, arXiv 1706.03762)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -50,6 +50,13 @@ class TransformerConfig(ModelConfig):
     attention_bias: bool = False
     layer_norm_epsilon: float = 1e-6
     share_embeddings: str = "all"
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `ModelConfig`. `share_embeddings` is left out if it is "all", for compatibility with folders from before the field."""
+        values = super().to_json()
+        if self.share_embeddings == "all":
+            del values["share_embeddings"]
+        return values
 
 
 @keras.saving.register_keras_serializable("xmodels")

@@ -9,7 +9,7 @@ from xmodels.layers.heads import SpanBoundaryHead
 from xmodels.objectives.base import Objective
 from xmodels.objectives.measures import weighted_accuracy, weighted_cross_entropy
 
-LONGEST = 20  # only the first so many tokens of a span are predicted
+MAX_PAIR_TARGETS = 20  # only the first so many tokens of a span are predicted; 15 in the published command
 
 
 class SpanBoundary(Objective):
@@ -21,6 +21,7 @@ class SpanBoundary(Objective):
 
     Args:
         special_ids: the ids of the special tokens around and between texts, which are no neighbours of a span.
+        max_pair_targets: how many tokens of a span are predicted, the first ones.
     """
 
     reads = {"token_ids": Feature((None,))}
@@ -30,10 +31,10 @@ class SpanBoundary(Objective):
         "label_weights": Feature((None,), "float32"),
     }
 
-    def __init__(self, config, special_ids: Sequence[int] = (), **kwargs):
+    def __init__(self, config, special_ids: Sequence[int] = (), max_pair_targets: int = MAX_PAIR_TARGETS, **kwargs):
         super().__init__(**kwargs)
-        self.special_ids = tuple(special_ids)
-        self.head = SpanBoundaryHead(config, LONGEST, name="head")
+        self.special_ids, self.max_pair_targets = tuple(special_ids), max_pair_targets
+        self.head = SpanBoundaryHead(config, max_pair_targets, name="head")
 
     def logits(self, outputs, batch, backbone):
         """Returns the logits of each masked token, float32 (B, P, V), and their weights (B, P)."""
@@ -41,8 +42,8 @@ class SpanBoundary(Objective):
         first, last, place = spans(batch["mask_positions"], batch["label_weights"])
         end = ops.shape(hidden)[1] - 1
         left, right = ops.maximum(first - 1, 0), ops.minimum(last + 1, end)  # (B, P) each
-        logits = self.head(hidden, left, right, ops.minimum(place, LONGEST - 1), token_embedding=table)
-        counts = (first > 0) & (last < end) & (place < LONGEST)
+        logits = self.head(hidden, left, right, ops.minimum(place, self.max_pair_targets - 1), token_embedding=table)
+        counts = (first > 0) & (last < end) & (place < self.max_pair_targets)
         counts &= self.in_text(batch, left) & self.in_text(batch, right)
         return logits, batch["label_weights"] * ops.cast(counts, "float32")
 

@@ -32,13 +32,14 @@ from xmodels.objectives.relevance import Relevance
 from xmodels.objectives.repeated_tokens import RepeatedTokens
 from xmodels.objectives.sentence_distance import SentenceDistance
 from xmodels.objectives.sentence_reordering import SentenceReordering
-from xmodels.systems import bert
+from xmodels.systems import bert, ernie
 from xmodels.training import small
 from xmodels.training.recipe import PretrainingTask, Recipe, Records
 
 MODEL, NEEDS_WORDS = Ernie, False
 SMALL = small.CONTINUAL
 READING, WRITING = bert.READING, None
+slots = ernie.slots  # each unit is drawn by itself here too
 WANTED = {  # by tasks that not all records give
     "capitals": "records of a language with capitals and of a vocabulary in lower case",
     "discourse": "labelled pairs, of --task_data=discourse:FOLDER",

@@ -13,7 +13,7 @@ from data_pipelines.text.vocabulary import CLS, PAD, SEP, Vocabulary
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
-from xmodels.objectives.span_boundary import SpanBoundary
+from xmodels.objectives.span_boundary import MAX_PAIR_TARGETS, SpanBoundary
 from xmodels.systems import bert
 from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
@@ -25,15 +25,17 @@ READING, WRITING = bert.READING, None
 
 @dataclasses.dataclass(frozen=True)
 class Options(bert.Options):
-    """`longest` is the most words of a span, whose number is drawn from a geometric distribution with parameter `p`."""
+    """`longest` is the most words of a span, whose number is drawn from a geometric distribution with parameter `p`. Of a span the
+    first `max_pair_targets` tokens are predicted from its boundaries; the published command has 15."""
 
     longest: int = 10
     p: float = 0.2
+    max_pair_targets: int = MAX_PAIR_TARGETS
 
     def __post_init__(self):
         super().__post_init__()
-        if self.longest < 1:
-            raise ValueError("`longest` must be at least 1.")
+        if self.longest < 1 or self.max_pair_targets < 1:
+            raise ValueError("`longest` and `max_pair_targets` must be at least 1.")
         if not 0 < self.p < 1:
             raise ValueError("`p` must lie between 0 and 1.")
 
@@ -58,7 +60,8 @@ def recipe(
     return Recipe(
         backbone=lambda: Bert(config),
         objective=lambda: together(
-            MaskedLM(config, None if records.static else corrupt), SpanBoundary(config, special)
+            MaskedLM(config, None if records.static else corrupt),
+            SpanBoundary(config, special, options.max_pair_targets),
         ),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=256,

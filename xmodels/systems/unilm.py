@@ -10,6 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.spans import mask_token_ngrams
 from data_pipelines.ops.unilm import frame_language_models, frame_source_and_target, mask_targets
 from data_pipelines.text.vocabulary import CLS, MASK, PAD, SEP, Vocabulary
+from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.interfaces.writing import Writing
 from xmodels.models.unilm import SIZES, Unilm, UnilmConfig
 from xmodels.objectives import unilm
@@ -31,6 +32,8 @@ WRITING = Writing(
     hidden=MASK,
     one_row=True,
     num_beams=5,
+    # Of the released commands for summaries, which read the rows 30 times.
+    numbers={**BERT_NUMBERS, "learning_rate": 3e-5},
 )
 
 

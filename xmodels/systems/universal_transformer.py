@@ -19,13 +19,14 @@ def recipe(
     config: UniversalTransformerConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The numbers of the Transformer, but warm-up, peak and beta2 of tensor2tensor's later `transformer_base_v3`."""
+    """The numbers of the Transformer's `base`, but warm-up, peak and beta2 of tensor2tensor's later `transformer_base_v3`."""
     options = options or Options()
     config = config or UniversalTransformerConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     like = transformer.recipe(vocabulary, records, size, config, options)
     return dataclasses.replace(
         like,
         backbone=lambda: UniversalTransformer(config),
+        num_steps=100_000,
         learning_rate=noam_peak(config.hidden_dim, 8_000, 2.0),
         num_warmup_steps=8_000,
         adam_beta2=0.997,

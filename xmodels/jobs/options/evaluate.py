@@ -6,7 +6,7 @@ from typing import ClassVar
 from data_pipelines.options.declaration import REQUIRED, SWITCH, option
 from data_pipelines.options.input import encoding_option
 from xmodels.layers.exits import EXIT_MODES
-from xmodels.layers.poolings import POOLINGS
+from xmodels.layers.poolings import JOINT, POOLINGS
 from xmodels.tasks.base import find
 
 
@@ -58,7 +58,7 @@ class Options:
     lowercase: bool = option(False, "Ignore case in the comparison.")
     translations_file: str | None = option(None, "Also write the translations to this file, one a line.")
     train_file: str | None = option(None, "Labelled rows on which the probe is fitted. It is scored on test_file.", section="Probes of frozen networks (docs/probing.md)")  # fmt: skip
-    pooling: str | None = option(None, "State of a layer that represents a text. published: the one that the system's paper reads. Default: first, last and mean, and published.", choices=tuple(p for p in POOLINGS if p != "attention"))  # fmt: skip
+    pooling: str | None = option(None, "State of a layer that represents a text. published: the one that the system's paper reads. Several side by side: mean+max, which finetune reads of small masked language models. Default: first, last and mean, and published.", choices=tuple(p for p in POOLINGS if p != "attention"), joint=JOINT)  # fmt: skip
     layer: str | None = option(None, "Layers to probe, such as 0,6,-1: 0 is the embedding, -1 the last layer. Default: all.")  # fmt: skip
     random_init: bool = option(
         False, "Control experiment: use random weights, and take only sizes and vocabulary from model_dir."

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError
@@ -10,6 +11,8 @@ from data_pipelines.files import write_json
 from data_pipelines.schema import Narrower, Place, convert, whole
 from data_pipelines.text.labels import SEPARATOR
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels import systems
+from xmodels.interfaces import settings
 from xmodels.interfaces.reading import plain_reading
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
@@ -204,10 +207,24 @@ class Run:
 
 def optimizer_of(source: str) -> str | None:
     """Returns the optimizer that trained a run, given its folder or the `backbone` in it; None if that is unknown."""
+    return _config_of(source).get("settings", {}).get("optimizer")
+
+
+def options_of(source: str, system: ModuleType) -> Any:
+    """Returns the `Options` of the system with which a run was pretrained, given as in `optimizer_of`, or the usual ones where that
+    is unknown; None if the system has none."""
+    kind = systems.options_class(system)
+    given = settings.parse(_config_of(source).get("flags", {}).get("set"))
+    own = {field.name for field in dataclasses.fields(kind)} if kind else ()
+    return kind and settings.apply(kind(), {name: value for name, value in given.items() if name in own})
+
+
+def _config_of(source: str) -> dict:
+    """The config.json of a run, given its folder or the `backbone` in it; empty if there is none."""
     for path in (source, os.path.dirname(os.path.abspath(source))):
         if os.path.isdir(os.path.join(path, BACKBONE_FOLDER)) and os.path.isfile(os.path.join(path, RUN_CONFIG)):
-            return folder.read_json(os.path.join(path, RUN_CONFIG)).get("settings", {}).get("optimizer")
-    return None
+            return folder.read_json(os.path.join(path, RUN_CONFIG))
+    return {}
 
 
 def given_columns(run: str) -> dict[str, str | None]:

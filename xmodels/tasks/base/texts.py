@@ -21,6 +21,7 @@ from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
+from xmodels.tasks.base.run import optimizer_of
 from xmodels.training.watching.progress import print_status
 
 SMALL_HINT = (
@@ -76,7 +77,9 @@ class TextReader(Reader):
             )
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
-            usual = reading.default_pooling(loaded.config, self.numbers.get("optimizer"))
+            # It depends on what pretraining has filled, whatever the fine-tuning learns with.
+            trained_by = optimizer_of(self.options.init_checkpoint)
+            usual = reading.default_pooling(loaded.config, trained_by or self.numbers.get("optimizer"))
             self.numbers["pooling"] = self.default_pooling or usual
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
             if pooling is None and usual != PUBLISHED:

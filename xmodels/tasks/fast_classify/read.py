@@ -10,6 +10,7 @@ from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.files import file_sha256
 from data_pipelines.finetuning.row_checks import check_texts
 from data_pipelines.text.framing import pack_texts
+from xmodels.layers.poolings import PUBLISHED
 from xmodels.models import folder
 from xmodels.models.backbone import Backbone
 from xmodels.tasks.base import read as base
@@ -34,6 +35,7 @@ class Reader(read.Reader):
         ("train_fraction", "num_train_examples"), "both phases take all rows; cut the file"
     )
     joins = False
+    default_pooling = PUBLISHED  # a classifier attends to all tokens by itself; both phases read the same state
 
     def __init__(self, name, options):
         super().__init__(name, options)

@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 from data_pipelines.errors import UsageError
 from data_pipelines.text.framing import pack_texts
 from xmodels.interfaces.reading import SAME, STATELESS, Reading, plain_reading
+from xmodels.layers.pooling import pooling_of
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base.answer import compiled, without_padding
@@ -119,7 +120,9 @@ class Readouts:
             layers = self.backbone.hidden_states(batch)
             for layer in self.asked.layers(len(layers)):
                 states = tokens_of(layers[layer])
-                found |= {f"{layer}/{name}": STATELESS[name](states, mask) for name in self.asked.poolings}
+                for name in self.asked.poolings:
+                    pool, _ = pooling_of(name, states.shape[-1])
+                    found[f"{layer}/{name}"] = pool(states, mask)
         if self.published:
             found[f"/{PUBLISHED}"] = self.reading.summary(self.reading.outputs(self.backbone, batch, False), batch)
         return {name: keras.ops.cast(state, "float32") for name, state in found.items()}

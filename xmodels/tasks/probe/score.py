@@ -11,7 +11,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.files import write_json
 from data_pipelines.finetuning import linear
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
-from xmodels.layers.poolings import PUBLISHED
+from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 from xmodels.runs.loaded import Loaded, load
 from xmodels.tasks.probe.readouts import Asked, Readout, Readouts
 from xmodels.training.watching.progress import print_status
@@ -29,6 +29,8 @@ def evaluate(
     if not train_file:
         raise UsageError("--train_file=ROWS: name labelled rows on which the probe is fitted; --test_file scores it.")
     train, test, labels = _rows(train_file, test_file, Columns(text_column, text_pair_column, label_column))
+    if pooling is not None and not is_known(pooling):
+        raise UsageError(f"--pooling={pooling}: expected {KNOWN}.")
     loaded = load(model_dir)
     if random_init:
         loaded = with_random_weights(loaded, seed)

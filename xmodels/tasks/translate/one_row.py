@@ -70,7 +70,7 @@ class OneRow(TwoSides):
         return {"token_ids": token_ids, "segment_lengths": lengths, "padding_mask": real}
 
     def task(self, config):
-        own, length = unilm.Options(), self.num_positions
+        own, length = self.own or unilm.Options(), self.num_positions
         hidden = max(1, round(own.target_masking_rate * (length - self.options.max_seq_length)))
         frame = frame_source_and_target(self.vocabulary, length)
         corrupt = compose(frame, mask_targets(self.vocabulary, own.target_masking_rate, hidden))

@@ -19,6 +19,7 @@ from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.interfaces.reading import numbers_for
 from xmodels.tasks.base import read as base
+from xmodels.tasks.base.run import options_of
 from xmodels.tasks.translate.one_row import OneRow
 from xmodels.tasks.translate.two_sides import TwoSides
 from xmodels.training.watching.progress import print_status
@@ -136,7 +137,9 @@ class Reader(base.Reader):
                 f"--init_checkpoint={self.options.init_checkpoint}: --task={self.name} needs an encoder-decoder; a network of the "
                 f"kind {loaded.model} is none. Take one of T5, BART, MASS, UniLM or the Transformer."
             )
-        self.layout = (OneRow if self.writing.one_row else TwoSides)(self.options, self.writing, tokenizer.vocabulary)
+        own = options_of(self.options.init_checkpoint, system)  # what pretraining was told of smoothing and pondering
+        layout = OneRow if self.writing.one_row else TwoSides
+        self.layout = layout(self.options, self.writing, tokenizer.vocabulary, own)
         self.layout.check(loaded.model, loaded.config.max_sequence_length)
         self.numbers = numbers_for(self.writing.numbers, loaded.config, self.usual_optimizer())
         if tokenizer.vocabulary.roles.get(UNKNOWN) in tokenizer.encode(self.options.prefix).ids:

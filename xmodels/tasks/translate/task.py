@@ -14,23 +14,26 @@ class Translate(Seq2Seq, Task):
     Args:
         config: the configuration of the backbone.
         labels: none; what is written has no names.
-        label_smoothing: as of `Seq2Seq`.
+        label_smoothing, smoothing_over: as of `Seq2Seq`.
         prefix: what stands before each source; the task does not use it, its run keeps it.
+        ponder_weight: as of `PonderingSeq2Seq`.
     """
 
     title = "Writer of text from text"
     reads = {"token_ids": Feature((None,)), "target_ids": Feature((None,)), **Seq2Seq.needs}
     names_labels = False
 
-    def __init__(self, config, labels, label_smoothing: float = 0.1, prefix: str = "", **kwargs):
+    def __init__(
+        self, config, labels, label_smoothing: float = 0.1, prefix: str = "", ponder_weight: float = PONDER_WEIGHT, **kwargs
+    ):  # fmt: skip
         super().__init__(label_smoothing, **kwargs)
-        self.prefix_of_texts = prefix
+        self.prefix_of_texts, self.ponder_weight = prefix, ponder_weight
 
     def score(self, outputs, batch, backbone):
         losses, metrics = super().score(outputs, batch, backbone)
         if "encoder_ponder_times" not in outputs:
             return losses, metrics
-        costs, steps = pondered(outputs, batch, PONDER_WEIGHT)
+        costs, steps = pondered(outputs, batch, self.ponder_weight)
         return losses | costs, metrics | steps
 
     def measured(self, batch, logits):

@@ -1,6 +1,7 @@
 """Sources for an encoder, and targets for a decoder."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.folder import model_class
+from xmodels.objectives.pondering import PONDER_WEIGHT
 from xmodels.tasks.translate.task import Translate
 
 
@@ -17,6 +19,7 @@ class TwoSides:
     Args:
         options: of `finetune`.
         writing: how the network writes.
+        own: the `Options` of its system; None if it has none.
 
     Attributes:
         num_positions: as of a `Reader`.
@@ -25,8 +28,8 @@ class TwoSides:
 
     decisive: str | None = None
 
-    def __init__(self, options, writing: Writing, vocabulary: Vocabulary):
-        self.options, self.writing, self.vocabulary = options, writing, vocabulary
+    def __init__(self, options, writing: Writing, vocabulary: Vocabulary, own: Any = None):
+        self.options, self.writing, self.vocabulary, self.own = options, writing, vocabulary, own
         self.num_positions = max(options.max_seq_length, options.max_target_length or 0)
 
     def check(self, model: str, longest: int) -> None:
@@ -51,7 +54,12 @@ class TwoSides:
 
     def task(self, config):
         """The objective with the weights of its own."""
-        return Translate(config, [], self.writing.objective(config).label_smoothing, self.options.prefix)
+        usual = self.writing.objective(config)
+        numbers = {
+            name: getattr(self.own, name, getattr(usual, name)) for name in ("label_smoothing", "smoothing_over")
+        }
+        ponder_weight = getattr(self.own, "ponder_weight", PONDER_WEIGHT)
+        return Translate(config, [], prefix=self.options.prefix, ponder_weight=ponder_weight, **numbers)
 
     def take_head(self, task, loaded) -> None:
         """Gives the task the weights that a checkpoint has for it; this one has none of its own."""
