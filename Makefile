@@ -49,7 +49,7 @@ $(STAMP)-test: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint]"
 	@touch $@
 
-quickstart: $(INSTALLED)  ## From raw text to a served model in ten minutes (LANGUAGE=zh for Chinese, LOCKED=1 for locked versions)
+quickstart: $(INSTALLED)  ## From raw text to a served model in eight minutes (LANGUAGE=zh for Chinese, LOCKED=1 for locked versions)
 	@$(BIN)/xmodels quickstart --language=$(LANGUAGE) --output_dir=$(OUTPUT)
 
 $(STAMP)-extras: $(STAMP)-test

@@ -1,4 +1,4 @@
-"""Goes all the way from raw text to a SavedModel in about ten minutes."""
+"""Goes all the way from raw text to a SavedModel in about eight minutes."""
 
 import sys
 
@@ -7,7 +7,7 @@ from xmodels.jobs.options.quickstart import Options
 
 COMMAND = Command(
     Options,
-    "Goes all the way from raw text to a SavedModel in about ten minutes, on real text, and shows each command.",
+    "Goes all the way from raw text to a SavedModel in about eight minutes, on real text, and shows each command.",
     "xmodels quickstart --language=en",
     "Begin here",
 )

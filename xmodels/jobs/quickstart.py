@@ -1,4 +1,4 @@
-"""The whole way in ten minutes: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
+"""The whole way in eight minutes: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
 
 Every step is a command that a user would type, and is shown before it runs.
 """
