@@ -27,7 +27,15 @@ NAME, LENGTH, SEED = "small_networks", 128, 12345
 KEPT = os.path.join(RESULTS, f"{NAME}.jsonl")
 VOCABULARY = {"en": 4000, "zh": 2000}
 COLUMNS = 3  # of the picture
-SHOWN = ("small", "adamw, rate 2e-3", "adamw, rate 1e-3", "one length", "published", "published, rate 1e-3", "40 % masked")
+SHOWN = (
+    "small",
+    "adamw, rate 2e-3",
+    "adamw, rate 1e-3",
+    "one length",
+    "published",
+    "published, rate 1e-3",
+    "40 % masked",
+)
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
 ALIKE = {  # of all studies: name of an arm -> what differs
     "small": {},
@@ -248,10 +256,10 @@ def report(flags) -> None:
     kept = read_kept()
     parts = [
         "Held-out loss and accuracy of networks of 2 layers of 128, of `mini` 4 layers of 256. Each arm differs from the first one in "
-        "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. All warm "
-        "up for a tenth of the steps. One seed: read differences below a point as none. Counting names each token by its neighbours in "
-        "the training text (docs/watching.md). Where that differs between arms, they were scored on other numbers of held-out rows: "
-        "compare how far each is from its count."
+        "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. "
+        "All warm up for a tenth of the steps. One seed: read differences below a point as none. Counting names each token by its "
+        "neighbours in the training text (docs/watching.md). Where that differs between arms, they were scored on other numbers of "
+        "held-out rows: compare how far each is from its count."
     ]
     for language, studies in kept.items():
         for name, arms in studies.items():

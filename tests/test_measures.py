@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.metrics import roc_auc_score
 
-from xmodels.objectives.measures import smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import (
+    area_under_roc,
+    smoothed_cross_entropy,
+    weighted_accuracy,
+    weighted_cross_entropy,
+)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4], ids=lambda scale: f"{scale:g}")
@@ -39,6 +45,17 @@ def test_a_smoothed_cross_entropy_and_its_gradient_follow_from_the_definition(ig
         defined = tf.reduce_sum(tf.reduce_sum(target * logs, axis=-1) * weights)
     np.testing.assert_allclose(ours, defined, rtol=1e-5)
     np.testing.assert_allclose(tape.gradient(ours, logits), tape.gradient(defined, logits), atol=1e-6)
+
+
+def test_the_area_under_the_roc_curve_is_that_of_scikit_learn():
+    """Within each batch, with weights, and with equal scores, which count half."""
+    rng = np.random.default_rng(0)
+    labels, weights = rng.integers(0, 2, (4, 50)), rng.integers(0, 2, (4, 50)).astype("float32")
+    for scores in (rng.normal(size=(4, 50)) + labels, rng.integers(0, 4, (4, 50)), np.zeros((4, 50))):
+        right, pairs = tf.function(area_under_roc, jit_compile=True)(labels, scores.astype("float32"), weights)
+        expected = roc_auc_score(labels.ravel(), scores.ravel(), sample_weight=weights.ravel())
+        assert float(right) / float(pairs) == pytest.approx(expected, abs=1e-6)
+    assert area_under_roc(np.ones(3), np.ones(3), np.ones(3))[1] == 0  # no pair
 
 
 def test_of_equal_logits_the_first_is_the_answer():

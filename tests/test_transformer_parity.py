@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from tests.parity import assert_close, assert_gradient_norms, feed, gradients_of, names_of, read_case
@@ -346,6 +347,39 @@ def test_source_target_and_output_share_as_many_tables_as_asked(network_class, s
     assert objective.logits(backbone(batch)["sequence_output"], backbone).shape[-1] == targets
     for name, gradient in gradients_of(loss, tables)[1].items():  # no table is left out of the training
         assert np.abs(gradient).max() > 0, name
+
+
+@pytest.mark.parametrize("network_class", NETWORKS)
+def test_gradients_of_the_last_layer_shrink_with_the_depth_of_pre_norm_alone(network_class):
+    """As one over the root of the number of layers, where what the layers add exceeds the embedding (Xiong et al., 2020, theorem 1)."""
+
+    def norm(layers):
+        keras.utils.set_random_seed(layers)
+        sizes = {"dropout": 0.0, "attention_dropout": 0.0, "intermediate_dropout": 0.0}
+        backbone, objective = network_class(TransformerConfig(30, 64, layers, 4, 128, **sizes)).initialize(), Seq2Seq()
+        batch = random_batch() | {"labels": random_batch(1)["target_ids"], "label_weights": np.ones((2, 6), "float32")}
+        kernel = backbone.decoder_blocks[-1].feedforward.contract.kernel
+        loss, found = gradients_of(
+            lambda: objective.score(backbone(batch), batch, backbone)[0]["seq2seq"][0], {"it": kernel}
+        )
+        return np.linalg.norm(found["it"])
+
+    ratio = norm(2) / norm(12)
+    assert 0.7 < ratio < 1.3 if network_class is transformer.Transformer else 1.4 < ratio < 6**0.5
+
+
+@pytest.mark.parametrize("network_class", NETWORKS)
+def test_nothing_of_later_targets_reaches_a_logit(network_class):
+    """The gradient of the logits at a place by the inputs of the decoder behind it is exactly 0."""
+    backbone, batch = tiny(network_class), random_batch()
+    embed = backbone.embedding.target
+    inputs = tf.Variable(embed(batch["target_ids"]))
+    backbone.embedding.target = lambda *args, **kwargs: inputs.value()
+    for place in range(6):
+        with tf.GradientTape() as tape:
+            picked = ops.sum(Seq2Seq().logits(backbone(batch)["sequence_output"], backbone)[:, place] ** 2)
+        gradient = np.array(tape.gradient(picked, inputs))
+        assert np.abs(gradient[:, : place + 1]).max(axis=(0, 2)).min() > 0 and not gradient[:, place + 1 :].any()
 
 
 def test_kernels_begin_as_glorot_has_it_for_whole_matrices():

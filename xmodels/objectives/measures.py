@@ -98,6 +98,30 @@ def whole_row_accuracy(labels, logits, weights, row_weights):
     return ops.sum(ops.cast(ops.all(right, axis=-1), "float32") * row_weights), ops.sum(row_weights)
 
 
+def area_under_roc(labels, scores, weights):
+    """How often a 1 has a higher score than a 0: the area under the ROC curve. Equal scores count half.
+
+    It is of the pairs within a batch, so the sums of batches and replicas add up to the mean over such pairs.
+
+    Args:
+        labels: int, shape S, 0 or 1.
+        scores, weights: float, shape S.
+
+    Returns:
+        (sum of the weights of the pairs that are in order, sum of the weights of all pairs), scalars float32.
+    """
+    labels, scores, weights = (ops.reshape(ops.cast(x, "float32"), (-1,)) for x in (labels, scores, weights))
+    ones, zeros = labels * weights, (1.0 - labels) * weights
+
+    def in_order(scores, ones, zeros):
+        order = ops.argsort(scores)
+        return ops.sum(ops.take(ones, order) * ops.cumsum(ops.take(zeros, order)))
+
+    # Sorted from both ends: of equal scores each zero is before each one once.
+    found = in_order(scores, ones, zeros) + in_order(*(ops.flip(x) for x in (scores, ones, zeros)))
+    return 0.5 * found, ops.sum(ones) * ops.sum(zeros)
+
+
 def _likeliest(logits):
     """`argmax` over the classes, the first one if several are equal: float32, shape S + (C,) -> int32, shape S.
 
