@@ -194,6 +194,8 @@ def test_published_sizes_have_the_published_number_of_parameters(module, size, v
     positions = numbers["max_sequence_length"]
     assert built.count_params() == expected(99, small["hidden_dim"], 1, positions)
     assert expected(vocabulary_size, numbers["hidden_dim"], numbers["num_layers"], positions) == count
+    if module is gpt:  # with the three tokens of fine-tuning
+        assert expected(vocabulary_size + 3, 768, 12, positions) == 116_537_088
 
 
 @pytest.mark.parametrize("module", [gpt, gpt2])
@@ -210,6 +212,20 @@ def test_the_future_is_invisible(module):
         output = tf.reduce_sum(backbone.finish(x)[:, 3] * tf.random.normal((16,), seed=2))
     gradient = tape.gradient(output, inputs).numpy()[0]
     assert np.abs(gradient[4:]).max() == 0.0 and (np.abs(gradient[:4]).max(axis=1) > 0).all()
+
+
+def test_first_loss_and_states_of_a_new_gpt():
+    """Its last norm leaves states of mean 0 and variance 1, and its first loss is that of even odds."""
+    keras.utils.set_random_seed(3)
+    backbone = gpt.Gpt(gpt.GptConfig(40_478, 64, 2, 4, 256, max_sequence_length=32, dropout=0.0)).initialize()
+    token_ids = np.random.default_rng(0).integers(40_478, size=(4, 33)).astype("int32")
+    batch = {"token_ids": token_ids[:, :-1], "padding_mask": np.ones((4, 32), bool), "labels": token_ids[:, 1:]}
+    outputs = backbone(batch)
+    states = np.array(outputs["sequence_output"])
+    np.testing.assert_allclose(states.mean(axis=-1), 0.0, atol=1e-5)
+    np.testing.assert_allclose(states.var(axis=-1), 1.0, atol=1e-2)
+    losses, _ = CausalLM().score(outputs, {**batch, "label_weights": np.ones((4, 32))}, backbone)
+    assert float(losses["causal_lm"][0] / losses["causal_lm"][1]) == pytest.approx(10.61, abs=0.3)
 
 
 def test_first_loss_and_residual_projections_of_a_new_network():

@@ -11,6 +11,7 @@ from data_pipelines.ops.corruption import mask_units, mask_whole_words
 from data_pipelines.ops.groups import words_of
 from data_pipelines.ops.seeds import fold, take_seed, uniform
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
+from xmodels.systems import ernie
 
 SPECIAL = [VOCABULARY[token] for token in SPECIAL_TOKENS]
 OPS = {
@@ -182,6 +183,43 @@ def test_unilm_hides_one_token_in_four_of_five_draws():
     three = np.mean([max(end - begin for begin, end in runs_of(row)) == 3 for row in wide])
     alone = hidden_of(arrays(spans.mask_token_ngrams(VOCABULARY, 0.05, 30, share=0.0)(batch)), (20_000, 64))
     assert three > 5 * np.mean([max(end - begin for begin, end in runs_of(row)) == 3 for row in alone])
+
+
+def test_unilm_draws_one_token_in_four_of_five_and_two_as_often_as_three(monkeypatch):
+    laid = []
+
+    def spy(begin, end, maskable, budget, seed):
+        whole = begin + 3 <= spans.run_ends(maskable)  # where the end of a run cuts nothing
+        laid.append(tf.boolean_mask(end - begin, maskable & whole).numpy())
+        return cover(begin, end, maskable, budget, seed)
+
+    cover = spans.cover
+    monkeypatch.setattr(spans, "cover", spy)
+    spans.mask_token_ngrams(VOCABULARY)(long_batch(rows=2000))
+    shares = np.bincount(laid[0], minlength=4) / len(laid[0])
+    np.testing.assert_allclose(shares, [0, 0.8, 0.1, 0.1], atol=0.01)
+
+
+def test_ernie_has_room_for_long_units_as_for_short_ones():
+    """At the default number of slots of a row: 15 % of the units of every length, within a point, each token with its own fate."""
+    batch = long_batch()
+    corrupt = mask_units(VOCABULARY, "phrase_start", num_predictions=ernie.slots(0.15, 128))
+    masked, clean = arrays(corrupt({**batch, "phrase_start": batch["word_start"]})), arrays(batch)
+    hidden = hidden_of(masked, (6000, 128))
+    starts = (clean["word_start"] > 0) & clean["maskable"]
+    sizes = {size: [0, 0] for size in range(1, 5)}
+    for opens, real, row in zip(starts, clean["maskable"], hidden, strict=True):
+        begins = np.flatnonzero(opens)
+        for begin, end in zip(begins, [*begins[1:], np.flatnonzero(real)[-1] + 1], strict=True):
+            if real[begin:end].all() and end - begin in sizes:
+                sizes[end - begin][0] += row[begin]
+                sizes[end - begin][1] += 1
+    for drawn, count in sizes.values():
+        assert count < 1000 or drawn / count == pytest.approx(0.15, abs=0.01)
+    assert sum(count >= 1000 for _, count in sizes.values()) >= 3
+    now, before = masked["token_ids"][hidden], clean["token_ids"][hidden]
+    kept = (now == before).mean() - 0.1 / len(VOCABULARY)  # a random token may be the same
+    assert (now == MASK).mean() == pytest.approx(0.8, abs=0.01) and kept == pytest.approx(0.1, abs=0.01)
 
 
 def test_phrases_are_drawn_each_for_itself_at_the_rate_of_units():

@@ -351,7 +351,7 @@ def test_source_target_and_output_share_as_many_tables_as_asked(network_class, s
 
 @pytest.mark.parametrize("network_class", NETWORKS)
 def test_gradients_of_the_last_layer_shrink_with_the_depth_of_pre_norm_alone(network_class):
-    """As one over the root of the number of layers, where what the layers add exceeds the embedding (Xiong et al., 2020, theorem 1)."""
+    """As one over the root of the depth, where what the layers add exceeds the embedding (Xiong et al., 2020, theorem 1)."""
 
     def norm(layers):
         keras.utils.set_random_seed(layers)
