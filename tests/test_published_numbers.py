@@ -19,7 +19,7 @@ ADAM98 = {"adam_beta2": 0.98, "clip_norm": 0.0}
     [
         ("bert", "base", PAIRS, 256, 1_000_000, 10_000, 1e-4, "bert_adamw", "bert_linear", {"clip_norm": 1.0}),
         ("bert", "large", PAIRS, 256, 1_000_000, 10_000, 1e-4, "bert_adamw", "bert_linear", {}),
-        ("bert_wwm", "base", PAIRS, 2560, 100_000, 10_000, 1e-4, "lamb", "bert_linear", {}),
+        ("bert_wwm", "base", PAIRS, 384, 100_000, 10_000, 1e-4, "lamb", "bert_linear", {}),
         ("roberta_wwm", "base", FULL, 384, 1_000_000, 100_000, 1e-4, "adamw", "bert_linear", {}),
         ("roberta_wwm", "large", FULL, 512, 2_000_000, 200_000, 1e-4, "adamw", "bert_linear", {}),
         ("roberta", "base", FULL, 8192, 500_000, 24_000, 6e-4, "adamw", "linear", ADAM98),
@@ -59,6 +59,10 @@ def test_recipes_have_the_published_numbers(
     assert found == (batch_size, num_steps, warmup, optimizer, schedule)
     assert recipe.learning_rate == pytest.approx(rate)
     assert {name: getattr(recipe, name) for name in more} == more
+
+
+def test_the_first_phase_of_whole_word_masking_has_larger_batches():
+    assert systems.load("bert_wwm").recipe(stand_in(200), Records(128)).batch_size == 2560
 
 
 def test_fine_tunings_have_the_published_numbers():

@@ -28,7 +28,9 @@ def recipe(
     config: BertConfig | None = None,
     options: Options | None = None,
 ) -> Recipe:
-    """The paper's first phase: LAMB, batch 2,560 at length 128, peak 1e-4 after 10 % of 100,000 steps."""
+    """A phase of the paper: LAMB, peak 1e-4 after 10 % of 100,000 steps, in batches of 2,560 rows of 128 tokens, or of 384 longer rows.
+    Its second phase, with rows of 512, is a run of its own that begins with the weights of the first one. Of -ext they have 1,000,000
+    and 400,000 steps."""
     options = options or Options()
     config = config or BertConfig(vocabulary_size=len(vocabulary), **SIZES[size])
     corrupt = mask_whole_words(
@@ -42,7 +44,7 @@ def recipe(
         backbone=lambda: Bert(config),
         objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
-        batch_size=2560,
+        batch_size=2560 if records.sequence_length <= 128 else 384,
         num_steps=100_000,
         learning_rate=1e-4,
         num_warmup_steps=10_000,
