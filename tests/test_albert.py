@@ -340,6 +340,16 @@ def test_the_second_objective_can_be_another_or_none(second, parts, packing, tmp
     assert networks.packings("albert", "tiny", own)[0] == packing
 
 
+@pytest.mark.parametrize("system", ["bert", "bert_wwm"])
+def test_bert_learns_without_next_sentences_from_any_packing(system, tmp_path, zh_vocabulary):
+    records = make_records(tmp_path / "records", zh_vocabulary, packing="full_sentences")
+    sizes = "num_layers=1,hidden_dim=16,num_heads=2,intermediate_dim=32"
+    flags = {"system": system, "data_dir": records, "num_train_steps": 2, "train_batch_size": 4, "log_steps": 1}
+    assert invoke("pretrain", model_dir=tmp_path / "with", set=sizes, **flags) == 3  # the records have no such labels
+    assert invoke("pretrain", model_dir=tmp_path / "run", set=f"{sizes},next_sentence=false", **flags) == 0
+    assert convert.load(str(tmp_path / "run")).heads == {"masked_lm"}
+
+
 def test_records_of_another_second_objective_are_refused(tmp_path, records, capsys):
     flags = {"system": "albert", "data_dir": records, "model_dir": tmp_path / "run", "num_train_steps": 2}
     assert invoke("pretrain", **flags) == 3 and "sentence_order" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_a_network_that_names_no_system_has_that_of_its_own_name():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("label_smothing=0.2", "Did you mean label_smoothing. Known of --system=transformer: label_smoothing; its network: hid"),
+        ("label_smothing=0.2", "Did you mean label_smoothing. Known of --system=transformer: label_smoothing, smoothing_over; its"),
         ("label_smoothing", "expected NAME=VALUE"),
         ("label_smoothing=high", "expected a number"),
         ("label_smoothing=1.5", "from 0 to below 1"),

@@ -35,7 +35,7 @@ SECOND = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """The paper's defaults, and what it compares them with (table 5).
 
     Attributes:

@@ -3,12 +3,13 @@
 import dataclasses
 
 from data_pipelines.ops.classic import rename_classic
+from data_pipelines.ops.compose import Op
 from data_pipelines.ops.corruption import mask_tokens
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 from xmodels.interfaces.reading import Reading
 from xmodels.models.bert import SIZES, Bert, BertConfig
-from xmodels.objectives.base import together
+from xmodels.objectives.base import Objective, together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.objectives.next_sentence import NextSentence
 from xmodels.training import small
@@ -20,7 +21,7 @@ READING, WRITING = Reading(), None
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class MaskingOptions:
     """`masking_rate` is the share of the tokens to hide; None: that of `Records`."""
 
     masking_rate: float | None = None
@@ -32,6 +33,18 @@ class Options:
     def rate(self, records: Records) -> float:
         """The share of the tokens that is hidden."""
         return records.masking_rate if self.masking_rate is None else self.masking_rate
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(MaskingOptions):
+    """`next_sentence` is whether next sentences are predicted too; without it the records may be of any packing."""
+
+    next_sentence: bool = True
+
+    def objective(self, config: BertConfig, corrupt: Op | None) -> Objective:
+        """Masked LM, and next sentence prediction unless it is left out."""
+        second = (NextSentence(config),) if self.next_sentence else ()
+        return together(MaskedLM(config, corrupt), *second)
 
 
 def recipe(
@@ -47,7 +60,7 @@ def recipe(
     corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), options.rate(records), records.num_predictions)
     return Recipe(
         backbone=lambda: Bert(config),
-        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),
+        objective=lambda: options.objective(config, None if records.static else corrupt),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=256,
         num_steps=1_000_000,

@@ -8,9 +8,6 @@ from data_pipelines.ops.corruption import mask_whole_words
 from data_pipelines.ops.framing import frame_pair
 from data_pipelines.text.vocabulary import MASK, Vocabulary
 from xmodels.models.bert import SIZES, Bert, BertConfig
-from xmodels.objectives.base import together
-from xmodels.objectives.masked_lm import MaskedLM
-from xmodels.objectives.next_sentence import NextSentence
 from xmodels.systems import bert
 from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
@@ -42,7 +39,7 @@ def recipe(
     )
     return Recipe(
         backbone=lambda: Bert(config),
-        objective=lambda: together(MaskedLM(config, None if records.static else corrupt), NextSentence(config)),
+        objective=lambda: options.objective(config, None if records.static else corrupt),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=2560 if records.sequence_length <= 128 else 384,
         num_steps=100_000,

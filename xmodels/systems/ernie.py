@@ -40,7 +40,7 @@ def slots(rate: float, length: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """`stages` are the shares of the steps that hide characters (of text that is not Chinese words), phrases and entities; 0 leaves a
     stage out. None: equal shares, without entities where the records mark none."""
 

@@ -57,7 +57,7 @@ SIZES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """`reordering_parts`: into how many parts sentence reordering cuts a paragraph, at most; the paper does not say."""
 
     reordering_parts: int = 3

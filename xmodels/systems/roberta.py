@@ -26,7 +26,7 @@ READING, WRITING = ROBERTA_READING, None
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """`mask_specials` lets `<s>` and `</s>` be hidden too, as in fairseq."""
 
     mask_specials: bool = False

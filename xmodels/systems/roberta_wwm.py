@@ -19,7 +19,7 @@ from xmodels.training.recipe import Recipe, Records
 MODEL, NEEDS_WORDS = Bert, True
 SMALL = small.MASKED
 READING, WRITING = bert.READING, None
-Options = bert.Options
+Options = bert.MaskingOptions
 
 
 def recipe(

@@ -24,7 +24,7 @@ READING, WRITING = bert.READING, None
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """`longest` is the most words of a span, whose number is drawn from a geometric distribution with parameter `p`. Of a span the
     first `max_pair_targets` tokens are predicted from its boundaries; the published command has 15."""
 

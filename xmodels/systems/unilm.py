@@ -38,7 +38,7 @@ WRITING = Writing(
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(bert.Options):
+class Options(bert.MaskingOptions):
     """`ngrams` is the share of draws that hide two or three tokens in a row; of targets that are learnt `target_masking_rate` is the
     share of the tokens to hide, and `label_smoothing` the share of probability that other tokens get."""
 
