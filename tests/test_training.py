@@ -168,7 +168,7 @@ def test_a_damaged_state_is_named_and_the_one_before_it_is_used(trained, capsys)
 def test_a_run_resumes_on_equal_records_only(trained, records, static_records, zh_vocabulary, tmp_path, capsys):
     copy = str(shutil.copytree(records, tmp_path / "copy"))
     pretrain(dataclasses.replace(trained, data_dir=copy, num_train_steps=10))
-    assert f"data_dir: {records!r}"[:70] in capsys.readouterr().out
+    assert "data_dir: nothing; the records were checked to be the same" in capsys.readouterr().out
     with pytest.raises(UsageError, match="records.masking: 'dynamic' then, 'static' now") as refused:
         pretrain(dataclasses.replace(trained, data_dir=static_records, num_train_steps=12))
     assert "vocabulary" not in str(refused.value)

@@ -591,7 +591,7 @@ def test_from_text_to_a_writer_and_to_a_classifier(records, parallel_records, tm
     )
     said = capsys.readouterr().out
     assert "its 80 positions are extended to 100" in said
-    assert "with heads masked_lm" in said and "not needed here: next_sentence" in said
+    assert "with heads masked_lm" in said and "not used here: next_sentence" in said
     before, after = (load_file(tmp_path / name / "backbone/weights.safetensors") for name in ("first", "writer"))
     assert not np.array_equal(before["objective.masked_lm.head.bias"], after["objective.masked_lm.head.bias"])
     assert invoke("translate", model_dir=tmp_path / "writer", text="今天天气很好。", max_new_tokens=5, num_beams=2) == 0
