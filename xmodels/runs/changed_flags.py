@@ -58,7 +58,8 @@ def compare(folder: str, stored: dict, now: dict, structural: tuple[str, ...]) -
     if "masking_rate" in after and "masking_rate" not in before and "masking_rate" not in (before.get("set") or ""):
         # Of a run that began when this was not stored.
         before["masking_rate"] = stored.get("records", {}).get("masked_lm_prob", after["masking_rate"])
-    fatal = {n: (before[n], after[n]) for n in structural if n in before and before[n] != after[n]}
+    both = before.keys() & after.keys()  # static records have no share of masks to compare
+    fatal = {n: (before[n], after[n]) for n in structural if n in both and before[n] != after[n]}
     fatal |= _differences(
         *({n: run.get(n) for n in now if n in stored and n not in ("flags", "settings")} for run in (stored, now))
     )
