@@ -98,6 +98,7 @@ def test_depths_follow_the_names_of_attributes():
     names = {
         "embedding.token.embeddings": 0, "embeddings.tables.3.embeddings": 0, "blocks.0.mixer.query.kernel": 1,
         "encoder.layers.11.norm.gamma": 12, "blocks.2.experts.7.kernel": 3, "pooler.kernel": None, "norm.gamma": None,
+        "embedding.output_matrix.embeddings": None,
     }  # fmt: skip
     assert depths(names) == names
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -121,13 +122,25 @@ def test_small_networks_that_hide_tokens_and_learn_by_muon_read_all_states(name,
     ],
 )
 def test_what_is_read_depends_on_how_the_network_was_pretrained(tmp_path, trained_by, flags, expected):
-    network(tmp_path / "backbone", "bert")
-    (tmp_path / "config.json").write_text(json.dumps({"settings": {"optimizer": trained_by}}))
-    folders = {"init_checkpoint": str(tmp_path / "backbone"), "model_dir": str(tmp_path / "run")}
-    options = Options(task="classify", **folders, **flags)
-    reader = reader_of(options)
-    opened(options, reader)
-    assert reader.numbers["pooling"] == expected == reader.reading.pooling
+    """Also in a second fine-tuning, whatever the first one learnt with; a head that goes on reads what it has learnt to read."""
+    pretrained, tuned = tmp_path / "pretrained", tmp_path / "tuned"
+    pretrained.mkdir()
+    network(pretrained / "backbone", "bert")
+    shutil.copytree(pretrained / "backbone", tuned / "backbone")
+    described = {"job": "pretrain", "settings": {"optimizer": trained_by}}
+    (pretrained / "config.json").write_text(json.dumps(described))
+    first = {"flags": {"init_checkpoint": str(pretrained)}, "settings": {"optimizer": "bert_adamw"}}
+    (tuned / "config.json").write_text(json.dumps({"job": "finetune", **first}))
+
+    def read(start, **more):
+        options = Options(task="classify", init_checkpoint=str(start), model_dir=str(tmp_path / "run"), **flags | more)
+        reader = reader_of(options)
+        opened(options, reader)
+        assert reader.numbers["pooling"] == reader.reading.pooling
+        return reader.reading.pooling
+
+    assert read(pretrained / "backbone") == read(tuned / "backbone") == expected
+    assert read(tuned / "backbone", init_head=True) == "published"
 
 
 @pytest.mark.parametrize("name", ["bert", "xlnet"])

@@ -1,6 +1,7 @@
 """Text from text: an encoder-decoder of any system is fine-tuned on a table, and writes, is scored and exported with its prefix."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -166,8 +167,29 @@ def test_smoothing_and_pondering_go_on_as_the_network_was_pretrained(tmp_path, z
 
     assert numbers() == (0.1, "others", 0.01)
     given = "smoothing_over=all,ponder_weight=0.001,dropout=0.2,label_smoothing=0"
-    (tmp_path / "config.json").write_text(json.dumps({"flags": {"set": given}}))
+    (tmp_path / "config.json").write_text(json.dumps({"job": "pretrain", "flags": {"set": given}}))
     assert numbers() == (0.0, "all", 0.001)
+    later = tmp_path / "later"  # a fine-tuning of that network
+    shutil.copytree(start, later / "backbone")
+    (later / "config.json").write_text(json.dumps({"job": "finetune", "flags": {"init_checkpoint": str(tmp_path)}}))
+    start = later / "backbone"
+    assert numbers() == (0.0, "all", 0.001)
+    (tmp_path / "config.json").write_text(json.dumps({"job": "pretrain", "flags": {"set": "label_smoothing=much"}}))
+    with pytest.raises(CheckpointError, match="told what is not understood"):
+        numbers()
+
+
+def test_unilm_goes_on_with_the_share_of_targets_that_it_was_pretrained_with(tmp_path, zh_vocabulary):
+    start = start_of("unilm", tmp_path / "backbone", zh_vocabulary)
+    given = "target_masking_rate=0.5,label_smoothing=0"
+    (tmp_path / "config.json").write_text(json.dumps({"job": "pretrain", "flags": {"set": given}}))
+    options = Options(
+        task="translate", init_checkpoint=str(start), model_dir=str(tmp_path / "tuned"), max_seq_length=16
+    )
+    reader = reader_of(options)
+    loaded, _ = opened(options, reader)
+    assert reader.layout.identity == {"as_pretrained": {"label_smoothing": 0.0, "target_masking_rate": 0.5}}
+    assert reader.layout.task(loaded.config).label_smoothing == 0.0
 
 
 def test_rows_are_padded_to_the_longest():

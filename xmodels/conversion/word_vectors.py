@@ -80,7 +80,8 @@ def write(path: str, loaded: Checkpoint) -> None:
             "--system=skip_gram."
         )
     vocabulary = loaded.tokenizer.open().vocabulary
-    kept = [i for i in range(len(vocabulary)) if i not in vocabulary.special_ids]
+    special = set(vocabulary.special_ids)
+    kept = [i for i in range(len(vocabulary)) if i not in special]
     words = [vocabulary.tokens[i] for i in kept]
     (write_binary if path.endswith(".bin") else write_text)(path, words, loaded.values[TABLE][kept])
 

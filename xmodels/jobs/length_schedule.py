@@ -134,30 +134,34 @@ def check(options, records: Records, carries_memory: bool) -> None:
 
 
 def streams(
-    found: list[Phase], batches: Batches, objective: Objective, records: Records, recipe_of: Callable[[Records], Recipe]
+    found: list[Phase],
+    batches: Batches,
+    objective: Objective,
+    records: Records,
+    recipe_of: Callable[[Records], Recipe],
+    room: Callable[[int, int], int] = lambda length, share: share,
 ) -> dict[str, Stream]:
     """The streams of a learner, the longest first, whose batches are `batches`.
 
     Args:
         objective: learns in all phases.
         recipe_of: the recipe for records of another length.
+        room: (length, share of the slots of the whole length) -> the most tokens to hide in a row of that length.
     """
     longest = found[-1]
     whole = dataclasses.replace(batches, begins_at=longest.first)
     result = {longest.name: Stream(objective, whole, longest.share)}
     for index, phase in enumerate(found[:-1], 1):
         shorter = dataclasses.replace(batches, seed=seed_of(batches.seed, index), begins_at=phase.first)
-        result[phase.name] = Stream(objective, _cut(phase.length, shorter, records, recipe_of), phase.share)
+        result[phase.name] = Stream(objective, _cut(phase.length, shorter, records, recipe_of, room), phase.share)
     return result
 
 
-def _cut(length: int, batches: Batches, records: Records, recipe_of: Callable[[Records], Recipe]) -> Batches:
+def _cut(length: int, batches: Batches, records: Records, recipe_of, room) -> Batches:
     """Batches of shorter rows, of as many tokens as those of the whole length."""
     times = records.sequence_length // length
-    shorter = dataclasses.replace(
-        records, sequence_length=length,
-        num_predictions=max(1, -(-records.num_predictions * length // records.sequence_length)),
-    )  # fmt: skip
+    share = max(1, -(-records.num_predictions * length // records.sequence_length))
+    shorter = dataclasses.replace(records, sequence_length=length, num_predictions=room(length, share))
     recipe = recipe_of(shorter)
     packing = PACKINGS[records.packing]
     if packing.num_segments > 1:

@@ -6,6 +6,7 @@ from data_pipelines.batches.grouping import Grouping, Rows, buckets, padding_sha
 from data_pipelines.batches.token_buckets import token_buckets
 from data_pipelines.errors import UsageError
 from data_pipelines.records.source import RecordSource
+from xmodels import systems
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.watching.progress import print_status
 
@@ -98,4 +99,7 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
             "--pack_rows: records of Google's script do not say how many tokens they hide; use --data_dir."
         )
     most = max(2, int(np.ceil(2 * length / lengths.mean())))
-    return Rows(length, most, slots(length, most, records.masking_rate, records.num_predictions))
+    needed = slots(length, most, records.masking_rate, records.num_predictions)
+    if not options.max_predictions_per_seq:
+        needed = systems.slots_of(systems.load(options.system), records.masking_rate, length, needed)
+    return Rows(length, most, needed)

@@ -51,7 +51,7 @@ def scoring_of(system, vocabulary: Vocabulary, training: Records, made_for: Reco
     share = made_for.masked_lm_prob
     if training.static or share in (None, training.masking_rate) or not hasattr(own, "masking_rate"):
         return None
-    slots = pretraining_records.slots_of(system, share, training.sequence_length, made_for.max_predictions_per_seq)
+    slots = systems.slots_of(system, share, training.sequence_length, made_for.max_predictions_per_seq)
     records = dataclasses.replace(training, masking_rate=share, num_predictions=slots)
     recipe = systems.recipe(system, vocabulary, records, config, dataclasses.replace(own, masking_rate=None))
     return compose(recipe.frame, recipe.objective().transform())

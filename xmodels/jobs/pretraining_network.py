@@ -31,6 +31,7 @@ from xmodels.training.watching.progress import print_status
 
 SORTED = 0.8  # share of the text that a good first cluster would hold, from which on the order is good enough
 OF_NO_WEIGHT = "attention_window", "reuse_length", "memory_length", "clamp_length"  # numbers that shape no weight
+OF_WEIGHTS = ("share_embeddings",)  # choices on which it depends which weights there are
 SAME_NAMES = (
     "learning_rate", "num_warmup_steps", "optimizer", *NUMBERS, "min_lr_ratio", "lr_power", "layerwise_lr_decay",
 )  # fmt: skip
@@ -208,8 +209,8 @@ def warn_of_clamp(config: ModelConfig) -> None:
     """Says so where distances beyond a limit are alike in training already."""
     if limit := getattr(config, "clamp_length", None):
         print_status(
-            f"Warning: clamp_length={limit} is for evaluation with a long memory: a network that is trained with it learns another "
-            "term for distances from there on. Leave it out, and give it to a network that has been trained."
+            f"Warning: clamp_length={limit} is for evaluation with a long memory: to a network that is trained with it, all "
+            f"distances from {limit} on look alike. Leave it out, and give it to a network that has been trained."
         )
 
 
@@ -248,7 +249,8 @@ def check_start(loaded: Checkpoint, source: str, model: type, config: ModelConfi
     listed = ", ".join(f"{n} {a} there, {b} here" for n, (a, b) in sorted(differ.items()))
     longer = here["max_sequence_length"] > there["max_sequence_length"]
     hint = " --extend_positions makes the positions that it lacks." if longer else ""
-    if any(type(value) is int for n, (_, value) in differ.items() if n not in OF_NO_WEIGHT):
+    shapes = {n for n, (_, value) in differ.items() if type(value) is int} - set(OF_NO_WEIGHT)
+    if shapes or differ.keys() & set(OF_WEIGHTS):
         raise CheckpointError(
             f"--init_checkpoint={source}: is of another size ({listed}). Give the --size of the checkpoint, or "
             f"--model_config_file with the config.json that lies in its folder.{hint}"

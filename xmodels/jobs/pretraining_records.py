@@ -22,6 +22,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.records.verification import verify
 from data_pipelines.text.kinds import open_tokenizer, other_vocabulary, tokenizer_of_records
 from data_pipelines.text.tokenizer import Tokenizer
+from xmodels import systems
 from xmodels.jobs.pretraining_network import small_numbers
 from xmodels.jobs.system_settings import own_options
 from xmodels.training.recipe import Records
@@ -98,7 +99,7 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     slots, rate = settings.max_predictions_per_seq, asked or settings.masked_lm_prob
     if asked:
         slots = max(slots, math.ceil(rate * length))
-    slots = options.max_predictions_per_seq or slots_of(system, rate, length, slots)
+    slots = options.max_predictions_per_seq or systems.slots_of(system, rate, length, slots)
     if hides_tokens(options, system) and settings.packing != "parallel":  # of pairs UniLM hides another share
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
@@ -126,14 +127,17 @@ def _masking_rate(options, settings, system) -> float | None:
 
 
 def hides_tokens(options, system) -> bool:
-    """Whether a system hides a share of the tokens of its records, which has as many slots as they say."""
+    """Whether a system hides tokens of the records, so that `max_predictions_per_seq` limits it."""
     return hasattr(system and own_options(options.set, system), "masking_rate")
 
 
-def slots_of(system, rate: float | None, length: int, stored: int) -> int:
-    """The most tokens to hide in a row: as the records say, or more where a system hides each unit with a probability of its own."""
-    drawn = vars(system).get("slots") if system else None
-    return max(stored, drawn(rate, length)) if drawn and rate else stored
+def room(options, system, rate: float | None, length: int, share: int) -> int:
+    """The most tokens to hide in a row of another length than the records.
+
+    Args:
+        share: of the slots of a row of the records, in proportion to the length.
+    """
+    return share if options.max_predictions_per_seq else systems.slots_of(system, rate, length, share)
 
 
 def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:

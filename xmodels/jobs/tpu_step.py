@@ -16,13 +16,12 @@ from data_pipelines.text.kinds import open_tokenizer
 from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.options.tpu_preflight import Options
-from xmodels.jobs.pretraining_records import slots_of
 from xmodels.jobs.system_settings import network_config, own_options
 from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.objectives.base import Objective
 from xmodels.tpu.lowering import Slice
 from xmodels.training.recipe import Recipe, Records
-from xmodels.training.small import Small, is_small
+from xmodels.training.small import is_small
 from xmodels.training.step.learner import Learner, Memory
 from xmodels.training.step.streams import single
 
@@ -34,9 +33,9 @@ def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Rec
         raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
     vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
     small = vars(system).get("SMALL") if config is None and is_small(system, options.size) else None
-    records = Records(
-        options.max_seq_length, options.max_predictions_per_seq or _num_predictions(options, system, small)
-    )
+    rate = getattr(own, "masking_rate", None) or (small and small.masking_rate) or Records.masking_rate
+    slots = options.max_predictions_per_seq or _num_predictions(options, system, rate)
+    records = Records(options.max_seq_length, slots)
     config = config or systems.configuration(system, vocabulary, options.size)
     config = network_config(options.set, system, small.configured(config) if small else config)
     recipe = systems.recipe(system, vocabulary, records, config, own)
@@ -46,11 +45,10 @@ def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Rec
     return recipe if options.optimizer else recipe.suited_to_batch(None), records
 
 
-def _num_predictions(options, system, small: Small | None) -> int:
-    """The slots of the default records, or those that small networks need."""
-    needed = math.ceil(small.masking_rate * options.max_seq_length) if small and small.masking_rate else 0
-    rate = small and small.masking_rate or Records.masking_rate
-    return slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
+def _num_predictions(options, system, rate: float) -> int:
+    """The slots of the default records, or those that the training needs where it hides another share of the tokens."""
+    needed = 0 if rate == Records.masking_rate else math.ceil(rate * options.max_seq_length)
+    return systems.slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
 
 
 def stand_in(size: int) -> Vocabulary:

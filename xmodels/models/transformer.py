@@ -26,8 +26,8 @@ class TransformerConfig(ModelConfig):
 
     Attributes:
         target_vocabulary_size: None for one vocabulary of source and target. Otherwise they have tables of their own.
-        share_embeddings: which tables are one: "all", those of source, target and output (section 3.4); "target_softmax", those of
-            target and output; "none".
+        share_embeddings: which tables are one: "all", those of source, target and output (section 3.4), or without that of the
+            source if the target has a vocabulary of its own; "target_softmax", those of target and output; "none".
         intermediate_dropout: inside the feed-forward layers.
         position: one of `SINUSOIDS`, or "learned".
         start: the first input of the decoder: "zero", a vector of zeros, or "token", the first token of `target_ids`.

@@ -1,11 +1,12 @@
-"""Losses and metrics as (sum, weight), never as means, so that those of replicas and micro-batches add up exactly."""
+"""Losses and metrics as (sum, weight), never as means, so that those of replicas and micro-batches add up: exactly, but for
+`area_under_roc`, which compares what is computed at once."""
 
 import math
 
 import numpy as np
 from keras import ops
 
-SMOOTHED_OVER = "others", "all"  # the classes that smoothing spreads probability over
+OTHERS, ALL = SMOOTHED_OVER = "others", "all"  # the classes that smoothing spreads probability over
 
 
 def weighted_cross_entropy(labels, logits, weights):
@@ -73,6 +74,7 @@ def share_of_others(smoothing: float, classes: int, ignored: int | None) -> floa
 
 
 def others_than_the_label(classes: int, ignored: int | None) -> int:
+    """How many classes there are beside the label and `ignored`, if given."""
     return classes - (1 if ignored is None else 2)
 
 
@@ -101,7 +103,8 @@ def whole_row_accuracy(labels, logits, weights, row_weights):
 def area_under_roc(labels, scores, weights):
     """How often a 1 has a higher score than a 0: the area under the ROC curve. Equal scores count half.
 
-    It is of the pairs within a batch, so the sums of batches and replicas add up to the mean over such pairs.
+    It is of the pairs in what is computed at once: the part of a batch that one device has, or a micro-batch of it. Sums add up to
+    the mean over such pairs.
 
     Args:
         labels: int, shape S, 0 or 1.
@@ -117,7 +120,7 @@ def area_under_roc(labels, scores, weights):
         order = ops.argsort(scores)
         return ops.sum(ops.take(ones, order) * ops.cumsum(ops.take(zeros, order)))
 
-    # Sorted from both ends: of equal scores each zero is before each one once.
+    # Sorted from both ends, by a stable sort: of equal scores each zero is before each one once.
     found = in_order(scores, ones, zeros) + in_order(*(ops.flip(x) for x in (scores, ones, zeros)))
     return 0.5 * found, ops.sum(ones) * ops.sum(zeros)
 
@@ -132,9 +135,7 @@ def _likeliest(logits):
     return ops.argmin(ops.view(distance, "int32"), axis=-1)
 
 
-def smoothed_cross_entropy(
-    labels, logits, weights, smoothing: float, ignored: int | None = None, over: str = SMOOTHED_OVER[0]
-):
+def smoothed_cross_entropy(labels, logits, weights, smoothing: float, ignored: int | None = None, over: str = OTHERS):
     """Cross-entropy with label smoothing: 1 - `smoothing` on the label, the rest spread evenly over the other C - 1 classes.
 
     The class `ignored`, if given, gets none of it. The entropy of the smoothed target is subtracted, so that a perfect
@@ -144,7 +145,7 @@ def smoothed_cross_entropy(
         over: "others", or "all" to spread `smoothing` over all C classes, the label among them, as Szegedy et al. (2016, section
             7) and PyTorch do.
     """
-    if over == "all":
+    if over == ALL:
         others = others_than_the_label(logits.shape[-1], ignored)
         smoothing *= others / (others + 1)
     low = share_of_others(smoothing, logits.shape[-1], ignored)

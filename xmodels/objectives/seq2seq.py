@@ -4,7 +4,7 @@ from keras import ops
 
 from data_pipelines.features import Feature
 from xmodels.objectives.base import Objective
-from xmodels.objectives.measures import SMOOTHED_OVER, smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
+from xmodels.objectives.measures import OTHERS, smoothed_cross_entropy, weighted_accuracy, weighted_cross_entropy
 
 
 class Seq2Seq(Objective):
@@ -23,7 +23,7 @@ class Seq2Seq(Objective):
     needs = {"labels": Feature((None,)), "label_weights": Feature((None,), "float32")}
     context, accuracy = "before", "seq2seq_accuracy"
 
-    def __init__(self, label_smoothing: float = 0.1, corrupt=None, smoothing_over: str = SMOOTHED_OVER[0], **kwargs):
+    def __init__(self, label_smoothing: float = 0.1, corrupt=None, smoothing_over: str = OTHERS, **kwargs):
         super().__init__(**kwargs)
         self.label_smoothing, self.smoothing_over, self.corrupt = label_smoothing, smoothing_over, corrupt
 

@@ -26,7 +26,7 @@ FROM_ZERO = {"tokens_per_second", "model_flops_utilisation", "data_wait", "memor
 MOST_WARNINGS = 20
 HIGHER = (  # endings of measures of which more is better; losses have the names of what is learnt
     "accuracy", "f1", "mcc", "spearman", "pearson", "ndcg_10", "mrr", "map", "precision_1", "recall_1", "average_precision",
-    "exact_match", "exact", "mean_score", "bleu",
+    "exact_match", "exact", "mean_score", "bleu", "auc",
 )  # fmt: skip
 MOST_LAYERS = 40  # with more, their norms are not drawn
 

@@ -94,6 +94,13 @@ def options_class(system: ModuleType) -> type | None:
     return vars(system).get("Options")
 
 
+def slots_of(system: ModuleType | None, rate: float | None, length: int, stored: int) -> int:
+    """The most tokens to hide in a row: `stored`, as the records say, or more if the system hides each unit with a probability of its
+    own. Such a system has a function `slots` of the rate and the length."""
+    drawn = vars(system).get("slots") if system else None
+    return max(stored, drawn(rate, length)) if drawn and rate else stored
+
+
 def recipe(system: ModuleType, vocabulary, records, config, options=None):
     """The recipe of a network of that configuration, with the system's own numbers where it has some."""
     own = {} if options is None else {"options": options}

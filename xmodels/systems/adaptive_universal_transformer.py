@@ -8,7 +8,7 @@ from xmodels.models.adaptive_universal_transformer import (
     AdaptiveUniversalTransformer,
     AdaptiveUniversalTransformerConfig,
 )
-from xmodels.objectives.pondering import PonderingSeq2Seq
+from xmodels.objectives.pondering import PONDER_WEIGHT, PonderingSeq2Seq
 from xmodels.systems import universal_transformer
 from xmodels.training.recipe import Recipe, Records
 
@@ -20,7 +20,7 @@ READING, WRITING = None, universal_transformer.WRITING
 class Options(universal_transformer.Options):
     """`ponder_weight` is the cost of a step, tensor2tensor's `act_loss_weight`."""
 
-    ponder_weight: float = 0.01
+    ponder_weight: float = PONDER_WEIGHT
 
     def __post_init__(self):
         super().__post_init__()

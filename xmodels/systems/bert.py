@@ -37,7 +37,8 @@ class MaskingOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Options(MaskingOptions):
-    """`next_sentence` is whether next sentences are predicted too; without it the records may be of any packing."""
+    """`next_sentence` is whether next sentences are predicted too; without it the records may be of any
+    packing of one or two segments."""
 
     next_sentence: bool = True
 

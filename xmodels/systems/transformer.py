@@ -6,7 +6,7 @@ from data_pipelines.ops.parallel import frame_parallel
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.transformer import SIZES, Transformer, TransformerConfig
-from xmodels.objectives.measures import SMOOTHED_OVER
+from xmodels.objectives.measures import OTHERS, SMOOTHED_OVER
 from xmodels.objectives.seq2seq import Seq2Seq
 from xmodels.training.recipe import Recipe, Records
 from xmodels.training.schedules.schedules import noam_peak
@@ -21,7 +21,7 @@ class Options:
     `smoothing_over` "all" over the target too."""
 
     label_smoothing: float = 0.1
-    smoothing_over: str = SMOOTHED_OVER[0]
+    smoothing_over: str = OTHERS
 
     def __post_init__(self):
         if not 0 <= self.label_smoothing < 1:

@@ -22,7 +22,7 @@ class Options:
         None, "Batch size: examples per step, over all devices. Default: the system's.", minimum=1
     )
     max_seq_length: int = option(128, "Length of an example in tokens.", minimum=8)
-    max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: 20; for sizes below base what their training masks.", minimum=1)  # fmt: skip
+    max_predictions_per_seq: int | None = option(None, "Maximum number of masked tokens per example. Default: 20, or what the training masks if that is more.", minimum=1)  # fmt: skip
     optimizer: str | None = option(None, "Optimizer, as in `xmodels pretrain`. Default: the system's.")
     mixed_precision: str = option(
         "bfloat16", "Compute in bfloat16, with weights in float32.", choices=("none", "bfloat16")

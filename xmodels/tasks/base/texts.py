@@ -21,7 +21,7 @@ from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
 from xmodels.tasks.base.read import Reader
 from xmodels.tasks.base.records import check_recorded
-from xmodels.tasks.base.run import optimizer_of
+from xmodels.tasks.base.run import pretrained_by
 from xmodels.training.watching.progress import print_status
 
 SMALL_HINT = (
@@ -77,9 +77,11 @@ class TextReader(Reader):
             )
         self.numbers = reading.numbers_for(loaded.config, self.usual_optimizer())
         if self.pools:
-            # It depends on what pretraining has filled, whatever the fine-tuning learns with.
-            trained_by = optimizer_of(self.options.init_checkpoint)
-            usual = reading.default_pooling(loaded.config, trained_by or self.numbers.get("optimizer"))
+            # It depends on what pretraining has filled, whatever the fine-tuning learns with. A head that goes on keeps its own.
+            trained_by = pretrained_by(self.options.init_checkpoint) or self.numbers.get("optimizer")
+            usual = loaded.pooling or reading.default_pooling(loaded.config, trained_by)
+            if self.options.init_head:
+                usual = loaded.pooling or PUBLISHED
             self.numbers["pooling"] = self.default_pooling or usual
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
             if pooling is None and usual != PUBLISHED:

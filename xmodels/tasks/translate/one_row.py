@@ -41,8 +41,8 @@ class OneRow(TwoSides):
 
     decisive = "masked_lm_accuracy"
 
-    def __init__(self, options, writing, vocabulary):
-        super().__init__(options, writing, vocabulary)
+    def __init__(self, options, writing, vocabulary, own=None):
+        super().__init__(options, writing, vocabulary, own)
         self.num_positions += options.max_target_length or options.max_seq_length
 
     def check(self, model, longest):
@@ -68,6 +68,11 @@ class OneRow(TwoSides):
             [[*source, *target] for source, target in pairs], self.vocabulary[PAD], self.num_positions
         )
         return {"token_ids": token_ids, "segment_lengths": lengths, "padding_mask": real}
+
+    @property
+    def identity(self):
+        own = self.own or unilm.Options()
+        return {"as_pretrained": {name: getattr(own, name) for name in ("label_smoothing", "target_masking_rate")}}
 
     def task(self, config):
         own, length = self.own or unilm.Options(), self.num_positions

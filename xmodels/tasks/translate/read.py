@@ -194,7 +194,8 @@ class Reader(base.Reader):
     def read(self, tokenizer):
         source = self._source(self.training_file(), tokenizer)
         sets = {name: self._source(path, tokenizer) for name, path in self.evaluation_files()}
-        return base.Data(source, sets, [], 1, f"{source.num_examples:,} pairs of texts")
+        summary = f"{source.num_examples:,} pairs of texts"
+        return base.Data(source, sets, [], 1, summary, self.layout.identity)
 
     def task(self, config, data):
         return self.layout.task(config)

@@ -9,8 +9,9 @@ from data_pipelines.errors import UsageError
 from data_pipelines.text.vocabulary import Vocabulary
 from xmodels.interfaces.writing import Writing
 from xmodels.models.folder import model_class
-from xmodels.objectives.pondering import PONDER_WEIGHT
 from xmodels.tasks.translate.task import Translate
+
+GO_ON = "label_smoothing", "smoothing_over", "ponder_weight"  # of the options of a system
 
 
 class TwoSides:
@@ -52,14 +53,16 @@ class TwoSides:
             "target_ids": np.concatenate([starts, labels[:, :-1]], axis=1),
         }  # fmt: skip
 
+    @property
+    def identity(self) -> dict:
+        """The numbers of pretraining that the objective goes on with, which must be the same when a run is resumed."""
+        return {"as_pretrained": {name: getattr(self.own, name) for name in GO_ON if hasattr(self.own, name)}}
+
     def task(self, config):
         """The objective with the weights of its own."""
         usual = self.writing.objective(config)
-        numbers = {
-            name: getattr(self.own, name, getattr(usual, name)) for name in ("label_smoothing", "smoothing_over")
-        }
-        ponder_weight = getattr(self.own, "ponder_weight", PONDER_WEIGHT)
-        return Translate(config, [], prefix=self.options.prefix, ponder_weight=ponder_weight, **numbers)
+        numbers = {name: getattr(usual, name) for name in ("label_smoothing", "smoothing_over")}
+        return Translate(config, [], prefix=self.options.prefix, **numbers | self.identity["as_pretrained"])
 
     def take_head(self, task, loaded) -> None:
         """Gives the task the weights that a checkpoint has for it; this one has none of its own."""

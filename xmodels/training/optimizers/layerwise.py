@@ -2,7 +2,7 @@
 
 The depth of a variable follows from its name (`models.backbone.named_weights`), by the same rule for all networks:
 
-- 0, the bottom: names whose first part contains "embed", such as `embedding.token.embeddings`;
+- 0, the bottom: names whose first part contains "embed", such as `embedding.token.embeddings`, but for an output matrix;
 - N + 1: names with a number, such as `blocks.N.mixer.query.kernel` or `encoder.layers.N.norm.gamma`; the first number counts;
 - the top, one above the largest of these: everything else, such as a pooler or a final norm, and all heads.
 """
@@ -14,6 +14,7 @@ from data_pipelines.errors import UsageError
 from xmodels.models.backbone import named_weights
 from xmodels.training.optimizers.synced import Rate
 
+OUTPUT = ".output_matrix."  # of networks whose output does not share the table of their input
 NUMBERED = re.compile(r"\.(\d+)\.")
 
 
@@ -23,7 +24,7 @@ def depths(names) -> dict[str, int | None]:
     for name in names:
         number = NUMBERED.search(name)
         if "embed" in name.split(".", 1)[0]:
-            found[name] = 0
+            found[name] = None if OUTPUT in name else 0
         else:
             found[name] = int(number[1]) + 1 if number else None
     return found
