@@ -9,9 +9,10 @@ import pytest
 from conftest import make_records
 from invocation import invoke
 
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import CheckpointError, DataError, UsageError
 from data_pipelines.records.source import RecordSource
 from xmodels import systems
+from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import numbers_for
 from xmodels.jobs import pretrain, pretraining_network, pretraining_records
 from xmodels.jobs.pretrain import Options
@@ -280,6 +281,23 @@ def test_small_masked_networks_hide_more_of_usual_records(records, static_record
     assert sizes("unilm", pairs) == kept
     assert sizes(source=RecordSource(other)) == (0.2, 6)
     assert sizes(source=RecordSource(static_records))[1] == 6
+
+
+def test_units_that_are_drawn_one_by_one_have_room_in_short_phases_too():
+    system = systems.load("ernie")
+    options = Options(system="ernie", model_dir="run", data_dir="records")
+    assert pretraining_records.room(options, system, 0.4, 32, 19) == ernie.slots(0.4, 32) > 19
+    asked = dataclasses.replace(options, max_predictions_per_seq=75)
+    assert pretraining_records.room(asked, system, 0.4, 32, 19) == 19
+    assert pretraining_records.room(options, systems.load("bert"), 0.4, 32, 19) == 19
+
+
+def test_a_network_with_other_tables_is_another_network():
+    config = systems.configuration(systems.load("transformer"), stand_in(1000), "tiny")
+    loaded = Checkpoint("transformer", config, {})
+    other = dataclasses.replace(config, share_embeddings="none")
+    with pytest.raises(CheckpointError, match="is of another size .share_embeddings all there, none here"):
+        pretraining_network.check_start(loaded, "run", systems.load("transformer").MODEL, other, None)
 
 
 @pytest.mark.parametrize(
