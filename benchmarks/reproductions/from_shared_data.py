@@ -268,7 +268,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "ernie2": (80, ernie2),
     "mass_fragments": (210, mass),
     "transformer_multi30k": (45, transformer("transformer_multi30k")),
-    "transformer_norms": (100, transformer("transformer_norms", "--peer")),
+    "transformer_norms": (75, transformer("transformer_norms", "--peer")),
     "transformer_xl": (90, transformer_xl),
     "universal_transformer_babi": (120, universal_transformer),
 }  # fmt: skip
