@@ -28,6 +28,10 @@ from xmodels.jobs.system_settings import own_options
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
 
+MASKED_TOO = (
+    "dialogue",
+    "paragraph",
+)  # packings other than those of one or two segments whose systems hide a share of the tokens
 SETTINGS = (  # what the manifest says of the records and a resumed run must find again
     "vocabulary_sha256", "max_sequence_length", "masking", "masked_lm_prob", "language", "segmenter",
     "do_whole_word_mask", "do_lower_case", "packing",
@@ -100,7 +104,8 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     if asked:
         slots = max(slots, math.ceil(rate * length))
     slots = options.max_predictions_per_seq or systems.slots_of(system, rate, length, slots)
-    if hides_tokens(options, system) and settings.packing != "parallel":  # of pairs UniLM hides another share
+    # Of parallel text UniLM hides another share; streams fit no system that hides a share, which is said elsewhere.
+    if hides_tokens(options, system) and (settings.packing in FRAMED_AS_PAIRS or settings.packing in MASKED_TOO):
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
         length, slots, rate, replace_unit=options.wwm_replace_unit,

@@ -44,8 +44,8 @@ class Options(MaskingOptions):
 
     def objective(self, config: BertConfig, corrupt: Op | None) -> Objective:
         """Masked LM, and next sentence prediction unless it is left out."""
-        second = (NextSentence(config),) if self.next_sentence else ()
-        return together(MaskedLM(config, corrupt), *second)
+        masked = MaskedLM(config, corrupt)  # the first one, as ever: each draws weights as it is made
+        return together(masked, *((NextSentence(config),) if self.next_sentence else ()))
 
 
 def recipe(
