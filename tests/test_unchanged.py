@@ -50,8 +50,9 @@ def assert_kept(found, expected, place):
     elif isinstance(expected, list):
         assert set(expected) <= set(found), f"{place}: {sorted(set(expected) - set(found))} are missing"
     elif isinstance(expected, float):
-        # A bias of keys moves all scores of a query alike, so its gradient is rounding alone, which differs between processors.
-        assert found == pytest.approx(expected, rel=2e-5, abs=1e-4 if "key.bias" in place else 2e-6), place
+        # A bias of keys moves all scores of a query alike, so its gradient is rounding alone, which differs between processors; Adam
+        # makes steps of it that are as large as the learning rate.
+        assert found == pytest.approx(expected, rel=2e-5, abs=1e-2 if "key.bias" in place else 2e-6), place
     else:
         assert found == expected, place
 
