@@ -14,7 +14,7 @@ from data_pipelines.records.source import RecordSource
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import numbers_for
-from xmodels.jobs import pretrain, pretraining_network, pretraining_records
+from xmodels.jobs import pretrain, pretraining_batches, pretraining_network, pretraining_records
 from xmodels.jobs.pretrain import Options
 from xmodels.jobs.tpu_step import stand_in
 from xmodels.models.backbone import named_weights
@@ -286,10 +286,10 @@ def test_small_masked_networks_hide_more_of_usual_records(records, static_record
 def test_units_that_are_drawn_one_by_one_have_room_in_short_phases_too():
     system = systems.load("ernie")
     options = Options(system="ernie", model_dir="run", data_dir="records")
-    assert pretraining_records.room(options, system, 0.4, 32, 19) == ernie.slots(0.4, 32) > 19
+    assert pretraining_batches.room(options, system, 0.4, 32, 19) == ernie.slots(0.4, 32) > 19
     asked = dataclasses.replace(options, max_predictions_per_seq=75)
-    assert pretraining_records.room(asked, system, 0.4, 32, 19) == 19
-    assert pretraining_records.room(options, systems.load("bert"), 0.4, 32, 19) == 19
+    assert pretraining_batches.room(asked, system, 0.4, 32, 19) == 19
+    assert pretraining_batches.room(options, systems.load("bert"), 0.4, 32, 19) == 19
 
 
 def test_a_network_with_other_tables_is_another_network():

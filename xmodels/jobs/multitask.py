@@ -128,9 +128,8 @@ def identity_of(member) -> dict:
     values = {name: getattr(member.options, name) for name in (*OF_A_TASK, "train_batch_size")}
     own = {name: value for name, value in values.items() if name not in STRUCTURAL and value is not None}
     own.pop("pooling", None)
-    if pooling := getattr(
-        member.task, "pooling", None
-    ):  # the one that holds, also by default; None if it is the published one
+    # The one that holds, also by default; None if it is the published one.
+    if pooling := getattr(member.task, "pooling", None):
         own["pooling"] = pooling
     return {**own, "labels": member.data.labels, "training_data_sha256": member.data.source.sha256}
 

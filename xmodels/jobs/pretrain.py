@@ -146,7 +146,7 @@ def _prepare(options: Options, system, strategy) -> Prepared:
             objective,
             records,
             lambda shorter: systems.recipe(system, vocabulary, shorter, config, own),
-            lambda length, share: pretraining_records.room(options, system, records.masking_rate, length, share),
+            lambda length, share: pretraining_batches.room(options, system, records.masking_rate, length, share),
         )
 
     learner, batches = _learner(options, strategy, recipe, source, records, streams_of)

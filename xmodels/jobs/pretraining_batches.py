@@ -100,6 +100,13 @@ def _rows(options, source: RecordSource, records: Records, backbone, lengths: np
         )
     most = max(2, int(np.ceil(2 * length / lengths.mean())))
     needed = slots(length, most, records.masking_rate, records.num_predictions)
-    if not options.max_predictions_per_seq:
-        needed = systems.slots_of(systems.load(options.system), records.masking_rate, length, needed)
-    return Rows(length, most, needed)
+    return Rows(length, most, room(options, systems.load(options.system), records.masking_rate, length, needed))
+
+
+def room(options, system, rate: float | None, length: int, share: int) -> int:
+    """The most tokens to hide in a row of another length than the records.
+
+    Args:
+        share: what a row needs of which each example hides a share exactly.
+    """
+    return share if options.max_predictions_per_seq else systems.slots_of(system, rate, length, share)

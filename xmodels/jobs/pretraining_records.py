@@ -28,10 +28,8 @@ from xmodels.jobs.system_settings import own_options
 from xmodels.training.recipe import Records
 from xmodels.training.watching.progress import print_status
 
-MASKED_TOO = (
-    "dialogue",
-    "paragraph",
-)  # packings other than those of one or two segments whose systems hide a share of the tokens
+# Packings whose systems hide a share of the tokens. Of parallel text UniLM hides another share.
+MASKED = *FRAMED_AS_PAIRS, "dialogue", "paragraph"
 SETTINGS = (  # what the manifest says of the records and a resumed run must find again
     "vocabulary_sha256", "max_sequence_length", "masking", "masked_lm_prob", "language", "segmenter",
     "do_whole_word_mask", "do_lower_case", "packing",
@@ -104,8 +102,7 @@ def record_sizes(options, source: RecordSource, system=None) -> Records:
     if asked:
         slots = max(slots, math.ceil(rate * length))
     slots = options.max_predictions_per_seq or systems.slots_of(system, rate, length, slots)
-    # Of parallel text UniLM hides another share; streams fit no system that hides a share, which is said elsewhere.
-    if hides_tokens(options, system) and (settings.packing in FRAMED_AS_PAIRS or settings.packing in MASKED_TOO):
+    if hides_tokens(options, system) and settings.packing in MASKED:
         _check_slots(slots, length, rate, settings.masked_lm_prob)
     return Records(
         length, slots, rate, replace_unit=options.wwm_replace_unit,
@@ -134,15 +131,6 @@ def _masking_rate(options, settings, system) -> float | None:
 def hides_tokens(options, system) -> bool:
     """Whether a system hides tokens of the records, so that `max_predictions_per_seq` limits it."""
     return hasattr(system and own_options(options.set, system), "masking_rate")
-
-
-def room(options, system, rate: float | None, length: int, share: int) -> int:
-    """The most tokens to hide in a row of another length than the records.
-
-    Args:
-        share: of the slots of a row of the records, in proportion to the length.
-    """
-    return share if options.max_predictions_per_seq else systems.slots_of(system, rate, length, share)
 
 
 def _check_slots(slots: int, length: int, rate: float | None, usual: float | None) -> None:

@@ -196,22 +196,16 @@ class Embedding(keras.layers.Layer):
             return keras.layers.Embedding(rows, config.hidden_dim, embeddings_initializer=initializer, name=name)
 
         self.token = table(config.vocabulary_size, "token")
-        rows, one_vocabulary = (
-            config.target_vocabulary_size or config.vocabulary_size,
-            not config.target_vocabulary_size,
-        )
-        self.output_token = self.token if shared == "all" and one_vocabulary else table(rows, "output_token")
+        other = config.target_vocabulary_size
+        rows = other or config.vocabulary_size
+        self.output_token = self.token if shared == "all" and not other else table(rows, "output_token")
         self.output_matrix = table(rows, "output_matrix") if shared == "none" else self.output_token
         self.position = PositionSignal(config.position, config.hidden_dim, config.max_sequence_length, name="position")
         self.dropout = Dropout(config.dropout)
 
     def build(self, token_ids_shape, padding_mask_shape=None, position_ids_shape=None):
-        for table in (
-            self.token,
-            self.output_token,
-            self.output_matrix,
-            self.position,
-        ):  # `call` does not use all of them
+        # `call` does not use all of them.
+        for table in (self.token, self.output_token, self.output_matrix, self.position):
             if not table.built:
                 table.build(token_ids_shape)
         self.built = True

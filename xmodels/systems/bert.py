@@ -42,10 +42,11 @@ class Options(MaskingOptions):
 
     next_sentence: bool = True
 
-    def objective(self, config: BertConfig, corrupt: Op | None) -> Objective:
-        """Masked LM, and next sentence prediction unless it is left out."""
-        masked = MaskedLM(config, corrupt)  # the first one, as ever: each draws weights as it is made
-        return together(masked, *((NextSentence(config),) if self.next_sentence else ()))
+
+def objective_of(config: BertConfig, corrupt: Op | None, options: Options) -> Objective:
+    """Masked LM, and next sentence prediction unless it is left out. Each draws its weights when it is made, so the order stays."""
+    masked = MaskedLM(config, corrupt)
+    return together(masked, NextSentence(config)) if options.next_sentence else together(masked)
 
 
 def recipe(
@@ -61,7 +62,7 @@ def recipe(
     corrupt = mask_tokens(vocabulary[MASK], len(vocabulary), options.rate(records), records.num_predictions)
     return Recipe(
         backbone=lambda: Bert(config),
-        objective=lambda: options.objective(config, None if records.static else corrupt),
+        objective=lambda: objective_of(config, None if records.static else corrupt, options),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=256,
         num_steps=1_000_000,

@@ -39,7 +39,7 @@ def recipe(
     )
     return Recipe(
         backbone=lambda: Bert(config),
-        objective=lambda: options.objective(config, None if records.static else corrupt),
+        objective=lambda: bert.objective_of(config, None if records.static else corrupt, options),
         frame=rename_classic() if records.static else frame_pair(vocabulary, records.sequence_length),
         batch_size=2560 if records.sequence_length <= 128 else 384,
         num_steps=100_000,

@@ -15,7 +15,7 @@ from data_pipelines.text.tokenizer import Tokenizer
 from data_pipelines.text.vocabulary import UNKNOWN
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint
-from xmodels.interfaces.reading import plain_reading, reading_without_system
+from xmodels.interfaces.reading import MEAN_AND_MAX, plain_reading, reading_without_system
 from xmodels.layers.poolings import PUBLISHED
 from xmodels.models.folder import model_class
 from xmodels.tasks.base.auxiliary_lm import WithLanguageModel
@@ -84,7 +84,7 @@ class TextReader(Reader):
                 usual = loaded.pooling or PUBLISHED
             self.numbers["pooling"] = self.default_pooling or usual
             reading = reading.with_pooling(pooling or self.numbers["pooling"])
-            if pooling is None and usual != PUBLISHED:
+            if pooling is None and usual == MEAN_AND_MAX:
                 print_status(SMALL_HINT.format(usual))
         extended = with_tokens(tokenizer, reading.added_tokens)
         if len(extended.vocabulary) > len(tokenizer.vocabulary):
