@@ -2,10 +2,11 @@
 
     python -m benchmarks.reproductions.universal_transformer_babi --data=tasks_1-20_v1-2/en-10k
 
-One network learns the three tasks jointly. A task whose training file is missing from the folder is not an error for
-task 3 alone: `moved_things` then makes its stories. An interrupted run goes on where it stopped (`--work`). With `--jobs` networks
-are trained side by side, in processes of their own. `--tensor2tensor` has the original code learn the same batches with the first
-seed, and says which claims come out there.
+One network learns the three tasks jointly, each kind at the rate that is best for it on held-out questions with the first seed. A
+task whose training file is missing from the folder is not an error for task 3 alone: `moved_things` then makes its stories. An
+interrupted run goes on where it stopped (`--work`). With `--jobs` kinds are trained side by side, in processes of their own.
+`--tensor2tensor` has the original code learn the same batches with the first seed, at the rates of ours, and says which claims come
+out there.
 """
 
 import argparse
@@ -18,11 +19,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.reproductions import pages, peer_universal_transformer
+from benchmarks.reproductions import commands, pages, peer_universal_transformer
 from benchmarks.reproductions.babi_questions import SENTENCES, WORDS, Data, read
-from benchmarks.reproductions.commands import side_by_side
 from benchmarks.reproductions.universal_transformer_networks import CASES, MAX_STEPS, PEERS, STEPS
-from benchmarks.reproductions.universal_transformer_report import NAME, write
+from benchmarks.reproductions.universal_transformer_report import NAME, best_rate, held_out_error, write
 from data_pipelines.batches.dataset import Batches
 from data_pipelines.batches.grouping import buckets
 from data_pipelines.corpora.babi import StoryQuestion
@@ -41,6 +41,8 @@ from xmodels.training.step.streams import single
 
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 LOOKED_AT = 200  # held-out questions of each task that draw the curves
+# A kind begins in the middle, and goes on for as long as its best rate has a neighbour that has not been tried.
+RATES, FIRST = (5e-4, 1e-3, 2e-3, 4e-3), slice(1, 3)
 BUCKETS = "8,12,16,20,24,28,32,40,48,64,96"
 
 
@@ -50,14 +52,15 @@ def main() -> None:
         train_side_by_side(options)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     data = read(options.data, options.questions, options.questions_3)
-    found: dict[str, list[dict]] = {}
-    for seed in options.seeds:
-        for name in options.networks.split(","):
-            train_one = trained_peer if name in PEERS else trained
-            found.setdefault(name, []).append(train_one(name, seed, options, data))
-            print(f"{name}, seed {seed}: {json.dumps(found[name][-1]['scores'])}", flush=True)
+    found, peer = {}, {}
+    for name in options.networks.split(","):
+        tried = trained_at_rates(name, options, data)
+        found[name] = tried
+        scores = {rate: [run["scores"] for run in runs] for rate, runs in tried.items()}
+        print(f"{name}: {json.dumps(scores)}", flush=True)
+        if options.tensor2tensor and name in PEERS:
+            peer[name] = [trained_peer(name, best_rate(tried), options, data)]
     if set(found) == set(CASES):
-        peer = {name: [trained_peer(name, options.seeds[0], options, data)] for name in PEERS if options.tensor2tensor}
         write(options, command(options), data, found, baselines(data), peer)
 
 
@@ -69,12 +72,11 @@ def flags() -> argparse.ArgumentParser:
     parser.add_argument("--questions", type=int, default=10_000, help="of each task for training and choice")
     parser.add_argument("--questions_3", type=int, default=2_500, help="of task 3, which is dear and is hardly learnt")
     parser.add_argument("--hidden_dim", type=int, default=64)
-    parser.add_argument("--num_steps", type=int, default=4_000, help="updates of each network")
+    parser.add_argument("--num_steps", type=int, default=2_000, help="updates of each network")
     parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--learning_rate", type=float, default=1e-3)
     parser.add_argument("--halting_bias", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of weights and batches")
-    parser.add_argument("--jobs", type=int, default=1, help="networks that are trained side by side, a core for each")
+    parser.add_argument("--jobs", type=int, default=1, help="kinds that are trained side by side, a core for each")
     parser.add_argument(
         "--tensor2tensor", metavar="FOLDER", help="tensor2tensor's network too, of the package in this folder"
     )
@@ -94,13 +96,12 @@ def command(options) -> str:
 
 
 def train_side_by_side(options) -> None:
-    """Each network and seed in a process of its own, which leaves what it has found in its folder. Raises where one fails."""
-    parts = [(name, seed) for seed in options.seeds for name in options.networks.split(",")]
-    if options.tensor2tensor:
-        parts += [(name, options.seeds[0]) for name in PEERS]
+    """Each kind of network in a process of its own, which leaves what it has found in its folders. Raises where one fails."""
     given = [f"--{n}={v}" for n, v in vars(options).items() if v is not None and n not in ("networks", "seeds", "jobs")]
-
-    side_by_side(NAME, [[*given, f"--networks={name}", f"--seeds={seed}"] for name, seed in parts], options.jobs)
+    seeds = ["--seeds", *map(str, options.seeds)]
+    commands.side_by_side(
+        NAME, [[*given, f"--networks={name}", *seeds] for name in options.networks.split(",")], options.jobs
+    )
 
 
 def baselines(data: Data) -> dict[str, dict[str, float]]:
@@ -120,37 +121,62 @@ def baselines(data: Data) -> dict[str, dict[str, float]]:
 # --- training
 
 
-def trained(name: str, seed: int, options, data: Data) -> dict:
+def trained_at_rates(name: str, options, data: Data) -> dict[float, list[dict]]:
+    """Rate -> what the runs have found: of all seeds at the rate that is best with the first one, and that one's at the others."""
+    first, *others = options.seeds
+    found: dict[float, dict] = {}
+
+    def run(rate: float) -> str:
+        found[rate] = trained(name, first, rate, options, data)
+        return str(rate)
+
+    commands.bracketed(run, lambda rate: held_out_error(found[float(rate)]), RATES, FIRST)
+    tried = {rate: [found[rate]] for rate in sorted(found)}
+    best = best_rate(tried)
+    tried[best] += [trained(name, seed, best, options, data) for seed in others]
+    return tried
+
+
+def trained(name: str, seed: int, rate: float, options, data: Data) -> dict:
     """Trains a network, or reads what an earlier run has found."""
-    folder = os.path.join(options.work, f"{name}_{seed}")
+    folder = folder_of(options, name, seed, rate)
 
     def found() -> dict:
-        learner, batches = make(name, seed, options, data)
+        learner, batches = make(name, seed, rate, options, data)
         train(learner, batches, folder, seed, options, data)
         hand_over(learner, folder, data)
-        scores = {task: score(answers(learner), data, questions, batches) for task, questions in data.test.items()}
-        return {"scores": scores, "parameters": learner.backbone.count_params(), "curve": curve(folder)}
+        scores, held_out = (
+            {task: score(answers(learner), data, questions, batches) for task, questions in asked.items()}
+            for asked in (data.test, data.dev)
+        )
+        return {
+            "scores": scores, "held_out": held_out, "parameters": learner.backbone.count_params(), "curve": curve(folder),
+        }  # fmt: skip
 
     return kept(folder, found)
 
 
-def trained_peer(name: str, seed: int, options, data: Data) -> dict:
-    """As `trained`, of tensor2tensor's network, which is not gone on with where it was interrupted."""
-    case, folder = CASES[PEERS[name]], os.path.join(options.work, f"{name}_{seed}")
+def trained_peer(name: str, rate: float, options, data: Data) -> dict:
+    """As `trained` with the first seed, of tensor2tensor's network, which is not gone on with where it was interrupted."""
+    case, seed = CASES[name], options.seeds[0]
 
     def found() -> dict:
-        learner, batches = make(PEERS[name], seed, options, data)
+        learner, batches = make(name, seed, rate, options, data)
         config = learner.backbone.config
         shape = peer_universal_transformer.Shape(
             config.vocabulary_size, config.hidden_dim, config.num_heads, config.intermediate_dim, WORDS, config.dropout,
             len(data.labels), MAX_STEPS if case.ponder_weight else STEPS, case.ponder_weight, options.halting_bias,
         )  # fmt: skip
         peer = peer_universal_transformer.Peer(options.tensor2tensor, shape, seed)
-        peer.train(batches, optimization(options))
+        peer.train(batches, optimization(options, rate))
         scores = {task: score(peer.answers, data, questions, batches) for task, questions in data.test.items()}
         return {"scores": scores, "parameters": peer.parameters}
 
-    return kept(folder, found)
+    return kept(folder_of(options, f"tensor2tensor_{name}", seed, rate), found)
+
+
+def folder_of(options, name: str, seed: int, rate: float) -> str:
+    return os.path.join(options.work, f"{name}_{rate:g}_{seed}")
 
 
 def kept(folder: str, found: Callable[[], dict]) -> dict:
@@ -171,7 +197,7 @@ def hand_over(learner: Learner, folder: str, data: Data) -> None:
     write_task(folder, learner.objective, 2, SENTENCES + 1)
 
 
-def make(name: str, seed: int, options, data: Data) -> tuple[Learner, Batches]:
+def make(name: str, seed: int, rate: float, options, data: Data) -> tuple[Learner, Batches]:
     case, strategy = CASES[name], distribution.choose("one_device")
     network, width = model_class(case.model), options.hidden_dim
     numbers = dict(case.numbers, halting_bias=options.halting_bias) if case.ponder_weight else case.numbers
@@ -187,14 +213,14 @@ def make(name: str, seed: int, options, data: Data) -> tuple[Learner, Batches]:
         lengths = source.arrays["padding_mask"].sum(axis=1)
         grouping = buckets(BUCKETS, lengths, int(lengths.max()))
         batches = Batches(source, task.transform(), options.batch_size, seed, KEEP, grouping)
-        learner = Learner(strategy, backbone, single(task, batches), optimization(options).make_optimizer(), seed=seed)
+        learner = Learner(
+            strategy, backbone, single(task, batches), optimization(options, rate).make_optimizer(), seed=seed
+        )
     return learner, batches
 
 
-def optimization(options) -> Optimization:
-    return Optimization(
-        num_steps=options.num_steps, learning_rate=options.learning_rate, num_warmup_steps=200, optimizer="adam"
-    )
+def optimization(options, rate: float) -> Optimization:
+    return Optimization(num_steps=options.num_steps, learning_rate=rate, num_warmup_steps=200, optimizer="adam")
 
 
 def train(learner: Learner, batches: Batches, folder: str, seed: int, options, data: Data) -> None:
@@ -206,9 +232,9 @@ def train(learner: Learner, batches: Batches, folder: str, seed: int, options, d
 
     saved = checkpoints.complete(os.path.join(folder, "checkpoints"))
     state = checkpoints.restore(saved[-1], learner) if saved else checkpoints.State(0, seed)
-    every = max(1, options.num_steps // 20)
+    every = max(1, options.num_steps // 10)
     Loop(
-        learner, folder, options.num_steps, seed, save_every=2 * every, log_every=every,
+        learner, folder, options.num_steps, seed, save_every=every, log_every=every,
         evaluate_every=every, evaluate=evaluate,
     ).run(state)  # fmt: skip
 

@@ -5,9 +5,18 @@ import numpy as np
 from benchmarks.measure import table
 from benchmarks.reproductions import pages
 from benchmarks.reproductions.babi_questions import DEV, SENTENCES, TASKS, Data
-from benchmarks.reproductions.universal_transformer_networks import CASES, PEERS
+from benchmarks.reproductions.universal_transformer_networks import CASES
 
 NAME = "universal_transformer_babi"
+
+
+def held_out_error(run: dict) -> float:
+    """In percent, the mean over the tasks, of questions that are kept from training: what rates are chosen by."""
+    return float(np.mean([scores["error"] for scores in run["held_out"].values()]))
+
+
+def best_rate(tried: dict[float, list[dict]]) -> float:
+    return min(tried, key=lambda rate: held_out_error(tried[rate][0]))
 
 
 def mean_of(runs: list[dict], task: str, score: str) -> float:
@@ -73,12 +82,26 @@ def ponder_table(found: dict[str, list[dict]], tasks, *more: list[str]) -> str:
     return table(["network", *tasks], [*rows, *more])
 
 
-def written_of_peer(peer: dict[str, list[dict]], tasks) -> list[str]:
-    of = {PEERS[name]: runs for name, runs in peer.items()}
+def rates_table(tried: dict[str, dict[float, list[dict]]]) -> str:
+    """Held-out errors of the first seed; the rate that was taken is in bold."""
+    rates = sorted({rate for runs in tried.values() for rate in runs})
+
+    def cell(runs: dict[float, list[dict]], rate: float) -> str:
+        if rate not in runs:
+            return ""
+        error = f"{held_out_error(runs[rate][0]):.1f}"
+        return f"**{error}**" if rate == best_rate(runs) else error
+
+    rows = [[CASES[name].title, *(cell(runs, rate) for rate in rates)] for name, runs in tried.items()]
+    return table(["network", *(f"rate {rate:g}" for rate in rates)], rows)
+
+
+def written_of_peer(of: dict[str, list[dict]], tasks) -> list[str]:
     return [
         "## A known implementation at the same budget\n\ntensor2tensor 1.15.7 (`benchmarks/reproductions/"
-        "peer_universal_transformer.py`), of the same shape and on the same batches as the runs of the first seed. Its blocks norm "
-        "before attention and transition, its signals of steps are learnt, and its ponder loss counts padding. Errors:",
+        "peer_universal_transformer.py`), of the same shape, on the same batches and at the same rates as the runs of the first seed. "
+        "Its blocks norm before attention and transition, its signals of steps are learnt, and its ponder loss counts padding. "
+        "Errors:",
         errors_table(of, tasks),
         "Ponder time, as above:",
         ponder_table(of, tasks),
@@ -86,9 +109,10 @@ def written_of_peer(peer: dict[str, list[dict]], tasks) -> list[str]:
     ]
 
 
-def write(options, command: str, data: Data, found: dict, baselines: dict[str, dict[str, float]], peer: dict) -> None:
-    """`found` and `peer`: scores by network; `baselines`: errors by name and task."""
+def write(options, command: str, data: Data, tried: dict, baselines: dict[str, dict[str, float]], peer: dict) -> None:
+    """`tried`: what the runs have found by network and rate; `peer`: by network; `baselines`: errors by name and task."""
     tasks = tuple(data.test)
+    found = {name: runs[best_rate(runs)] for name, runs in tried.items()}
     simple = [[name, "", *(f"{errors[task]:.1f}" for task in tasks)] for name, errors in baselines.items()]
     pages.write_page(
         NAME,
@@ -98,6 +122,9 @@ def write(options, command: str, data: Data, found: dict, baselines: dict[str, d
             "Test error in percent, mean and standard deviation over seeds; 1,000 questions of each task. One network learns all "
             "three tasks.",
             errors_table(found, tasks, *simple),
+            "Errors on held-out training questions by the peak of the rate, the mean over the tasks, of the first seed. The best "
+            "rate is taken for all seeds.",
+            rates_table(tried),
             "Ponder time: steps at the sentences that the answer follows from, in the test data, mean and standard deviation over "
             "all of them, averaged over seeds; in brackets the mean over all sentences and questions.",
             ponder_table(found, tasks, ["paper, all tasks of as many facts", "2.3 ± 0.8", "3.1 ± 1.1", "3.8 ± 2.2"]),
@@ -119,9 +146,9 @@ def about(options, data: Data) -> str:
     )
     return (
         f"{options.questions:,} training questions of each task, of task 3 {options.questions_3:,}, of which one in {DEV} is "
-        "held out for the curves; the last weights are tested, nothing is chosen. Sentences are places, the question is the "
+        "held out for rates and curves; the last weights are tested. Sentences are places, the question is the "
         f"last one; at most {SENTENCES} sentences. Width {options.hidden_dim}, 4 heads, {options.num_steps:,} updates of "
-        f"{options.batch_size} questions, Adam with peak {options.learning_rate:g} after 200 steps, falling to 0; halting "
+        f"{options.batch_size} questions, Adam with its peak after 200 steps, falling to 0; halting "
         f"bias {options.halting_bias:g}, halting as in tensor2tensor, whose ponder weight is 0.01."
         + (made_up if data.made_up else "")
     )
