@@ -3,10 +3,10 @@
     python -m benchmarks.small_networks --text_dir=quickstart-en/text --language=en --work_dir=work
 
 `text_dir` holds `pretrain.txt` and `heldout.txt`, such as the folder `text` of a quickstart. Every arm is a run of `xmodels pretrain
---size=tiny` (of some studies `mini`) that differs from the numbers of small networks (`xmodels/training/small.py`) in what its name
-says, for equally many steps of equally many tokens. Masked language models hide 15 % of the tokens where an arm does not name another
-share, as they did when most arms were measured. Runs that are finished in `work_dir` are not repeated. What was found is kept in
-`results/small_networks.jsonl`, and the page shows all that stands there, so the command may be given again for another language or
+--size=tiny` (or the size that the study names) that differs from the numbers of small networks (`xmodels/training/small.py`) in what
+its name says, for equally many steps of equally many tokens. Masked language models hide 15 % of the tokens where an arm does not name
+another share, as they did when most arms were measured. Runs that are finished in `work_dir` are not repeated. What was found is kept
+in `results/small_networks.jsonl`, and the page shows all that stands there, so the command may be given again for another language or
 study.
 """
 
@@ -78,6 +78,7 @@ class Study:
         numbers: those of small networks, where the system has none.
         vocabulary: flags of `train_vocabulary` by language.
         size: of the system.
+        precision: value of --mixed_precision.
     """
 
     system: str
@@ -86,6 +87,7 @@ class Study:
     numbers: Small = ONE_LENGTH
     vocabulary: dict[str, dict] = dataclasses.field(default_factory=dict)
     size: str = "tiny"
+    precision: str | None = None
 
 
 BPE, BYTES, PIECES = (
@@ -104,13 +106,16 @@ TABLES = {
 }
 # Held-out text is scored with 15 % of its tokens hidden, whatever the arm.
 MASKS = {"small": {}} | {f"{rate} % masked": {"set": {"masking_rate": rate / 100}} for rate in (30, 40, 45)}
+SIZED = {name: (ALIKE | MASKS)[name] for name in ("small", "40 % masked", "rate 2e-3", "published")}
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
     "masked": Study("roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED}),
     "masked, shares": Study("roberta_wwm", WORDS, MASKS),
     "causal": Study("gpt", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
-    "masked, mini": Study("roberta_wwm", WORDS, OF_MINI, size="mini"),
+    "masked, mini": Study("roberta_wwm", WORDS, OF_MINI | MASKS, size="mini"),
+    "masked, small": Study("roberta_wwm", WORDS, SIZED, size="small", precision="bfloat16"),
+    "masked, medium": Study("roberta_wwm", WORDS, SIZED, size="medium", precision="bfloat16"),
     "causal, mini": Study("gpt", STREAM, OF_MINI, vocabulary={"en": BPE}, size="mini"),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
@@ -169,7 +174,8 @@ def train(flags, name: str, arm: str) -> None:
             data_dir=records(flags, study, "pretrain"), eval_data_dir=records(flags, study, "heldout"), seed=SEED,
             train_batch_size=round(share * flags.tokens / LENGTH), eval_every=10**6, eval_steps=round(30 / share),
             log_steps=steps // 24,
-            num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, **changes,
+            num_warmup_steps=steps // 10, save_checkpoints_steps=10**6, keep_checkpoint_max=1, mixed_precision=study.precision,
+            **changes,
         )  # fmt: skip
     finally:
         if numbers:
@@ -255,7 +261,8 @@ def report(flags) -> None:
     gather(flags)
     kept = read_kept()
     parts = [
-        "Held-out loss and accuracy of networks of 2 layers of 128, of `mini` 4 layers of 256. Each arm differs from the first one in "
+        "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` 4 and `medium` 8 layers of "
+        "512, in bfloat16. Each arm differs from the first one in "
         "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. "
         "All warm up for a tenth of the steps. One seed: read differences below a point as none. Counting names each token by its "
         "neighbours in the training text (docs/watching.md). Where that differs between arms, they were scored on other numbers of "
