@@ -59,7 +59,8 @@ def load(model_dir: str) -> Any:
     """A finished run or a model folder, opened for use on any backend of Keras.
 
     Returns:
-        An object with `predict(texts)` where the network was fine-tuned, else with `generate(prompts)`.
+        An object with `predict(texts)` where the network was fine-tuned or is a masked language model, else with
+        `generate(prompts)`.
 
     Raises:
         CheckpointError: the folder holds neither, or is not whole.

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
+from xmodels.jobs import fill_mask
+from xmodels.runs.loaded import identify
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.generation import Generator, load_generator
@@ -12,10 +14,10 @@ from xmodels.tasks.base.run import task_of
 
 
 class OpenRun:
-    """A run of `finetune`, which predicts, or of `pretrain`, which generates or translates.
+    """A run of `finetune`, which predicts, or of `pretrain`, which fills masks, generates or translates.
 
     Attributes:
-        predictor: answers inputs; None where the run was not fine-tuned.
+        predictor: answers inputs, or fills their masks; None where the network does neither.
         generator: continues or translates texts; None where the network does neither.
     """
 
@@ -59,6 +61,8 @@ def open_run(model_dir: str) -> OpenRun:
     Raises:
         CheckpointError: the folder is neither, or is not whole.
     """
+    if filler := fill_mask.load(model_dir):
+        return OpenRun(model_dir, filler, load_generator(model_dir) if identify(model_dir).writing else None)
     if getattr(part(task_of(model_dir), "answer"), "GENERATOR", None):
         return OpenRun(model_dir, None, load_generator(model_dir))
     if names.is_foreign(model_dir):

@@ -1,4 +1,4 @@
-"""Asks a fine-tuned run about texts."""
+"""Asks a fine-tuned run, or a masked language model, about texts."""
 
 import csv
 import itertools
@@ -13,6 +13,7 @@ from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_
 from data_pipelines.files import whole_file
 from data_pipelines.paths import check_output
 from xmodels.conversion import convert, names
+from xmodels.jobs import fill_mask
 from xmodels.jobs.options.predict import Options
 from xmodels.runs import folder as run_folder
 from xmodels.tasks.base import answer
@@ -49,7 +50,7 @@ def predict(options: Options) -> list[dict | None]:
     if (text is None) == (input_file is None):
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
-    predictor = load_predictor(options.model_dir)
+    predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
     predictor.adjust(speed=options.speed, exit_mode=options.exit_mode)
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)

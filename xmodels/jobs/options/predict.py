@@ -10,13 +10,13 @@ from xmodels.layers.exits import EXIT_MODES
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """A fine-tuned network and the texts to predict."""
+    """A fine-tuned network or a masked language model, and the texts to predict."""
 
     JOB: ClassVar = "xmodels.jobs.predict:predict"
     EARLY: ClassVar = "xmodels.jobs.early:using"
     NEEDS_TENSORFLOW: ClassVar = True
 
-    model_dir: str = option(REQUIRED, "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER.", section="Model")  # fmt: skip
+    model_dir: str = option(REQUIRED, "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER. A pretrained masked language model fills each [MASK] of a text.", section="Model")  # fmt: skip
     text: str | None = option(None, "One text.", section="Text: one of these")
     text_pair: str | None = option(None, "Second text, for pairs; for stories, the question.")
     input_file: str | None = option(None, "Plain .txt with one text a line, or TSV, CSV, JSON lines. Stories: one sentence a line; questions end with a question mark, and a blank line ends a story.")  # fmt: skip
