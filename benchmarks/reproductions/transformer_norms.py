@@ -16,6 +16,7 @@ import sys
 from benchmarks.measure import table
 from benchmarks.reproductions import commands, pages, peer_transformer, translation_runs
 from benchmarks.reproductions.transformer_report import entries
+from benchmarks.reproductions.translation_runs import nats_of
 
 NAME = "transformer_norms"
 BATCH = {"tokens_per_batch": 1024, "length_buckets": "16,24,64"}
@@ -67,11 +68,6 @@ def train_row(flags, name: str, vocabulary_size: int) -> dict[float, list[str]]:
     runs = {rate: [run] for rate, run in sorted(tried.items())}
     runs[best] += [trained(best, seed) for seed in others]
     return runs
-
-
-def nats_of(run: str) -> float:
-    """Held-out nats of a token of the targets."""
-    return commands.results_of(run)["negative_log_likelihood"]
 
 
 def best_rates(runs: dict[str, dict[float, list[str]]]) -> dict[str, tuple[list[float], float, str]]:

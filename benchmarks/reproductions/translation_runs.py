@@ -52,6 +52,11 @@ def train(folder: str, name: str, steps: int, seed: int, **flags) -> str:
     return path
 
 
+def nats_of(run: str) -> float:
+    """Held-out nats of a token of the targets."""
+    return commands.results_of(run)["negative_log_likelihood"]
+
+
 def command(module: str) -> str:
     """The command of a page, without the places of files."""
     return f"python -m benchmarks.reproductions.{module} --train=… --valid=… --test=… --work_dir=work"
