@@ -37,7 +37,7 @@ READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are
 # By language and networks: what fits about two hours of a core.
 BUDGETS = {
     ("en", "bert"): ("--million_tokens=8", "--train_batch_size=16", "--peer_rows=1000"),
-    ("en", "gpt"): ("--million_tokens=14", "--train_batch_size=32", "--peer_rows=1000"),
+    ("en", "gpt"): ("--million_tokens=14", "--train_batch_size=32", "--peer_rows=5000"),
     ("zh", "bert"): ("--million_tokens=6", "--train_batch_size=16", "--rows=100,5000", "--peer_rows=5000"),
 }
 BUDGETS["zh", "ernie"] = BUDGETS["zh", "bert"]  # whose networks it goes on with
@@ -255,7 +255,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
         ),
     ),
     "pretraining_en": (105, pretraining("en")),
-    "pretraining_gpt_en": (120, pretraining("en", "gpt")),
+    "pretraining_gpt_en": (130, pretraining("en", "gpt")),
     "pretraining_zh": (125, pretraining("zh")),
     "pretraining_ernie_zh": (60, pretraining("zh", "ernie")),
     "siamese_zh": (60, siamese),
