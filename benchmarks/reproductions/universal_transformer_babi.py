@@ -42,7 +42,7 @@ from xmodels.training.step.streams import single
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 LOOKED_AT = 200  # held-out questions of each task that draw the curves
 # A kind begins in the middle, and goes on for as long as its best rate has a neighbour that has not been tried.
-RATES, FIRST = (5e-4, 1e-3, 2e-3, 4e-3), slice(1, 3)
+RATES, FIRST = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3), slice(2, 4)
 BUCKETS = "8,12,16,20,24,28,32,40,48,64,96"
 
 

@@ -78,7 +78,7 @@ def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> Runnin
     for text in (text for path in expand(patterns, "--test_file") for text in _contents(path)):
         if not text.strip():
             continue
-        sizes.update(_sizes(text), ends=text.count("\n") if _keeps_line_ends(tokenizer) else 0, documents=1)
+        sizes.update(_sizes(text), ends=text.count("\n") if tokenizer.keeps_blanks else 0, documents=1)
         parts = _cut(change(text), _IN_A_WORD if tokenizer.kind == "characters" else _BEFORE_BLANKS)
         stream += [end, *(np.array(tokenizer.encode(part).ids, np.int32) for part in parts)]
     return _made(stream, sizes, tokenizer, patterns)
@@ -153,11 +153,6 @@ def _contents(path: str) -> Iterator[str]:
     with open_text(path) as file:
         text = file.read()
     yield text
-
-
-def _keeps_line_ends(tokenizer: Tokenizer) -> bool:
-    """Whether a line end is a piece; other kinds read it as a blank."""
-    return tokenizer.kind == "byte_bpe"
 
 
 def _cut(text: str, place: re.Pattern) -> Iterator[str]:

@@ -26,7 +26,7 @@ from data_pipelines.corpora import (
 from data_pipelines.corpora.compression import beginning, is_compressed
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.files import expand_with_sizes, split_sources
-from data_pipelines.corpora.layouts import AUTO, Layout, format_of, parse
+from data_pipelines.corpora.layouts import AUTO, VERBATIM, Layout, format_of, parse
 from data_pipelines.corpora.lines import Piece
 from data_pipelines.corpora.mixture import mix
 from data_pipelines.corpora.reading import Monitor, Reading
@@ -36,6 +36,7 @@ READERS = {
     "sentences": plain_text.read_sentences,
     "text": plain_text.read_text,
     "documents": plain_text.read_documents,
+    VERBATIM: plain_text.read_verbatim,
     "jsonl": json_lines.read,
     "tsv": separated.read_tsv,
     "csv": separated.read_csv,
@@ -77,7 +78,7 @@ class Share:
             kind = self.layout.of(path)
             start, end = max(self.low, begin) - begin, min(self.high, begin + size) - begin
             target = self.targets[index] if self.targets else None
-            if size <= self.capacity and not can_cut(path, kind, target, self.is_utf8):
+            if (size <= self.capacity or kind == VERBATIM) and not can_cut(path, kind, target, self.is_utf8):
                 here = self.low <= begin + size // 2 < self.high
                 start, end = (0, size) if here else (0, 0)
             if start < end:
@@ -183,7 +184,7 @@ class Corpus:
                 target = source.targets and source.targets[index]
                 if can_cut(path, source.layout.of(path), target, source.is_utf8):
                     return 1 << 30
-                most += MOST_SHARES
+                most += 1 if source.layout.of(path) == VERBATIM else MOST_SHARES
         return most
 
     def cut(self, num_parts: int) -> list[Part]:
@@ -222,7 +223,7 @@ def _read_share(share: Share, reading: Reading, monitor: Monitor) -> Iterator[Do
 def can_cut(path: str, kind: str, target: str | None, is_utf8: bool = True) -> bool:
     """Whether several parts can share a file without reading all of it."""
     is_plain = is_utf8 and not is_compressed(path)
-    return kind in ("parquet", "tfds") or (kind != "csv" and target is None and is_plain)
+    return kind in ("parquet", "tfds") or (kind not in ("csv", VERBATIM) and target is None and is_plain)
 
 
 def open_corpus(
@@ -243,7 +244,7 @@ def open_corpus(
         DataError: no file matches, or none holds any text.
         UsageError: the choices contradict one another.
     """
-    reading = dataclasses.replace(reading or Reading(), language=language)
+    reading = dataclasses.replace(reading or Reading(), language=language, verbatim=layout == VERBATIM)
     reading.check()
     asked = Layout("parallel") if target_file and layout == AUTO else parse(layout)
     sources = split_sources(patterns)

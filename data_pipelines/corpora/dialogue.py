@@ -43,7 +43,9 @@ def read(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]
                 turns = _turns(value, reading, lines)
             else:
                 continue
-            turns = [" ".join(kept_lines(turn.strip(), reading, monitor, lambda: lines.place)) for turn in turns]
+            turns = [
+                " ".join(kept_lines(turn.strip().splitlines(), reading, monitor, lambda: lines.place)) for turn in turns
+            ]
             yield from limited(alternating(turns, "" if reading.language == "zh" else " "), lines.source)
 
 

@@ -1,12 +1,14 @@
 """What the readers of raw text give to the stages, and the stages to one another."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.errors import DataError
 
 LONGEST_PARAGRAPH = 1_000_000  # characters; a longer one has no line breaks, or is not text
+# What Unicode calls white space, as byte BPE parts it; `str.isspace` calls some separators of files so too.
+BLANKS = " \t\n\r\x0b\x0c\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 LONGEST_DOCUMENT = 1000  # sentences; a longer document is cut, so that a file without blank lines needs little memory
 
 
@@ -17,16 +19,18 @@ class Document:
     Attributes:
         sentences: the text of each sentence; never empty strings.
         source: file and byte offset (or number of the row) where the document begins, for messages.
+        ends: whether the text ends here; False where the next `Document` goes on with it.
     """
 
     sentences: list[str]
     source: str
+    ends: bool = True
 
 
 def from_text(
     text: str, reading: Reading, monitor: Monitor, source: str, place: Callable[[], str] | None = None
 ) -> Iterator[Document]:
-    """The document of one text in a field of a record: each of its lines is a paragraph of whole sentences.
+    """The document of one text in a field of a record: each of its lines is a paragraph of whole sentences, or verbatim.
 
     Args:
         place: gives file and line, for messages; None where that is `source`.
@@ -34,13 +38,16 @@ def from_text(
     Raises:
         DataError: a line is endless, unless `on_bad_text` drops it.
     """
-    lines = kept_lines(text, reading, monitor, place or (lambda: source))
+    own = text.split("\n") if reading.verbatim else text.splitlines()
+    lines = kept_lines(own, reading, monitor, place or (lambda: source))
+    if reading.verbatim:
+        yield from continued(with_blanks(lines), source)
+        return
     yield from limited([s for line in lines for s in reading.split(line.strip()) if s], source)
 
 
-def kept_lines(text: str, reading: Reading, monitor: Monitor, place: Callable[[], str]) -> list[str]:
-    """The lines of a text; those that are endless are an error, or are left out where bad text is dropped."""
-    lines = text.splitlines()
+def kept_lines(lines: list[str], reading: Reading, monitor: Monitor, place: Callable[[], str]) -> list[str]:
+    """The lines of a text without those that are endless: these are an error, or are left out where bad text is dropped."""
     longest = max(map(len, lines), default=0)
     if longest <= LONGEST_PARAGRAPH:
         return lines
@@ -58,3 +65,38 @@ def limited(sentences: list[str], source: str) -> Iterator[Document]:
     """The sentences as one document, or as several where they exceed `LONGEST_DOCUMENT`; nothing without sentences."""
     for start in range(0, len(sentences), LONGEST_DOCUMENT):
         yield Document(sentences[start : start + LONGEST_DOCUMENT], source)
+
+
+def with_blanks(lines: Iterable[str], tail: str = "") -> Iterator[str]:
+    """The text of lines in parts, side by side: each line that is not blank, behind the blanks and line ends before it.
+
+    No piece of byte BPE reaches from what is no blank to a blank, so the pieces of the parts are those of the text.
+
+    Args:
+        lines: without their line ends.
+        tail: what stands behind the last line.
+    """
+    held, blanks = "", ""
+    for number, line in enumerate(lines):
+        blanks += "\n" * (number > 0)
+        text = line.rstrip(BLANKS)
+        if not text:
+            blanks += line
+            continue
+        if held:
+            yield held
+        held, blanks = blanks + text, line[len(text) :]
+    if held:
+        yield held + blanks + tail
+
+
+def continued(parts: Iterable[str], source: str) -> Iterator[Document]:
+    """The parts of a text as one document, or as several that go on with one another where they exceed `LONGEST_DOCUMENT`."""
+    kept: list[str] = []
+    for part in parts:
+        if len(kept) == LONGEST_DOCUMENT:
+            yield Document(kept, source, ends=False)
+            kept = []
+        kept.append(part)
+    if kept:
+        yield Document(kept, source)

@@ -9,7 +9,7 @@ from data_pipelines.corpora.reading import FORMATS
 from data_pipelines.errors import UsageError
 
 ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet"}
-AUTO = "auto"
+AUTO, VERBATIM = "auto", "verbatim"
 PREPARED = "tfds:"  # how the names of prepared data sets begin
 
 
@@ -71,4 +71,8 @@ def parse(value: str) -> Layout:
             f"--input_format={value}: {' and '.join(others)} without a pattern. Give one for all files, or patterns such as "
             "*.txt=text,wiki/*=documents."
         )
+    if VERBATIM in [*others, *(name for _, name in rules)] and value != VERBATIM:
+        raise UsageError(f"--input_format={value}: {VERBATIM} is for all files. Give it alone, or leave it out.")
+    if others == [VERBATIM]:
+        return Layout(f"auto:{VERBATIM}")
     return Layout(others[0] if others else AUTO, tuple(rules))

@@ -1,9 +1,9 @@
-"""Plain text: one sentence a line with blank lines between documents, free prose, or one document a line."""
+"""Plain text: one sentence a line with blank lines between documents, free prose, one document a line, or as it is."""
 
 import itertools
 from collections.abc import Iterator
 
-from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, limited
+from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, continued, limited, with_blanks
 from data_pipelines.corpora.lines import Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
@@ -97,3 +97,8 @@ def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docu
             yield from limited(sentences, opened)
             sentences = []
     yield from limited(sentences, opened)
+
+
+def read_verbatim(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
+    """The file is one document, with its line ends and blanks; a line end stands behind its last line."""
+    yield from continued(with_blanks(Lines(piece, "file", reading, monitor, strip="\n"), "\n"), piece.path)

@@ -12,6 +12,7 @@ from data_pipelines.text.sentences import SPLITTERS
 
 FORMATS = (
     "auto", "sentences", "text", "documents", "jsonl", "tsv", "csv", "parquet", "wikiextractor", "dialogue", "parallel",
+    "verbatim",
 )  # fmt: skip
 BAD_TEXT = ("fail", "replace", "drop")
 EXHAUSTED = ("repeat", "stop")
@@ -30,6 +31,8 @@ class Reading:
             are dropped or an error, never replaced).
         when_exhausted: one of `EXHAUSTED`: what happens in a mixture at the end of the first source.
         encoding: of text files without a byte-order mark.
+        verbatim: whether documents keep their line ends and blanks; their `sentences` are then lines that begin with what stands
+            between them.
     """
 
     language: str = "en"
@@ -38,6 +41,7 @@ class Reading:
     on_bad_text: str = "fail"
     when_exhausted: str = "repeat"
     encoding: str = encodings.UTF_8
+    verbatim: bool = False
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Reading":

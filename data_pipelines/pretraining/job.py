@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from data_pipelines import paths
 from data_pipelines.corpora.corpus import Corpus, Part, read_documents
 from data_pipelines.corpora.dialogue import alternating
+from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Monitor
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.lock import locked
@@ -76,7 +77,8 @@ def write_shard(
     tokenizer, segment = _tools(settings)
     vocabulary = tokenizer.vocabulary
     packing = PACKINGS[settings.packing]
-    blank = tokenizer.blank if packing.read_as is None and settings.language != "zh" else ""
+    verbatim = part.reading.verbatim
+    blank = tokenizer.blank if packing.read_as is None and settings.language != "zh" and not verbatim else ""
     together = max(1, ENCODED_TOGETHER // settings.max_seq_length)
     static = StaticMasking(settings, vocabulary, f"masks {seed}") if settings.masking == "static" else None
 
@@ -95,7 +97,7 @@ def write_shard(
     records = pipe(
         _documents(settings, part, statistics, progress),
         duplicates.drop_duplicates(marks, statistics) if marks else lambda documents: documents,
-        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(packing.token_labels)),
+        tokenize(tokenizer, segment, statistics, open_lexicons(settings), blank, bool(packing.token_labels), verbatim),
         packing_stage(settings, vocabulary, rng),
         encode,
     )
@@ -182,6 +184,11 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
     paths.check_local(input_file=settings.input_file, vocab_file=settings.vocab_file, output_dir=output_dir)
     settings.check()
     tokenizer = open_for_records(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
+    if settings.input_format == VERBATIM and not tokenizer.keeps_blanks:
+        raise UsageError(
+            f"--input_format={VERBATIM}: a vocabulary of --tokenizer={tokenizer.kind} has no pieces for line ends and runs of blanks. "
+            "Take one of --tokenizer=byte_bpe, or leave the flag out."
+        )
     corpus = corpus or settings.open_corpus()
     lexicons = {name: getattr(settings, name) for name in ("lexicon", "phrase_lexicon", "entity_lexicon")}
     paths.check_not_input(corpus.paths, output_dir, vocab_file=settings.vocab_file, **lexicons)

@@ -6,6 +6,7 @@ from typing import Any
 
 from data_pipelines.corpora.corpus import Corpus, open_corpus
 from data_pipelines.corpora.files import split_sources
+from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.corpora.reading import Reading
 from data_pipelines.errors import UsageError
 from data_pipelines.options.create_pretraining_data import RecordOptions
@@ -84,6 +85,19 @@ class Settings(RecordOptions):
         duplicates.check(self.deduplicate, self.near_duplicate_threshold, self.near_duplicate_ngram)
         if self.packing not in PACKINGS:
             raise UsageError(f"--packing={self.packing}: unknown. Known: {', '.join(PACKINGS)}.")
+        if self.input_format == VERBATIM and self.packing != "stream":
+            raise UsageError(
+                f"--input_format={VERBATIM}: keeps texts as they are, and --packing={self.packing} asks for their sentences. Take "
+                "--packing=stream, which GPT, GPT-2 and Transformer-XL learn from, or another format."
+            )
+        changes = {
+            n: getattr(self, n) for n in ("clean", "min_sentence_chars", "min_document_chars") if getattr(self, n)
+        }
+        if self.input_format == VERBATIM and changes:
+            name, value = next(iter(changes.items()))
+            raise UsageError(
+                f"--{name}={value}: changes texts, and --input_format={VERBATIM} keeps them. Leave one of them out."
+            )
         if self.lone_sentences and self.packing != "sentence_order":
             raise UsageError(
                 f"--lone_sentences={self.lone_sentences}: only --packing=sentence_order asks what becomes of a chunk of one "

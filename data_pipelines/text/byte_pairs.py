@@ -46,6 +46,7 @@ class ByteBpeTokenizer(Tokenizer):
 
     kind = "byte_bpe"
     blank = " "
+    keeps_blanks = True
     parts_at_blanks = True
 
     def __init__(

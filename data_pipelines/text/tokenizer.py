@@ -38,6 +38,7 @@ class Tokenizer:
         blank: what stands before a text for the blank that parts it from the one before, if blanks are, or are part of, pieces.
         chunks: a pattern, where there is one: the pieces of a text are those of its matches, side by side, so that
             what was tokenized once need not be tokenized again. With `do_lower_case`, A to Z are as a to z.
+        keeps_blanks: whether line ends and runs of blanks have pieces, so that the pieces give back any text.
         parts_at_blanks: whether the pieces of a text are those of its words, each with the one blank before it.
         extends: the `sha256` of the tokenizer to which special tokens were added at the end to make this one; their ids of a
             text are equal.
@@ -49,6 +50,7 @@ class Tokenizer:
     do_lower_case: bool
     blank: str = ""
     chunks: re.Pattern | None = None
+    keeps_blanks: bool = False
     parts_at_blanks: bool = False
     extends: str | None = None
     longest_pieces: LongestPieces | None = None

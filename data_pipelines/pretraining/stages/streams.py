@@ -108,6 +108,9 @@ def _two_segments(begin: int, sentences: np.ndarray, capacity: int, rng: random.
 
 
 def _closed(documents: Iterator[Tokens], end: np.ndarray) -> Iterator[Tokens]:
-    """The documents with `end` in their last sentence."""
+    """The documents with `end` in their last sentence, where their text ends."""
     for document in documents:
+        if not document.ends:
+            yield document
+            continue
         yield Tokens(np.concatenate([document.marked, end]), [*document.bounds[:-1], document.bounds[-1] + len(end)])

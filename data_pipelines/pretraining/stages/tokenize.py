@@ -38,10 +38,12 @@ class Tokens:
     Attributes:
         marked: int32 (N,), see `mark`.
         bounds: where sentences begin and end: sentence i is marked[bounds[i]:bounds[i + 1]]. None is empty.
+        ends: see `Document`.
     """
 
     marked: np.ndarray
     bounds: list[int]
+    ends: bool = True
 
 
 def mark(ids, word_start) -> np.ndarray:
@@ -64,7 +66,7 @@ def starts_of(marked: np.ndarray, name: str) -> np.ndarray:
 
 def tokenize(
     tokenizer: Tokenizer, segment: Segment | None, statistics: collections.Counter, lexicons: Mapping[str, Lexicon] = {},
-    blank: str = "", letters: bool = False,
+    blank: str = "", letters: bool = False, verbatim: bool = False,
 ) -> Stage:  # fmt: skip
     """Turns documents into `Tokens`; empty ones vanish.
 
@@ -77,9 +79,11 @@ def tokenize(
             Chinese at each character), as in the stages of ERNIE 1.0 (Sun et al., 2019, section 3.2).
         blank: put before each sentence but the first of a document, as in running text (`Tokenizer.blank`).
         letters: mark `CAPITAL`, `LETTER` and `WORDLIKE` too.
+        verbatim: sentences hold the blanks between them.
     """
     unknown = tokenizer.vocabulary.roles.get(UNKNOWN, -1)
-    encode = Encoder(tokenizer, segment, statistics, lexicons, letters).choose()
+    encoder = Encoder(tokenizer, segment, statistics, lexicons, letters)
+    encode = encoder.one_by_one if verbatim else encoder.choose()
 
     def stage(documents: Iterator[Document]) -> Iterator[Tokens]:
         for batch in _batches(documents):
@@ -179,9 +183,9 @@ def _documents(documents: list[Document], marked: np.ndarray, bounds: list[int],
         if len(set(own)) < len(own):
             own = sorted(set(own))  # a sentence without pieces leaves no trace
         if len(own) > 1:
-            statistics["documents"] += 1
+            statistics["documents"] += document.ends
             statistics["sentences"] += len(own) - 1
-            yield Tokens(marked[own[0] : own[-1]], [bound - own[0] for bound in own])
+            yield Tokens(marked[own[0] : own[-1]], [bound - own[0] for bound in own], document.ends)
 
 
 def _texts(documents: list[Document], blank: str) -> Iterator[str]:

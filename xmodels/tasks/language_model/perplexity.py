@@ -1,6 +1,7 @@
 """Perplexity of running text, by token and by word, and bits for each byte and character."""
 
 from data_pipelines.batches.running_text import RunningText, end_of_documents, read_as_records, read_verbatim
+from data_pipelines.corpora.layouts import VERBATIM
 from data_pipelines.errors import UsageError
 from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.tasks.language_model import streams, windows
@@ -52,7 +53,8 @@ def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
     """The text, and how it was read, in words."""
     settings, change = records_settings(options.model_dir), DETOKENIZERS[options.detokenize]
     layout = options.input_format
-    if layout == "verbatim" or (layout == "auto" and settings is None):
+    learnt = VERBATIM if settings is None else settings.get("input_format")
+    if VERBATIM in (layout, learnt if layout == "auto" else None):
         return read_verbatim(options.test_file, scorer.tokenizer, change), "verbatim"
     settings = dict(settings or {})
     if layout != "auto":

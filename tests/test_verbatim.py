@@ -1,0 +1,110 @@
+"""Texts that are read as they are, with their line ends and blanks: the tokens of the whole text, in one stream."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from invocation import invoke
+
+from data_pipelines.corpora.documents import BLANKS, LONGEST_DOCUMENT, with_blanks
+from data_pipelines.records.source import RecordSource
+from data_pipelines.text.byte_pairs import ByteBpeTokenizer
+
+VOCABULARY = str(pathlib.Path(__file__).parent / "golden/tokenizers/byte_bpe_vocab.json")
+TOKENIZER = ByteBpeTokenizer.read(VOCABULARY)
+END = TOKENIZER.vocabulary.roles["[EOS]"]
+TEXT = "def f(x):\n    return x  # twice\n\n\n\tand\u3000\n\n  more \x1c!\x1c\nlast  words"
+
+
+def records(folder, **flags) -> np.ndarray:
+    """The tokens of the stream that `create_pretraining_data` makes."""
+    given = {
+        "vocab_file": VOCABULARY,
+        "output_dir": folder / "records",
+        "packing": "stream",
+        "max_seq_length": 16,
+        "num_shards": 1,
+    }
+    assert invoke("create_pretraining_data", **given | {"input_format": "verbatim"} | flags) == 0
+    source = RecordSource(str(folder / "records"))
+    parsed = [source.parse(item[None]) for _, item in source.in_order()]
+    rows = [each["token_ids"][0, : each["segment_lengths"][0, 0]].numpy() for each in parsed]
+    return np.concatenate([rows[0][:1], *(row[1:] for row in rows)])
+
+
+def test_parts_are_the_text_and_their_pieces_are_its_own():
+    parts = list(with_blanks(TEXT.split("\n")))
+    assert "".join(parts) == TEXT and len(parts) == 5
+    assert [i for part in parts for i in TOKENIZER.encode(part).ids] == list(TOKENIZER.encode(TEXT).ids)
+    assert list(with_blanks(["", " ", ""], "\n")) == []
+    assert all(not blank.strip() for blank in BLANKS)
+
+
+def test_files_are_documents_and_keep_line_ends(tmp_path):
+    (tmp_path / "a.txt").write_text(f"{TEXT}\n")
+    (tmp_path / "b.txt").write_text("\n  indented\n")
+    found = records(tmp_path, input_file=tmp_path / "*.txt")
+    assert found.tolist() == [*TOKENIZER.encode(f"{TEXT}\n").ids, END, *TOKENIZER.encode("\n  indented\n").ids, END]
+
+
+def test_texts_of_records_are_documents(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in (TEXT, "one\n\ntwo\n")))
+    found = records(tmp_path, input_file=tmp_path / "a.jsonl")
+    assert found.tolist() == [*TOKENIZER.encode(TEXT).ids, END, *TOKENIZER.encode("one\n\ntwo\n").ids, END]
+
+
+def test_a_long_file_is_one_document_of_one_shard(tmp_path):
+    lines = [f"line {number}{' ' * (number % 3)}" for number in range(2 * LONGEST_DOCUMENT + 7)]
+    (tmp_path / "a.txt").write_text("\n\n".join(lines))
+    found = records(tmp_path, input_file=tmp_path / "a.txt", num_shards=4)
+    assert found.tolist().count(END) == 1 and found[-1] == END
+    assert TOKENIZER.decode(found[:-1]) == "\n\n".join(lines) + "\n"
+
+
+def test_a_run_is_scored_as_it_was_taught(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(f"{TEXT}\n" * 8)
+    records(tmp_path, input_file=tmp_path / "a.txt")
+    run = {"data_dir": tmp_path / "records", "model_dir": tmp_path / "run", "num_train_steps": 1, "train_batch_size": 1}
+    assert invoke("pretrain", system="gpt2", size="tiny", set="num_layers=1,hidden_dim=16,num_heads=2", **run) == 0
+    assert (
+        invoke(
+            "evaluate", model_dir=tmp_path / "run", test_file=tmp_path / "a.txt", output_file=tmp_path / "scores.json"
+        )
+        == 0
+    )
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert (scores["read"], scores["num_tokens"]) == ("verbatim", len(TOKENIZER.encode(f"{TEXT}\n" * 8).ids))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"packing": "full_sentences"}, "--packing=full_sentences asks for their sentences. Take --packing=stream"),
+        ({"clean": "wiki"}, "--clean=wiki: changes texts, and --input_format=verbatim keeps them"),
+        ({"min_sentence_chars": 3}, "--min_sentence_chars=3: changes texts"),
+        ({"input_format": "*.txt=verbatim,auto"}, "verbatim is for all files"),
+    ],
+)
+def test_what_contradicts_it_is_refused(tmp_path, capsys, flags, message):
+    (tmp_path / "a.txt").write_text(TEXT)
+    given = {
+        "input_file": tmp_path / "a.txt",
+        "vocab_file": VOCABULARY,
+        "output_dir": tmp_path / "records",
+        "packing": "stream",
+    }
+    assert invoke("create_pretraining_data", **given | {"input_format": "verbatim"} | flags) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_other_vocabularies_are_refused(tmp_path, capsys, zh_vocabulary):
+    (tmp_path / "a.txt").write_text(TEXT)
+    given = {
+        "input_file": tmp_path / "a.txt",
+        "vocab_file": zh_vocabulary,
+        "output_dir": tmp_path / "records",
+        "packing": "stream",
+    }
+    assert invoke("create_pretraining_data", **given, input_format="verbatim") == 2
+    assert "--tokenizer=wordpiece has no pieces for line ends" in capsys.readouterr().err
