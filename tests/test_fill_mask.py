@@ -13,14 +13,15 @@ from small_systems import small_recipe
 import xmodels
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
-from data_pipelines.text.vocabulary import MASK
+from data_pipelines.text.plain_units import SPACE, CharacterTokenizer
+from data_pipelines.text.vocabulary import MASK, SPECIAL_TOKENS, Vocabulary
 from xmodels import systems
 from xmodels.jobs.fill_mask import load
 from xmodels.models import folder
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.tasks.base.answer import Question
-from xmodels.tasks.fill_mask.answer import head_of
+from xmodels.tasks.base.fill_mask import prefix_of
 
 BYTES = ByteBpeTokenizer.read(str(pathlib.Path(__file__).parent / "golden/tokenizers/byte_bpe_vocab.json"))
 SYSTEMS = ("bert", "roberta", "spanbert", "albert", "ernie", "ernie2", "unilm")
@@ -83,6 +84,12 @@ def test_files_keep_their_blank_lines_and_bad_texts_are_named(tmp_path, capsys):
         predictor.predict([("ann lives",)])
     with pytest.raises(DataError, match="has a mask behind the 62 tokens that the network reads"):
         predictor.predict([("ann " * 62 + MASK,)])
+    with pytest.raises(UsageError, match="--speed: a masked language model"):
+        predictor.adjust(exit_mode=None, speed=0.5)
+    with pytest.raises(DataError, match="expected a tuple of one text"):
+        predictor.predict([(f"ann {MASK}", "bob")])
+    (tmp_path / "table.tsv").write_text(f"sentence1\tsentence2\nann {MASK}\tbob\n")
+    assert list(predictor.inputs(Question(input_file=str(tmp_path / "table.tsv")))) == [(f"ann {MASK}",)]
     with pytest.raises(UsageError, match="--text_pair: only single texts are filled"):
         predictor.inputs(Question(text="ann [MASK]", text_pair="bob"))
     capsys.readouterr()
@@ -92,26 +99,38 @@ def test_files_keep_their_blank_lines_and_bad_texts_are_named(tmp_path, capsys):
 
 def test_byte_bpe_reads_a_mask_without_the_blank_before_it(tmp_path):
     predictor = load(pretrained(tmp_path / "model", "roberta", BYTES))
-    (row,) = predictor.features([("An apple <mask> red",)])["token_ids"]
-    first, place = row.tolist(), row.tolist().index(predictor.mask_id)
+    ((*first, _),) = predictor.features([("An apple <mask>",)])["token_ids"].tolist()
+    place = first.index(predictor.mask_id)
     assert first[1:place] == BYTES.encode("An apple").ids
     (found,) = predictor.predict([("An apple <mask> red",)])
-    assert found.filled.startswith("An apple") and found.filled.endswith(" red")
+    assert found.filled == f"An apple{found.masks[0][0].token} red"
+
+
+def test_characters_keep_the_blanks_around_a_mask(tmp_path):
+    tokenizer = CharacterTokenizer(Vocabulary([*SPECIAL_TOKENS, SPACE, *"itrans"]))
+    predictor = load(pretrained(tmp_path / "model", "bert", tokenizer))
+    for text, expected in (
+        ("it [MASK]ains", "it▁[ains"),
+        ("it rain[MASK] in", "it▁rain[▁in"),
+        ("[MASK] [MASK] it", "[▁[▁it"),
+    ):
+        (row,) = predictor.features([(text,)])["token_ids"]
+        assert (
+            "".join(tokenizer.vocabulary.tokens[i][0] for i in row[1:] if i > 3 or i == predictor.mask_id) == expected
+        )
 
 
 def test_a_network_with_a_task_answers_that_and_a_causal_one_fills_nothing(tmp_path, capsys):
-    values = {
-        "objective.masked_lm.head.bias": 0,
-        "objective.masked_lm.head.dense.kernel": 1,
-        "objective.masked_lm.head.norm.gamma": 2,
-    }
-    assert head_of(values) == {".head.bias": 0, ".head.dense.kernel": 1, ".head.norm.gamma": 2}
-    assert head_of({**values, "objective.classify.head.bias": 3}) == {}
-    assert head_of({"objective.causal_lm.bias": 0}) == {}
+    head = [f"objective.masked_lm.head.{end}" for end in ("bias", "dense.kernel", "norm.gamma")]
+    assert prefix_of(head) == "objective.masked_lm"
+    assert prefix_of(["backbone.x", *head[:2]]) is prefix_of([*head, "objective.classify.head.bias"]) is None
     network("gpt", tmp_path)
     assert load(str(tmp_path)) is None
     assert invoke("predict", model_dir=tmp_path, text=MASK) == 4
     assert "learnt no task" in capsys.readouterr().err
+    (tmp_path / "run/checkpoints").mkdir(parents=True)
+    assert invoke("predict", model_dir=tmp_path / "run", text=MASK) == 4
+    assert "this run is not finished" in capsys.readouterr().err
 
 
 def test_python_and_the_folder_of_hugging_face_fill_alike(tmp_path):

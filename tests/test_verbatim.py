@@ -1,5 +1,6 @@
 """Texts that are read as they are, with their line ends and blanks: the tokens of the whole text, in one stream."""
 
+import gzip
 import json
 import pathlib
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from invocation import invoke
 
+from data_pipelines.corpora import documents
 from data_pipelines.corpora.documents import BLANKS, LONGEST_DOCUMENT, with_blanks
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
@@ -62,14 +64,36 @@ def test_a_long_file_is_one_document_of_one_shard(tmp_path):
     assert TOKENIZER.decode(found[:-1]) == "\n\n".join(lines) + "\n"
 
 
-def test_a_run_is_scored_as_it_was_taught(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text(f"{TEXT}\n" * 8)
-    records(tmp_path, input_file=tmp_path / "a.txt")
+def test_long_lines_are_read_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "LONG_PART", 10)
+    words = "one two  three\u3000four, five " * 20
+    parts = list(documents.with_blanks([words, "end"]))
+    assert "".join(parts) == f"{words}\nend" and 20 < len(parts) < 70
+    assert [i for part in parts for i in TOKENIZER.encode(part).ids] == list(TOKENIZER.encode(f"{words}\nend").ids)
+
+
+@pytest.mark.parametrize("ending", ["gz", "parquet"])
+def test_compressed_files_and_tables_are_read(tmp_path, ending):
+    if ending == "gz":
+        with gzip.open(tmp_path / "a.txt.gz", "wt", newline="") as file:
+            file.write(f"{TEXT}\r\n")
+        expected = f"{TEXT}\r\n"
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet.write_table(pyarrow.table({"id": [1], "text": [TEXT]}), tmp_path / "a.parquet", compression="none")
+        expected = TEXT
+    assert records(tmp_path, input_file=tmp_path / "a.*").tolist() == [*TOKENIZER.encode(expected).ids, END]
+
+
+def test_a_run_is_scored_as_it_was_taught(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"body": f"{TEXT}\n" * 8}) + "\n")
+    records(tmp_path, input_file=tmp_path / "a.jsonl", text_field="body")
     run = {"data_dir": tmp_path / "records", "model_dir": tmp_path / "run", "num_train_steps": 1, "train_batch_size": 1}
     assert invoke("pretrain", system="gpt2", size="tiny", set="num_layers=1,hidden_dim=16,num_heads=2", **run) == 0
     assert (
         invoke(
-            "evaluate", model_dir=tmp_path / "run", test_file=tmp_path / "a.txt", output_file=tmp_path / "scores.json"
+            "evaluate", model_dir=tmp_path / "run", test_file=tmp_path / "a.jsonl", output_file=tmp_path / "scores.json"
         )
         == 0
     )
@@ -81,8 +105,10 @@ def test_a_run_is_scored_as_it_was_taught(tmp_path, capsys):
     ("flags", "message"),
     [
         ({"packing": "full_sentences"}, "--packing=full_sentences asks for their sentences. Take --packing=stream"),
-        ({"clean": "wiki"}, "--clean=wiki: changes texts, and --input_format=verbatim keeps them"),
-        ({"min_sentence_chars": 3}, "--min_sentence_chars=3: changes texts"),
+        ({"clean": "wiki"}, "--clean=wiki: takes out text, and --input_format=verbatim keeps all"),
+        ({"min_sentence_chars": 3}, "--min_sentence_chars=3: takes out text"),
+        ({"deduplicate": "exact"}, "--deduplicate=exact: takes out text"),
+        ({"input_file": "a.txt:0.5,b.txt:0.5"}, "weights mix parts of texts"),
         ({"input_format": "*.txt=verbatim,auto"}, "verbatim is for all files"),
     ],
 )

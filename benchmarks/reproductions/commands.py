@@ -8,6 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Run = TypeVar("Run")
 
 
 def run(verb: str, *arguments: str, **flags) -> None:
@@ -97,8 +100,8 @@ def tuned(
 
 
 def bracketed(
-    made: Callable[[float], str], loss: Callable[[str], float], rates: Sequence[float], first: slice
-) -> dict[float, str]:
+    made: Callable[[float], Run], loss: Callable[[Run], float], rates: Sequence[float], first: slice
+) -> dict[float, Run]:
     """Runs by their rate: those of `first`, and others of `rates` until the best one has worse neighbours or stands at an edge.
 
     Args:

@@ -62,13 +62,13 @@ def main() -> None:
         "source": source,
         "target": target,
         "num_seeds": len(flags.seeds),
-        "rate": told(flags, tried),
+        "rate": described(flags, tried),
     }
     numbers |= {"tokens": BATCH["tokens_per_batch"], "frequency": transformer_report.nats_by_frequency(runs[0], flags)}
     transformer_report.write(runs[0], scores, flags, INTRODUCTION.format(**numbers))
 
 
-def told(flags, tried: dict[float, str]) -> str:
+def described(flags, tried: dict[float, str]) -> str:
     """The rate in words, with what chose it."""
     nats = ", ".join(f"{nats_of(run):.3f} at {rate:g}" for rate, run in sorted(tried.items()))
     return (

@@ -124,14 +124,8 @@ def baselines(data: Data) -> dict[str, dict[str, float]]:
 def trained_at_rates(name: str, options, data: Data) -> dict[float, list[dict]]:
     """Rate -> what the runs have found: of all seeds at the rate that is best with the first one, and that one's at the others."""
     first, *others = options.seeds
-    found: dict[float, dict] = {}
-
-    def run(rate: float) -> str:
-        found[rate] = trained(name, first, rate, options, data)
-        return str(rate)
-
-    commands.bracketed(run, lambda rate: held_out_error(found[float(rate)]), RATES, FIRST)
-    tried = {rate: [found[rate]] for rate in sorted(found)}
+    made = commands.bracketed(lambda rate: trained(name, first, rate, options, data), held_out_error, RATES, FIRST)
+    tried = {rate: [run] for rate, run in made.items()}
     best = best_rate(tried)
     tried[best] += [trained(name, seed, best, options, data) for seed in others]
     return tried

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from data_pipelines.corpora.corpus import open_corpus, read_documents
+from data_pipelines.corpora.corpus import Corpus, open_corpus, read_documents
 from data_pipelines.corpora.documents import Document
 from data_pipelines.corpora.encodings import assumed
 from data_pipelines.corpora.files import expand
@@ -63,11 +63,13 @@ def end_of_documents(tokenizer: Tokenizer) -> list[int]:
     return [roles[role] for role in (EOS, SEP) if role in roles][:1]
 
 
-def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> RunningText:
+def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change, settings: Mapping | None = None) -> RunningText:
     """Files as they are; several are parted by the token that ends documents. Each line of JSON lines is such a file.
 
     Args:
         change: is given each file before it is tokenized, such as a detokenizer.
+        settings: of the manifest of records that were made with `--input_format=verbatim`, whose readers then read. They know tables,
+            and put a line end behind the last line of a file.
 
     Raises:
         DataError: a file is missing or no UTF-8, or all are empty.
@@ -75,7 +77,7 @@ def read_verbatim(patterns: str, tokenizer: Tokenizer, change: Change) -> Runnin
     """
     sizes, stream = collections.Counter(), []
     end = np.array(end_of_documents(tokenizer), np.int32)
-    for text in (text for path in expand(patterns, "--test_file") for text in _contents(path)):
+    for text in _texts(patterns) if settings is None else _texts_of_documents(_opened(patterns, settings)):
         if not text.strip():
             continue
         sizes.update(_sizes(text), ends=text.count("\n") if tokenizer.keeps_blanks else 0, documents=1)
@@ -94,13 +96,7 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
     Raises:
         DataError, UsageError: as the corpus' readers.
     """
-    language = settings.get("language", "en")
-    corpus = open_corpus(
-        patterns,
-        language,
-        settings.get("input_format", "auto"),
-        Reading.of({**settings, "encoding": assumed(), "on_bad_text": "fail"}),
-    )
+    language, corpus = settings.get("language", "en"), _opened(patterns, settings)
     statistics: collections.Counter = collections.Counter()
     sizes: collections.Counter = collections.Counter()
     blank = "" if language == "zh" else tokenizer.blank
@@ -123,6 +119,26 @@ def read_as_records(patterns: str, tokenizer: Tokenizer, change: Change, setting
     end = np.array(end_of_documents(tokenizer), np.int32)
     stream = [end] + [part for tokens in made for part in (ids_of(tokens.marked), end)]
     return _made(stream, sizes, tokenizer, patterns)
+
+
+def _opened(patterns: str, settings: Mapping) -> Corpus:
+    reading = Reading.of({**settings, "encoding": assumed(), "on_bad_text": "fail"})
+    return open_corpus(patterns, settings.get("language", "en"), settings.get("input_format", "auto"), reading)
+
+
+def _texts_of_documents(corpus: Corpus) -> Iterator[str]:
+    """The texts of documents that are read verbatim, each of one `Document` or of several that go on with one another."""
+    parts: list[str] = []
+    for document in read_documents(corpus.whole(), Monitor()):
+        parts += document.sentences
+        if document.ends:
+            yield "".join(parts)
+            parts = []
+
+
+def _texts(patterns: str) -> Iterator[str]:
+    for path in expand(patterns, "--test_file"):
+        yield from _contents(path)
 
 
 def _made(stream: list[np.ndarray], sizes: Mapping[str, int], tokenizer: Tokenizer, patterns: str) -> RunningText:

@@ -267,7 +267,7 @@ def open_corpus(
 def _open_source(pattern, weight, asked: Layout, reading, target_file) -> tuple[Source, int]:
     sets = [part.strip() for part in pattern.split(",") if part.strip().startswith(tfds.PREFIX)]
     rest = ",".join(part for part in pattern.split(",") if not part.strip().startswith(tfds.PREFIX))
-    if sets and asked.otherwise != AUTO:
+    if sets and not asked.otherwise.startswith(AUTO):
         raise UsageError(f"{sets[0]}: leave out --input_format={asked.otherwise}; a prepared data set knows its own.")
     paths, sizes = expand_with_sizes(rest) if rest.strip() else ([], array("q"))
     targets = None
@@ -331,7 +331,7 @@ def _check_plain(paths: list[str], layout: str, reading: Reading) -> None:
 
 def _detect_format(paths: list[str], layout: str, reading: Reading) -> str | None:
     """How to read the files, as `format_of` understands it; None without any text."""
-    plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout == "auto" else paths
+    plain = [path for path in paths if format_of(path, "auto:?") == "?"] if layout.startswith(AUTO) else paths
     for path in plain[:_LOOKED_AT]:
         if layout == "parquet":
             break

@@ -1,6 +1,7 @@
 """What the readers of raw text give to the stages, and the stages to one another."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from data_pipelines.corpora.reading import Monitor, Reading
@@ -9,6 +10,8 @@ from data_pipelines.errors import DataError
 LONGEST_PARAGRAPH = 1_000_000  # characters; a longer one has no line breaks, or is not text
 # What Unicode calls white space, as byte BPE parts it; `str.isspace` calls some separators of files so too.
 BLANKS = " \t\n\r\x0b\x0c\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_BEFORE_BLANK = re.compile(f"(?<=[^{BLANKS}])(?=[{BLANKS}])")
+LONG_PART = 1 << 16  # characters of a line that stay together
 LONGEST_DOCUMENT = 1000  # sentences; a longer document is cut, so that a file without blank lines needs little memory
 
 
@@ -38,11 +41,10 @@ def from_text(
     Raises:
         DataError: a line is endless, unless `on_bad_text` drops it.
     """
-    own = text.split("\n") if reading.verbatim else text.splitlines()
-    lines = kept_lines(own, reading, monitor, place or (lambda: source))
     if reading.verbatim:
-        yield from continued(with_blanks(lines), source)
+        yield from continued(with_blanks(text.split("\n")), source)
         return
+    lines = kept_lines(text.splitlines(), reading, monitor, place or (lambda: source))
     yield from limited([s for line in lines for s in reading.split(line.strip()) if s], source)
 
 
@@ -70,7 +72,8 @@ def limited(sentences: list[str], source: str) -> Iterator[Document]:
 def with_blanks(lines: Iterable[str], tail: str = "") -> Iterator[str]:
     """The text of lines in parts, side by side: each line that is not blank, behind the blanks and line ends before it.
 
-    No piece of byte BPE reaches from what is no blank to a blank, so the pieces of the parts are those of the text.
+    No piece of byte BPE reaches from what is no blank to a blank, so the pieces of the parts are those of the text. Long lines are
+    several parts.
 
     Args:
         lines: without their line ends.
@@ -85,9 +88,23 @@ def with_blanks(lines: Iterable[str], tail: str = "") -> Iterator[str]:
             continue
         if held:
             yield held
-        held, blanks = blanks + text, line[len(text) :]
+        *first, held = cut_before_blanks(blanks + text)
+        yield from first
+        blanks = line[len(text) :]
     if held:
         yield held + blanks + tail
+
+
+def cut_before_blanks(text: str) -> Iterator[str]:
+    """Cuts a text into parts of `LONG_PART` characters or a little more, each before a blank that stands behind what is none."""
+    begin = 0
+    while len(text) - begin > LONG_PART:
+        found = _BEFORE_BLANK.search(text, begin + LONG_PART)
+        end = found.start() if found else len(text)
+        yield text[begin:end]
+        begin = end
+    if begin < len(text):
+        yield text[begin:]
 
 
 def continued(parts: Iterable[str], source: str) -> Iterator[Document]:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 from data_pipelines.corpora.documents import LONGEST_DOCUMENT, Document, continued, limited, with_blanks
-from data_pipelines.corpora.lines import Lines, Piece
+from data_pipelines.corpora.lines import ENDLESS, Lines, Piece
 from data_pipelines.corpora.reading import Monitor, Reading
 from data_pipelines.text.sentences import SPLITTERS, join_lines
 
@@ -100,5 +100,6 @@ def read_text(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Docu
 
 
 def read_verbatim(piece: Piece, reading: Reading, monitor: Monitor) -> Iterator[Document]:
-    """The file is one document, with its line ends and blanks; a line end stands behind its last line."""
-    yield from continued(with_blanks(Lines(piece, "file", reading, monitor, strip="\n"), "\n"), piece.path)
+    """The file is one document, with its line ends and blanks; a line end stands behind its last line. Lines may be of any length."""
+    lines = Lines(piece, "file", reading, monitor, longest=ENDLESS, strip="\n")
+    yield from continued(with_blanks(lines, "\n"), piece.path)

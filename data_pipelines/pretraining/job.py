@@ -184,11 +184,8 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
     paths.check_local(input_file=settings.input_file, vocab_file=settings.vocab_file, output_dir=output_dir)
     settings.check()
     tokenizer = open_for_records(settings.vocab_file, settings.tokenizer, settings.do_lower_case)
-    if settings.input_format == VERBATIM and not tokenizer.keeps_blanks:
-        raise UsageError(
-            f"--input_format={VERBATIM}: a vocabulary of --tokenizer={tokenizer.kind} has no pieces for line ends and runs of blanks. "
-            "Take one of --tokenizer=byte_bpe, or leave the flag out."
-        )
+    if settings.input_format == VERBATIM:
+        _check_verbatim(tokenizer)
     corpus = corpus or settings.open_corpus()
     lexicons = {name: getattr(settings, name) for name in ("lexicon", "phrase_lexicon", "entity_lexicon")}
     paths.check_not_input(corpus.paths, output_dir, vocab_file=settings.vocab_file, **lexicons)
@@ -197,6 +194,18 @@ def prepare(settings: Settings, output_dir: str, corpus: Corpus | None = None) -
         settings, num_shards=num_shards, tokenizer=tokenizer.kind, do_lower_case=tokenizer.do_lower_case
     )
     return Job(settings, corpus, tokenizer, output_dir)
+
+
+def _check_verbatim(tokenizer: Tokenizer) -> None:
+    """Raises a UsageError if texts that are cut at blanks have other pieces than whole ones."""
+    advice = "Take a vocabulary of --tokenizer=byte_bpe as train_vocabulary makes it, or leave the flag out."
+    if not tokenizer.keeps_blanks:
+        raise UsageError(
+            f"--input_format={VERBATIM}: a vocabulary of --tokenizer={tokenizer.kind} has no pieces for line ends and runs of "
+            f"blanks. {advice}"
+        )
+    if tokenizer.options().get("add_prefix_space"):
+        raise UsageError(f"--input_format={VERBATIM}: this vocabulary puts a blank before every text. {advice}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,13 +90,18 @@ class Settings(RecordOptions):
                 f"--input_format={VERBATIM}: keeps texts as they are, and --packing={self.packing} asks for their sentences. Take "
                 "--packing=stream, which GPT, GPT-2 and Transformer-XL learn from, or another format."
             )
-        changes = {
-            n: getattr(self, n) for n in ("clean", "min_sentence_chars", "min_document_chars") if getattr(self, n)
+        given = {
+            name: getattr(self, name) for name in ("clean", "min_sentence_chars", "min_document_chars", "deduplicate")
         }
+        changes = [f"--{name}={value}" for name, value in given.items() if value and value != "none"]
         if self.input_format == VERBATIM and changes:
-            name, value = next(iter(changes.items()))
             raise UsageError(
-                f"--{name}={value}: changes texts, and --input_format={VERBATIM} keeps them. Leave one of them out."
+                f"{changes[0]}: takes out text, and --input_format={VERBATIM} keeps all. Leave one of them out."
+            )
+        if self.input_format == VERBATIM and len(split_sources(self.input_file)) > 1:
+            raise UsageError(
+                f"--input_file={self.input_file}: weights mix parts of texts, and --input_format={VERBATIM} keeps texts whole. "
+                "Leave out the weights."
             )
         if self.lone_sentences and self.packing != "sentence_order":
             raise UsageError(

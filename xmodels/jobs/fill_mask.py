@@ -2,12 +2,14 @@
 
 import os
 
+from safetensors import safe_open
+
 from xmodels.conversion import convert, names
 from xmodels.models import folder
-from xmodels.runs.loaded import BACKBONE_FOLDER
+from xmodels.runs.loaded import identify, model_folder
 from xmodels.runs.loaded import load as load_checkpoint
+from xmodels.tasks.base.fill_mask import Predictor, prefix_of
 from xmodels.tasks.base.run import JOINT_FILE, TASK_FILE
-from xmodels.tasks.fill_mask.answer import Predictor, head_of
 
 
 def load(path: str) -> Predictor | None:
@@ -15,14 +17,18 @@ def load(path: str) -> Predictor | None:
     does not predict masked tokens.
 
     Raises:
-        CheckpointError: the files are damaged, or do not fit each other.
+        CheckpointError: the run is not finished, or its files are damaged or do not fit each other.
     """
-    if any(os.path.lexists(os.path.join(path, name)) for name in (TASK_FILE, JOINT_FILE)):
-        return None
+    return Predictor(load_checkpoint(path)) if _has_head(path) else None
+
+
+def _has_head(path: str) -> bool:
     if names.is_foreign(path):
-        weights = convert.load(path).values
-    else:
-        places = [os.path.join(path, *inner, folder.WEIGHTS) for inner in ((BACKBONE_FOLDER,), ())]
-        found = next(filter(os.path.isfile, places), None)
-        weights = folder.read_weights(found) if found else {}
-    return Predictor(load_checkpoint(path)) if head_of(weights) else None
+        return identify(path).writing is None and prefix_of(convert.load(path).values) is not None
+    if not os.path.isdir(path) or any(os.path.lexists(os.path.join(path, name)) for name in (TASK_FILE, JOINT_FILE)):
+        return False
+    weights = os.path.join(model_folder(path), folder.WEIGHTS)
+    if not os.path.isfile(weights):
+        return False
+    with safe_open(weights, "numpy") as file:
+        return prefix_of(file.keys()) is not None

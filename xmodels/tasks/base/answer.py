@@ -136,12 +136,16 @@ class Predictor:
             by_length = np.argsort(lengths, kind="stable")
             for start in range(0, len(pool), batch_size):
                 rows = by_length[start : start + batch_size]
-                batch = without_padding({name: value[rows] for name, value in features.items()})
+                batch = self.batch_of({name: value[rows] for name, value in features.items()})
                 predictions = self.predictions([inputs[pool[row]] for row in rows], batch, self._answer(batch))
                 for row, prediction in zip(rows, predictions, strict=True):
                     found[pool[row]] = prediction
                 progress(len(rows))
         return found
+
+    def batch_of(self, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the features of the rows of a batch without what is padding in all of them."""
+        return without_padding(features)
 
     def labelled(self, path: str) -> tuple[list, list]:
         """Reads a labelled file: returns its inputs and the true answers, in the form that `scores` takes."""

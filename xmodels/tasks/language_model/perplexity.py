@@ -53,9 +53,10 @@ def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
     """The text, and how it was read, in words."""
     settings, change = records_settings(options.model_dir), DETOKENIZERS[options.detokenize]
     layout = options.input_format
-    learnt = VERBATIM if settings is None else settings.get("input_format")
-    if VERBATIM in (layout, learnt if layout == "auto" else None):
-        return read_verbatim(options.test_file, scorer.tokenizer, change), "verbatim"
+    if layout == VERBATIM or (layout == "auto" and settings is None):
+        return read_verbatim(options.test_file, scorer.tokenizer, change), VERBATIM
+    if layout == "auto" and settings.get("input_format") == VERBATIM:
+        return read_verbatim(options.test_file, scorer.tokenizer, change, settings), VERBATIM
     settings = dict(settings or {})
     if layout != "auto":
         settings["input_format"] = layout

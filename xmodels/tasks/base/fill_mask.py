@@ -1,0 +1,218 @@
+"""The likeliest tokens for the masks of a text, from a network that was pretrained to predict masked tokens."""
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from keras import ops
+
+from data_pipelines.errors import DataError, UsageError
+from data_pipelines.text.framing import max_text_tokens, pack_columns
+from data_pipelines.text.plain_units import SPACE
+from data_pipelines.text.spelling import spelling
+from data_pipelines.text.vocabulary import CONTINUATION, MASK, SPELLINGS
+from xmodels.objectives.masked_lm import MaskedLM
+from xmodels.runs.loaded import Loaded
+from xmodels.tasks.base import answer
+from xmodels.tasks.base.run import OF_MODELS, Run, TaskDescription
+
+SHOWN = 5  # candidates of a mask
+EXCERPT = 40  # characters of a text in an error
+WRITTEN = re.compile("|".join(map(re.escape, SPELLINGS[MASK])))  # a mask in a text, whatever the vocabulary calls it
+AT_ENDS = re.compile(r"^\s+|\s+$")  # blanks of a part of a text
+CARRY_BLANKS = ("byte_bpe", "sentencepiece", "sentencepiece_pair")  # tokenizers whose tokens hold the blank before them
+ENDS = ".head.bias", ".head.dense.kernel", ".head.norm.gamma"  # of the names of the weights of a `MaskedLMHead`
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A token for a mask, as it is shown, and its probability."""
+
+    token: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The text with the likeliest token for each mask, each chosen by itself; and the candidates of each mask, the likeliest first."""
+
+    filled: str
+    masks: tuple[tuple[Candidate, ...], ...]
+
+
+def prefix_of(names: Iterable[str]) -> str | None:
+    """Returns what the names of the head that predicts masked tokens begin with, such as `objective.masked_lm`.
+
+    Args:
+        names: of the weights of a checkpoint, of which those of objectives and tasks begin with `objective.`.
+
+    Returns:
+        None if there is no such head, or if a task was learnt, which answers then.
+    """
+    own = {name for name in names if name.startswith("objective.")}
+    if {name.split(".")[1] for name in own} & set(OF_MODELS):
+        return None
+    starts = (name.removesuffix(ENDS[0]) for name in sorted(own) if name.endswith(f"masked_lm{ENDS[0]}"))
+    return next((start for start in starts if all(start + end in own for end in ENDS)), None)
+
+
+class Predictor(answer.Predictor):
+    """Fills the masks of texts. An input is a tuple of one text, in which masks are written `[MASK]` or `<mask>`.
+
+    Args:
+        loaded: a network with a head that `prefix_of` finds.
+    """
+
+    answers = "texts"
+
+    def __init__(self, loaded: Loaded):
+        prefix, length = prefix_of(loaded.heads), loaded.backbone.config.max_sequence_length
+        own = MaskedLM(loaded.backbone.config).prefix
+        heads = {
+            f"{own}{name.removeprefix(prefix)}": value
+            for name, value in loaded.heads.items()
+            if name.startswith(f"{prefix}.")
+        }
+        self.frame = loaded.reading.frame
+        description = TaskDescription("fill_mask", [], 1, length)
+        super().__init__(Run(description, loaded.backbone, heads, loaded.tokenizer, loaded.reading, loaded.path))
+
+    def make_task(self, run):
+        return MaskedLM(run.backbone.config)
+
+    def prepare(self):
+        vocabulary = self.tokenizer.vocabulary
+        self.mask_id, self.written = vocabulary[MASK], vocabulary.tokens[vocabulary[MASK]]
+        self.carries_blanks = self.tokenizer.kind in CARRY_BLANKS
+        self.spelling = spelling(self.tokenizer)
+
+    def adjust(self, **values):
+        for flag, value in values.items():
+            if value is not None:
+                raise UsageError(f"--{flag}: a masked language model that fills masks has no such flag. Leave it out.")
+
+    def example(self):
+        return (MASK,)
+
+    def features(self, inputs):
+        """token_ids and segment_ids int32, padding_mask bool, (B, L); and `mask_positions` int32 (B, P), 0 behind the last one."""
+        room = max_text_tokens(1, self.max_sequence_length, self.frame)
+        rows = [self._ids(asked, room) for asked in inputs]
+        features = pack_columns([rows], self.tokenizer.vocabulary, self.max_sequence_length, self.frame)
+        places = [np.flatnonzero(row == self.mask_id) for row in features["token_ids"]]
+        positions = np.zeros((len(rows), max(map(len, places))), np.int32)
+        for row, own in zip(positions, places, strict=True):
+            row[: len(own)] = own
+        return {**features, "mask_positions": positions}
+
+    def _ids(self, asked, room: int) -> list[int]:
+        """Returns the ids of a text with its masks, without the frame, which leaves `room` for them.
+
+        Raises:
+            DataError: it is not one text, or has no mask, or one that is cut off.
+        """
+        if isinstance(asked, str) or len(asked) != 1:
+            raise DataError(
+                f"Found {asked!r:.80}, expected a tuple of one text, whose masks are written {self.written}."
+            )
+        (text,) = asked
+        first, *others = self._parts(text)
+        if not others:
+            raise DataError(f"{_excerpt(text)} has no mask. Write {self.written} where a token is missing.")
+        ids = [*self._encoded(first), *(i for part in others for i in (self.mask_id, *self._encoded(part, True)))]
+        if self.mask_id in ids[room:]:
+            raise DataError(
+                f"{_excerpt(text)} has a mask behind the {room:,} tokens that the network reads. Shorten it."
+            )
+        return ids
+
+    def _parts(self, text: str) -> list[str]:
+        """Returns what stands between the masks and around them, without blanks before masks if tokens hold the blank before them."""
+        *before, last = WRITTEN.split(text)
+        return [*(part.rstrip() if self.carries_blanks else part for part in before), last]
+
+    def _encoded(self, part: str, follows: bool = False) -> list[int]:
+        """Returns the ids of a part of a text as they are inside of the text.
+
+        Args:
+            follows: whether it stands behind a mask.
+        """
+        if self.tokenizer.kind == "characters":  # blanks at the ends would be dropped
+            part = AT_ENDS.sub(self.tokenizer.blank, part)
+        ids = list(self.tokenizer.encode(part).ids)
+        # SentencePiece begins each text with a blank, as a piece of its own before a full stop.
+        alone = follows and ids and self.tokenizer.vocabulary.tokens[ids[0]] == SPACE and not part[:1].isspace()
+        return ids[1:] if alone and self.carries_blanks else ids
+
+    def size(self, asked):
+        return len(asked[0])
+
+    def batch_of(self, features):
+        positions = features["mask_positions"]
+        return {
+            **super().batch_of(features),
+            "mask_positions": positions[:, : max(1, int((positions > 0).sum(1).max()))],
+        }
+
+    def answer(self, features):
+        outputs = self.backbone({name: value for name, value in features.items() if name != "mask_positions"})
+        logits = self.task.logits(outputs, features, self.backbone)[..., : len(self.spelling)]  # (B, P, V)
+        probabilities, tokens = ops.top_k(ops.softmax(logits), min(SHOWN, len(self.spelling)))
+        return {"probabilities": probabilities, "tokens": tokens}
+
+    def predictions(self, inputs, features, outputs):
+        rows = zip(inputs, outputs["tokens"].tolist(), outputs["probabilities"].tolist(), strict=True)
+        return [self._prediction(text, tokens, shares) for (text,), tokens, shares in rows]
+
+    def _prediction(self, text: str, tokens: list[list[int]], shares: list[list[float]]) -> Prediction:
+        filled, *others = self._parts(text)
+        masks = []
+        for part, ids, probabilities in zip(others, tokens, shares, strict=False):  # without the masks that pad a row
+            candidates = zip(map(self.shown_token, ids), probabilities, strict=True)
+            masks.append(tuple(Candidate(*each) for each in candidates))
+            token = masks[-1][0].token
+            filled = filled.rstrip() if token.startswith(CONTINUATION) else filled
+            filled += token.removeprefix(CONTINUATION) + part
+        return Prediction(filled.strip(), tuple(masks))
+
+    def shown_token(self, token_id: int) -> str:
+        """Returns a token as it stands in a text, with the blank before it if it holds one; the `##` of word pieces stays."""
+        token = self.tokenizer.vocabulary.tokens[token_id]
+        return (self.spelling[token_id].decode(errors="replace") if self.carries_blanks else "") or token
+
+    def inputs(self, question):
+        self.refuse(question, ("text_pair", "text_pair_column"), "only single texts are filled. Leave it out")
+        if question.text is not None:
+            return [(question.text,)]
+        if not question.input_file.endswith(".txt"):
+            return ((row.texts[0],) for row in answer.each_row(question.input_file, self.columns_of(question)))
+        return ((line,) if line else None for line in answer.each_line(question.input_file))
+
+    def shown(self, asked, prediction):
+        yield prediction.filled
+        for number, candidates in enumerate(prediction.masks, 1):
+            yield f"mask {number}:"
+            yield from (f"  {each.probability:.4f}  {each.token}" for each in candidates)
+
+    def line(self, asked, prediction):
+        return f"{prediction.filled}\t{_listed(prediction)}"
+
+    def header(self):
+        return ["filled", "candidates", "text"]
+
+    def row(self, asked, prediction):
+        return [prediction.filled, _listed(prediction), asked[0]]
+
+    def record(self, asked, prediction):
+        return {"text": asked[0], **dataclasses.asdict(prediction)}
+
+
+def _excerpt(text: str) -> str:
+    return f"The text {text if len(text) <= EXCERPT else f'{text[:EXCERPT]}…'!r}"
+
+
+def _listed(prediction: Prediction) -> str:
+    return " | ".join(
+        ", ".join(f"{each.token} {each.probability:.4f}" for each in candidates) for candidates in prediction.masks
+    )
