@@ -115,7 +115,6 @@ STUDIES = {
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI | MASKS, size="mini"),
     "masked, small": Study("roberta_wwm", WORDS, SIZED, size="small", precision="bfloat16"),
-    "masked, medium": Study("roberta_wwm", WORDS, SIZED, size="medium", precision="bfloat16"),
     "causal, mini": Study("gpt", STREAM, OF_MINI, vocabulary={"en": BPE}, size="mini"),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
@@ -261,8 +260,8 @@ def report(flags) -> None:
     gather(flags)
     kept = read_kept()
     parts = [
-        "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` 4 and `medium` 8 layers of "
-        "512, in bfloat16. Each arm differs from the first one in "
+        "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` 4 layers of 512, in "
+        "bfloat16. Each arm differs from the first one in "
         "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. "
         "All warm up for a tenth of the steps. One seed: read differences below a point as none. Counting names each token by its "
         "neighbours in the training text (docs/watching.md). Where that differs between arms, they were scored on other numbers of "
