@@ -270,7 +270,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "transformer_multi30k": (45, transformer("transformer_multi30k")),
     "transformer_norms": (75, transformer("transformer_norms", "--peer")),
     "transformer_xl": (90, transformer_xl),
-    "universal_transformer_babi": (120, universal_transformer),
+    "universal_transformer_babi": (110, universal_transformer),
 }  # fmt: skip
 
 
