@@ -267,7 +267,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (80, ernie2),
     "mass_fragments": (210, mass),
-    "transformer_multi30k": (45, transformer("transformer_multi30k")),
+    "transformer_multi30k": (60, transformer("transformer_multi30k")),
     "transformer_norms": (75, transformer("transformer_norms", "--peer")),
     "transformer_xl": (90, transformer_xl),
     "universal_transformer_babi": (110, universal_transformer),
