@@ -14,6 +14,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.byte_pairs import ByteBpeTokenizer
 
 VOCABULARY = str(pathlib.Path(__file__).parent / "golden/tokenizers/byte_bpe_vocab.json")
+WORD_PIECES = "word pieces"  # stands for the file of the fixture
 TOKENIZER = ByteBpeTokenizer.read(VOCABULARY)
 END = TOKENIZER.vocabulary.roles["[EOS]"]
 TEXT = "def f(x):\n    return x  # twice\n\n\n\tand\u3000\n\n  more \x1c!\x1c\nlast  words"
@@ -110,27 +111,13 @@ def test_a_run_is_scored_as_it_was_taught(tmp_path):
         ({"deduplicate": "exact"}, "--deduplicate=exact: takes out text"),
         ({"input_file": "a.txt:0.5,b.txt:0.5"}, "weights mix parts of texts"),
         ({"input_format": "*.txt=verbatim,auto"}, "verbatim is for all files"),
+        ({"vocab_file": WORD_PIECES}, "--tokenizer=wordpiece has no pieces for line ends"),
     ],
 )
-def test_what_contradicts_it_is_refused(tmp_path, capsys, flags, message):
+def test_what_contradicts_it_is_refused(tmp_path, capsys, zh_vocabulary, flags, message):
     (tmp_path / "a.txt").write_text(TEXT)
-    given = {
-        "input_file": tmp_path / "a.txt",
-        "vocab_file": VOCABULARY,
-        "output_dir": tmp_path / "records",
-        "packing": "stream",
-    }
-    assert invoke("create_pretraining_data", **given | {"input_format": "verbatim"} | flags) == 2
+    given = {"input_file": tmp_path / "a.txt", "vocab_file": VOCABULARY, "output_dir": tmp_path / "records"}
+    asked = given | {"packing": "stream", "input_format": "verbatim"} | flags
+    asked["vocab_file"] = zh_vocabulary if asked["vocab_file"] == WORD_PIECES else VOCABULARY
+    assert invoke("create_pretraining_data", **asked) == 2
     assert message in capsys.readouterr().err
-
-
-def test_other_vocabularies_are_refused(tmp_path, capsys, zh_vocabulary):
-    (tmp_path / "a.txt").write_text(TEXT)
-    given = {
-        "input_file": tmp_path / "a.txt",
-        "vocab_file": zh_vocabulary,
-        "output_dir": tmp_path / "records",
-        "packing": "stream",
-    }
-    assert invoke("create_pretraining_data", **given, input_format="verbatim") == 2
-    assert "--tokenizer=wordpiece has no pieces for line ends" in capsys.readouterr().err

@@ -85,24 +85,8 @@ class Settings(RecordOptions):
         duplicates.check(self.deduplicate, self.near_duplicate_threshold, self.near_duplicate_ngram)
         if self.packing not in PACKINGS:
             raise UsageError(f"--packing={self.packing}: unknown. Known: {', '.join(PACKINGS)}.")
-        if self.input_format == VERBATIM and self.packing != "stream":
-            raise UsageError(
-                f"--input_format={VERBATIM}: keeps texts as they are, and --packing={self.packing} asks for their sentences. Take "
-                "--packing=stream, which GPT, GPT-2 and Transformer-XL learn from, or another format."
-            )
-        given = {
-            name: getattr(self, name) for name in ("clean", "min_sentence_chars", "min_document_chars", "deduplicate")
-        }
-        changes = [f"--{name}={value}" for name, value in given.items() if value and value != "none"]
-        if self.input_format == VERBATIM and changes:
-            raise UsageError(
-                f"{changes[0]}: takes out text, and --input_format={VERBATIM} keeps all. Leave one of them out."
-            )
-        if self.input_format == VERBATIM and len(split_sources(self.input_file)) > 1:
-            raise UsageError(
-                f"--input_file={self.input_file}: weights mix parts of texts, and --input_format={VERBATIM} keeps texts whole. "
-                "Leave out the weights."
-            )
+        if self.input_format == VERBATIM:
+            self._check_verbatim()
         if self.lone_sentences and self.packing != "sentence_order":
             raise UsageError(
                 f"--lone_sentences={self.lone_sentences}: only --packing=sentence_order asks what becomes of a chunk of one "
@@ -124,6 +108,24 @@ class Settings(RecordOptions):
                 "--do_whole_word_mask with --language=zh needs word boundaries, and Chinese text has none: every "
                 "character would count as a word and the flag would do nothing. Add --segmenter=jieba, or "
                 "--segmenter=presegmented where the words are already parted by blanks."
+            )
+
+    def _check_verbatim(self) -> None:
+        """Raises a UsageError if texts could not stay as they are, whole and in one stream."""
+        if self.packing != "stream":
+            raise UsageError(
+                f"--input_format={VERBATIM}: keeps texts as they are, and --packing={self.packing} asks for their sentences. Take "
+                "--packing=stream, which GPT, GPT-2 and Transformer-XL learn from, or another format."
+            )
+        for name in ("clean", "min_sentence_chars", "min_document_chars", "deduplicate"):
+            if (value := getattr(self, name)) and value != "none":
+                raise UsageError(
+                    f"--{name}={value}: takes out text, and --input_format={VERBATIM} keeps all. Leave one of them out."
+                )
+        if len(split_sources(self.input_file)) > 1:
+            raise UsageError(
+                f"--input_file={self.input_file}: weights mix parts of texts, and --input_format={VERBATIM} keeps texts whole. "
+                "Leave out the weights."
             )
 
 
