@@ -115,6 +115,7 @@ STUDIES = {
     "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI | MASKS, size="mini"),
     "masked, small": Study("roberta_wwm", WORDS, SIZED, size="small", precision="bfloat16"),
+    "masked, medium": Study("roberta_wwm", WORDS, SIZED, size="medium", precision="bfloat16"),
     "causal, mini": Study("gpt", STREAM, OF_MINI, vocabulary={"en": BPE}, size="mini"),
     "causal, memory": Study("transformer_xl", STREAM, OTHERS, vocabulary={"en": BPE}),
     "causal, recurrent": Study("lstm_lm", STREAM, OTHERS, vocabulary={"en": BPE}),
