@@ -90,6 +90,10 @@ def test_files_keep_their_blank_lines_and_bad_texts_are_named(tmp_path, capsys):
         predictor.predict([(f"ann {MASK}", "bob")])
     (tmp_path / "table.tsv").write_text(f"sentence1\tsentence2\nann {MASK}\tbob\n")
     assert list(predictor.inputs(Question(input_file=str(tmp_path / "table.tsv")))) == [(f"ann {MASK}",)]
+    for name, text in (("unmasked.txt", f"ann {MASK}\n\nbob\n"), ("unmasked.tsv", f"text\n{MASK}\nbob\n")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(DataError, match=f"{name}, line 3: The text 'bob' has no mask"):
+            list(predictor.inputs(Question(input_file=str(tmp_path / name))))
     with pytest.raises(UsageError, match="--text_pair: only single texts are filled"):
         predictor.inputs(Question(text="ann [MASK]", text_pair="bob"))
     capsys.readouterr()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from keras import ops
@@ -119,13 +119,16 @@ class Predictor(answer.Predictor):
         (text,) = asked
         first, *others = self._parts(text)
         if not others:
-            raise DataError(f"{_excerpt(text)} has no mask. Write {self.written} where a token is missing.")
+            raise DataError(self._without_mask(text))
         ids = [*self._encoded(first), *(i for part in others for i in (self.mask_id, *self._encoded(part, True)))]
         if self.mask_id in ids[room:]:
             raise DataError(
                 f"{_excerpt(text)} has a mask behind the {room:,} tokens that the network reads. Shorten it."
             )
         return ids
+
+    def _without_mask(self, text: str) -> str:
+        return f"{_excerpt(text)} has no mask. Write {self.written} where a token is missing."
 
     def _parts(self, text: str) -> list[str]:
         """Returns what stands between the masks and around them, without blanks before masks if tokens hold the blank before them."""
@@ -185,9 +188,27 @@ class Predictor(answer.Predictor):
         self.refuse(question, ("text_pair", "text_pair_column"), "only single texts are filled. Leave it out")
         if question.text is not None:
             return [(question.text,)]
-        if not question.input_file.endswith(".txt"):
-            return ((row.texts[0],) for row in answer.each_row(question.input_file, self.columns_of(question)))
-        return ((line,) if line else None for line in answer.each_line(question.input_file))
+        path = question.input_file
+        if path.endswith(".txt"):
+            return self._texts_of(path, enumerate(answer.each_line(path), 1))
+        return self._texts_of(
+            path, ((row.line, row.texts[0]) for row in answer.each_row(path, self.columns_of(question)))
+        )
+
+    def _texts_of(self, path: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[str] | None]:
+        """Yields the texts of a file; None for a blank line of a text file.
+
+        Args:
+            lines: number and text of each.
+
+        Raises:
+            DataError: a text has no mask; its line is named.
+        """
+        for number, text in lines:
+            is_blank = not text and path.endswith(".txt")
+            if not is_blank and not WRITTEN.search(text):
+                raise DataError(f"{path}, line {number}: {self._without_mask(text)}")
+            yield None if is_blank else (text,)
 
     def shown(self, asked, prediction):
         yield prediction.filled
