@@ -39,8 +39,6 @@ SHOWN = (
 DRAWN = {"position_gain": None}  # rows of positions are drawn like those of tokens
 ALIKE = {  # of all studies: name of an arm -> what differs
     "small": {},
-    "positions drawn": {"small": DRAWN},
-    "positions twice as large": {"small": {"position_gain": 2.0}},
     "weights 0.02": {"set": {"initializer_stddev": 0.02}},
     "weights 0.12": {"set": {"initializer_stddev": 0.12}},
     "dropout 0.1": {"set": {"dropout": 0.1, "attention_dropout": 0.1}},
@@ -52,9 +50,19 @@ ALIKE = {  # of all studies: name of an arm -> what differs
     "half the batch, twice the steps": {"batch": 0.5},
     "a quarter of the batch, four times the steps": {"batch": 0.25},
     "a quarter of the batch, four times the steps, rate 2e-3": {"batch": 0.25, "learning_rate": 2e-3},
-    "one length": {"length_schedule": "none"},
     "published": {"recipe": "published", "length_schedule": "none"},
     "published, rate 1e-3": {"recipe": "published", "learning_rate": 1e-3, "length_schedule": "none"},
+}
+BIDIRECTIONAL = {  # whose positions begin as sinusoids, and whose rows are short at first
+    "positions drawn": {"small": DRAWN},
+    "positions twice as large": {"small": {"position_gain": 2.0}},
+    "one length": {"length_schedule": "none"},
+    "short rows for 70 % of the steps": {"length_schedule": "32:0.7,128:0.3"},
+    "short rows of 64": {"length_schedule": "64:0.5,128:0.5"},
+}
+CAUSAL = {  # whose positions are drawn, and whose rows have one length
+    "positions begun as sinusoids": {"small": {"position_gain": 1.0}},
+    "short rows first": {"length_schedule": "32:0.5,128:0.5"},
 }
 # The optimizers that the numbers do not name, at rates around their best.
 ADAM = {
@@ -109,10 +117,10 @@ MASKS = {"small": {}} | {f"{rate} % masked": {"set": {"masking_rate": rate / 100
 SIZED = {name: (ALIKE | MASKS)[name] for name in ("small", "40 % masked", "rate 2e-3", "published")}
 WORDS, STREAM = {"packing": "full_sentences", "do_whole_word_mask": True}, {"packing": "stream"}
 STUDIES = {
-    "masked": Study("roberta_wwm", WORDS, {**ALIKE, **ADAM, **UNCORRECTED}),
+    "masked": Study("roberta_wwm", WORDS, {**ALIKE, **BIDIRECTIONAL, **ADAM, **UNCORRECTED}),
     "masked, shares": Study("roberta_wwm", WORDS, MASKS),
-    "causal": Study("gpt", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
-    "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal": Study("gpt", STREAM, {**ALIKE, **CAUSAL, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
+    "causal, norms inside": Study("gpt2", STREAM, {**ALIKE, **CAUSAL, **ADAM, **UNCORRECTED}, vocabulary={"en": BPE}),
     "masked, mini": Study("roberta_wwm", WORDS, OF_MINI | MASKS, size="mini"),
     "masked, small": Study("roberta_wwm", WORDS, SIZED, size="small", precision="bfloat16"),
     "masked, medium": Study("roberta_wwm", WORDS, SIZED, size="medium", precision="bfloat16"),
@@ -261,12 +269,12 @@ def report(flags) -> None:
     gather(flags)
     kept = read_kept()
     parts = [
-        "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` 4 layers of 512, in "
-        "bfloat16. Each arm differs from the first one in "
-        "what its name says; masked language models hide 15 % of the tokens, and are scored so, where it names no other share. "
-        "All warm up for a tenth of the steps. One seed: read differences below a point as none. Counting names each token by its "
-        "neighbours in the training text (docs/watching.md). Where that differs between arms, they were scored on other numbers of "
-        "held-out rows: compare how far each is from its count."
+        "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` and `medium` 4 and 8 layers "
+        "of 512, in bfloat16. Each arm differs from `small`, the numbers of small networks, in what its name says; masked language "
+        "models hide 15 % of the tokens, and are scored so, where it names no other share. All warm up for a tenth of the steps. One "
+        "seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
+        "(docs/watching.md). Where that differs between arms, they were scored on other numbers of held-out rows: compare the "
+        "distances from their counts."
     ]
     for language, studies in kept.items():
         for name, arms in studies.items():
@@ -276,6 +284,11 @@ def report(flags) -> None:
                 for arm, found in ((arm, arms[arm]) for arm in ordered)
             ]
             first = arms[ordered[0]]
+            if other := [arm for arm in ordered if arms[arm]["budget"] != first["budget"]]:
+                raise SystemExit(
+                    f"{language}, {name}: {', '.join(other)} had other steps than {ordered[0]}. Remove their lines from {KEPT}, or "
+                    "train all of them with the same --steps."
+                )
             rows.append(["naming the commonest token", "", f"{100 * first['unigram']:.1f}", ""])
             steps, tokens = first["budget"]
             parts += [

@@ -36,7 +36,7 @@ SHARED = os.environ.get("XMODELS_SHARED_DIR", os.path.join("..", "shared"))
 READ = "bert", "roberta", "albert", "xlnet", "gpt"  # systems whose readouts are compared
 # By language and networks: what fits about two hours of a core.
 BUDGETS = {
-    ("en", "bert"): ("--million_tokens=8", "--train_batch_size=16", "--peer_rows=1000"),
+    ("en", "bert"): ("--million_tokens=8", "--train_batch_size=16", "--peer_rows=1000,5000"),
     ("en", "gpt"): ("--million_tokens=14", "--train_batch_size=32", "--peer_rows=5000"),
     ("zh", "bert"): ("--million_tokens=6", "--train_batch_size=16", "--rows=100,5000", "--peer_rows=5000"),
 }
