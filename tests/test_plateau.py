@@ -5,9 +5,12 @@ import dataclasses
 import pytest
 from conftest import make_records
 from invocation import invoke
+from small_models import TOKENIZER
 
+from xmodels import systems
 from xmodels.jobs import length_schedule, plateau, pretrain
 from xmodels.jobs.pretrain import Options
+from xmodels.jobs.pretraining_network import small_numbers_for
 from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 
@@ -29,7 +32,7 @@ SMALL = dataclasses.replace(
             None,
             ["--recipe=small", "--optimizer=adamw"],
         ),
-        (PUBLISHED, None, None, ["--num_train_steps"]),
+        (PUBLISHED, None, None, ["--learning_rate", "--num_train_steps"]),
         (SMALL, small.MASKED, None, ["--num_train_steps"]),
         (
             dataclasses.replace(SMALL, learning_rate=1e-4),
@@ -57,6 +60,13 @@ def test_the_cause_is_what_differs_from_the_numbers_of_small_networks(recipe, kn
     text = " ".join(causes)
     assert all(part in text for part in expected)
     assert text.count("--") == sum(part.startswith("--") for part in expected)
+
+
+def test_a_network_is_small_by_its_width_wherever_its_configuration_comes_from():
+    for name, width, expected in (("bert", 128, small.MASKED), ("bert", 768, None), ("lstm_lm", 64, None)):
+        system = systems.load(name)
+        config = dataclasses.replace(systems.configuration(system, TOKENIZER.vocabulary, "tiny"), hidden_dim=width)
+        assert small_numbers_for(system, config) is expected
 
 
 @pytest.mark.parametrize(

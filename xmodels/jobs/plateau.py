@@ -66,7 +66,15 @@ def likely_causes(recipe: Recipe, small: Small | None, hidden_dim: int, shorter:
         )
     if small and recipe.origin == "small" and shorter:
         causes.append(f"Rows are long from the first step. Try --length_schedule={shorter}.")
-    return causes or [
-        f"Its hyperparameters do not explain it. Train for more than {recipe.num_steps:,} steps (--num_train_steps), and look at "
-        "what the network reads (xmodels inspect_data)."
-    ]
+    if not causes and recipe.origin == "small":
+        causes.append(f"Its hyperparameters do not explain it. Train for {more_steps(recipe)}.")
+    elif not causes:
+        causes.append(
+            f"Its hyperparameters are those of the paper, for longer runs. Try a higher --learning_rate, or {more_steps(recipe)}."
+        )
+    return causes
+
+
+def more_steps(recipe: Recipe) -> str:
+    """The advice where no number of the recipe is to blame."""
+    return f"more than {recipe.num_steps:,} steps (--num_train_steps), and look at what the network reads (xmodels inspect_data)"

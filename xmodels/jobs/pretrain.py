@@ -185,7 +185,7 @@ def _show_dry_run(made: Prepared) -> None:
 def _warns(made: Prepared, system, baselines: Baselines | None) -> Callable[[int, dict[str, float]], str | None]:
     """What tells from the means of a step that nothing has been learnt, and why."""
     recipe, config = made.recipe, made.learner.backbone.config
-    small, shorter = pretraining_network.small_numbers_at_hand(made.options, system), None
+    small, shorter = pretraining_network.small_numbers_for(system, config), None
     if small and not recipe.length_schedule and not recipe.tasks:
         text = small.length_schedule(made.records.sequence_length)
         shorter = length_schedule.possible(

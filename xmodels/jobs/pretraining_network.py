@@ -80,10 +80,10 @@ def small_numbers(options, system) -> Small | None:
     return None if options.recipe == "published" else known
 
 
-def small_numbers_at_hand(options, system) -> Small | None:
-    """The numbers of small networks of the system, where a size narrower than its `base` begins with random weights."""
-    begins = not options.model_config_file and not options.init_checkpoint
-    return vars(system).get("SMALL") if begins and is_small(system, options.size) else None
+def small_numbers_for(system, config: ModelConfig) -> Small | None:
+    """The numbers that --recipe=small gives a network narrower than the system's `base`; None where there are none, or it is wider."""
+    is_narrow = config.hidden_dim < system.SIZES["base"]["hidden_dim"]
+    return vars(system).get("SMALL") if is_narrow else None
 
 
 def chosen_config(options, system, vocabulary: Vocabulary) -> ModelConfig:
