@@ -1,5 +1,7 @@
 """Gaps in held-out Chinese text: how often a masked language model names whole words, and single characters of words."""
 
+from collections import Counter
+
 import numpy as np
 
 from data_pipelines.corpora.tables import Columns, iterate_table
@@ -8,8 +10,11 @@ from xmodels.models.backbone import Backbone
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.runs import loaded
 
-LENGTH, BATCH, TEXTS, GAPS = 128, 64, 1500, 3  # tokens, rows, texts, and gaps of a text
+LENGTH, BATCH, TEXTS, GAPS = 128, 64, 1500, 10  # tokens, rows, texts, and gaps of a text
 LONGEST = 4  # characters of a word that is hidden
+# All characters of a hidden word; the same of words that the lexicon has; of hidden words, each character for itself; and characters
+# of words whose others are shown.
+KINDS = WORDS, NAMES, OF_WORDS, SINGLE = "whole words", "names", "characters of whole words", "single characters"
 
 
 def score(run: str, file: str, names: str) -> dict[str, float]:
@@ -20,8 +25,8 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
         names: a lexicon, a name a line.
 
     Returns:
-        "whole words": all characters of a hidden word; "names": the same of words that the lexicon has; "characters of whole words";
-        "single characters", the others of the word shown; and how many there are of each, such as "gaps of names".
+        For each of `KINDS` the share; "gaps of names", how many there are; and "commonest of names", the share of who always says the
+        commonest one of them.
     """
     found = loaded.load(run)
     objective = MaskedLM(found.backbone.config)
@@ -31,12 +36,8 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
         found.tokenizer, known, [row.texts[0] for row in iterate_table(file, Columns("text"), with_labels=False)]
     )
     built = False
-    right: dict[str, list[bool]] = {
-        "whole words": [],
-        "names": [],
-        "characters of whole words": [],
-        "single characters": [],
-    }
+    right: dict[str, list[bool]] = {kind: [] for kind in KINDS}
+    hidden: dict[str, list[tuple[int, ...]]] = {kind: [] for kind in KINDS}
     for begin in range(0, len(rows), BATCH):
         batch, labels, kinds = batch_of(found, rows[begin : begin + BATCH])
         outputs = found.backbone(batch)
@@ -46,16 +47,20 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
             built = True
         named = np.argmax(np.asarray(objective.logits(outputs, batch, found.backbone)), axis=-1)
         for row, kind in enumerate(kinds):
-            each = (named[row] == labels[row])[labels[row] >= 0]
-            if kind == "name":
-                right["names"].append(bool(each.all()))
-            elif kind == "word":
-                right["whole words"].append(bool(each.all()))
-                right["characters of whole words"] += each.tolist()
-            else:
-                right["single characters"] += each.tolist()
-    numbers = {f"gaps of {name}": len(values) for name, values in right.items()}
-    return {name: float(np.mean(values)) for name, values in right.items()} | numbers
+            wanted = labels[row][labels[row] >= 0]
+            each = named[row][labels[row] >= 0] == wanted
+            if kind in (WORDS, NAMES):
+                right[kind].append(bool(each.all()))
+                hidden[kind].append(tuple(wanted))
+            if kind != NAMES:
+                alone = OF_WORDS if kind == WORDS else kind
+                right[alone] += each.tolist()
+                hidden[alone] += [(label,) for label in wanted]
+    return {
+        **{kind: float(np.mean(values)) for kind, values in right.items()},
+        **{f"gaps of {kind}": len(values) for kind, values in right.items()},
+        **{f"commonest of {kind}": Counter(each).most_common(1)[0][1] / len(each) for kind, each in hidden.items()},
+    }
 
 
 def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], list[int], str]]:
@@ -75,10 +80,10 @@ def gaps(tokenizer, names: set[str], texts: list[str]) -> list[tuple[list[int], 
         ]
         for place in rng.permutation(len(words))[:GAPS]:
             word = words[place]
-            rows.append((pieces.ids[: LENGTH - 2], list(word), "word"))
-            rows.append((pieces.ids[: LENGTH - 2], [int(rng.choice(word))], "character"))
+            rows.append((pieces.ids[: LENGTH - 2], list(word), WORDS))
+            rows.append((pieces.ids[: LENGTH - 2], [int(rng.choice(word))], SINGLE))
         known = [word for word in words if text[pieces.spans[word[0]][0] : pieces.spans[word[-1]][1]] in names]
-        rows += [(pieces.ids[: LENGTH - 2], list(word), "name") for word in known[:GAPS]]
+        rows += [(pieces.ids[: LENGTH - 2], list(word), NAMES) for word in known[:GAPS]]
     return rows
 
 

@@ -3,10 +3,10 @@
     python -m benchmarks.reproductions.effects --effect=masks --language=en --text=news.txt --work_dir=work \\
         --task=topics:0:2=test.csv.gz --rows=1000
 
-`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4), order (ALBERT, table 5) and optimizer (of small
-GPTs). The other flags are those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of
-`xmodels compare`, or two: the networks differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches
-(sharing, order). Interrupted, the same command goes on; effects may share a work folder.
+`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4) and order (ALBERT, table 5). The other
+flags are those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or two: the
+networks differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches (sharing, order). Interrupted, the
+same command goes on; effects may share a work folder.
 """
 
 import dataclasses
@@ -113,18 +113,6 @@ def static(copies: int) -> dict:
     }
 
 
-def of_optimizers(found: dict[str, dict]) -> dict[str, bool]:
-    plan = found["plan"]
-    return {
-        "Muon names held-out tokens better than AdamW, by more than 0.05 nats": (
-            loss(plan, "adamw") - loss(plan, "muon") > 0.05
-        ),
-        "its network is as good in the tasks or better, within two points": (
-            mean(plan, "muon") > mean(plan, "adamw") - GAIN
-        ),
-    }
-
-
 EFFECTS = {
     "masks": Effect(
         "Masks drawn anew against masks drawn once", "RoBERTa (Liu et al., 2019), section 4.1",
@@ -152,14 +140,6 @@ EFFECTS = {
             "neither": {"system": "albert", "flags": {"set": "second_objective=none"}},
         },
         of_order, records={"dupe_factor": PASSES_OF_PAIRS}, has_peer=True,
-    ),
-    "optimizer": Effect(
-        "GPT by Muon or by AdamW", "The numbers of small networks (docs/small_networks.md)",
-        {
-            "adamw": {"system": "gpt"},
-            "muon": {"system": "gpt", "flags": {"optimizer": "muon", "learning_rate": "4e-3"}},
-        },
-        of_optimizers,
     ),
 }  # fmt: skip
 

@@ -264,7 +264,6 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
-    "effect_optimizer_en": (45, effect("optimizer")),
     "ernie2": (80, ernie2),
     "mass_fragments": (210, mass),
     "transformer_multi30k": (60, transformer("transformer_multi30k")),

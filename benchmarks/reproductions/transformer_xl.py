@@ -67,16 +67,15 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
     both = stream_models.configs(size, length)
 
     def trained(system: str, config, records: dict[str, str], length: int) -> list[str]:
-        """Runs of the seeds at the rate that is best with the first one; of vanilla networks, with the shortest segments."""
+        """Runs of the seeds at the rate that is best with the first one."""
 
         def made(rate: float, seed: int) -> str:
             run = f"{folder}/{system}_{length}_{steps}_{rate:g}_{seed}"
             return stream_models.train(system, config, records, steps, options.tokens // length, rate, seed, run)
 
-        if system not in rates:
-            tried = bracketed(lambda rate: made(rate, options.seeds[0]), dev_loss, RATES, FIRST)
-            rates[system] = min(tried, key=lambda rate: dev_loss(tried[rate]))
-        runs = [made(rates[system], seed) for seed in options.seeds]
+        tried = bracketed(lambda rate: made(rate, options.seeds[0]), dev_loss, RATES, FIRST)
+        rates.append(min(tried, key=lambda rate: dev_loss(tried[rate])))
+        runs = [made(rates[-1], seed) for seed in options.seeds]
         sizes.append(stream_scores.parameters(runs[0]))
         return runs
 
@@ -85,7 +84,7 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
         print(f"{text.name}: {name}: {found['nats']:.4f} nats", flush=True)
         return found
 
-    memory, others, rates, sizes = {}, {}, {}, []
+    memory, others, rates, sizes = {}, {}, [], []
     runs = trained("transformer_xl", both["transformer_xl"], records, length)
     ways = {(times, way): WAYS[way](length) for times in TIMES for way in (WAYS if times > REMEMBERED else ("",))}
     for (times, way), changes in ways.items():
@@ -101,7 +100,7 @@ def compare(text: stream_models.Text, length: int, steps: int, vanilla: tuple[in
         others[times] = segments, windows
     return Found(
         text, length, size, steps, held["statistics"]["tokens"], tested["statistics"]["tokens"],
-        tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"], sizes, list(rates.values()), memory, others, peer,
+        tested["statistics"]["unknown_tokens"] / tested["statistics"]["tokens"], sizes, rates, memory, others, peer,
     )  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def vanilla_table(found: list[Found]) -> str:
             ways[f"vanilla, a window of {length} slides by {length // 4}"] = windows, number
         for way, (scored, number) in ways.items():
             uneven = f"{_fragmented(scored):+.3f}" if "places" in scored else ""
-            rate = f"{one.rates[min(1, number)]:g}"
+            rate = f"{one.rates[number]:g}"
             rows.append([one.name, way, f"{one.parameters[number]:,}", rate, one.shown(scored), uneven])
     columns = ["", "", "parameters", "rate", "perplexity / bits", "first eighth − last half of a segment, nats"]
     return table(columns, rows)
@@ -246,7 +246,7 @@ work too: only the ratios mean something."""
 
 LIMITS = """## What this does not show
 
-Networks of four layers, a few epochs of small texts; vanilla ones of longer segments take the rate of the shorter ones.
+Networks of four layers, a few epochs of small texts.
 WikiText-2 is its validation part to learn from and the first 100,000 words of its test part to be scored on, so perplexities are
 not those of the literature. The paper's sets, sizes and lengths of training (150 to 784 tokens) were out of reach. Such short
 trainings also tell how fast networks learn, not only what they can: learned positions want more steps than distances."""
