@@ -189,13 +189,29 @@ def readouts_of_pairs(place: Place) -> list[str]:
     return [*command, *more, *READ_FLAGS]
 
 
-READ_FLAGS = "--rates=1e-3,4e-3", "--seeds=1,2", "--max_seq_length=64", "--", "--optimizer=muon", "--length_buckets=auto"  # fmt: skip
+def readouts_of_pretraining(place: Place) -> list[str]:
+    """The networks and the table of 1,000 rows of the page `pretraining_en`, which mask 40 % in training."""
+    work = os.path.join(place.work, "pretraining_en")
+    parts = {"train": "1000", "dev": "dev", "test": "test"}
+    table = {part: os.path.join(work, f"topics-{name}.jsonl") for part, name in parts.items()}
+    poolings = "published,first,mean,max,mean+max,attention"
+    command = read_by(
+        place, ("bert", "roberta_wwm"), table, poolings, "readouts_pretraining", "pretraining_en/comparison"
+    )
+    title, tuned = "--title=Which state answers, after 8 million tokens", ("--rates=2e-3,4e-3,8e-3", "--seeds=1,2,3")
+    return [*command, title, "--epochs=6", *tuned, *BY_MUON]
 
 
-def read_by(place: Place, systems, table: dict[str, str], poolings: str, name: str) -> list[str]:
-    """Networks, tables, poolings and places of the page `name`."""
+BY_MUON = "--max_seq_length=64", "--", "--optimizer=muon", "--length_buckets=auto"
+READ_FLAGS = "--rates=1e-3,4e-3", "--seeds=1,2", *BY_MUON
+
+
+def read_by(
+    place: Place, systems, table: dict[str, str], poolings: str, name: str, made: str = "family_en"
+) -> list[str]:
+    """Networks of the comparison `made`, tables, poolings and places of the page `name`."""
     return [
-        "readouts", *(f"--run={system}={pretrained(place, 'family_en', system)}" for system in systems), f"--poolings={poolings}",
+        "readouts", *(f"--run={system}={pretrained(place, made, system)}" for system in systems), f"--poolings={poolings}",
         *(f"--{part}_file={table[of]}" for part, of in (("train", "train"), ("eval", "dev"), ("test", "test"))),
         f"--folder={os.path.join(place.work, f'{name}_en')}", f"--output=benchmarks/results/{name}.md",
     ]  # fmt: skip
@@ -261,6 +277,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
     "siamese_zh": (60, siamese),
     "readouts_en": (55, readouts),
     "readouts_pairs_en": (20, readouts_of_pairs),
+    "readouts_pretraining_en": (35, readouts_of_pretraining),
     "effect_masks_en": (60, effect("masks")),
     "effect_sharing_en": (210, effect("sharing")),
     "effect_order_en": (90, effect("order", relations)),
