@@ -100,8 +100,9 @@ def is_small(system: Any, size: str) -> bool:
     return system.SIZES[size]["hidden_dim"] < system.SIZES["base"]["hidden_dim"]
 
 
-# Muon moves all directions of a matrix alike, and learns what stands side by side in about half of AdamW's steps. Both correct the
-# bias of their moments: without it (bert_adamw) the first steps are several times as long as the rate says, and the network is lost.
+# Muon moves all directions of a matrix alike, and learns what stands side by side in half to four fifths of AdamW's steps. Both
+# correct the bias of their moments: without it (bert_adamw) the first steps are several times as long as the rate says, and the
+# network is lost.
 MASKED = Small(
     network={"dropout": 0.0, "attention_dropout": 0.0},
     gain=0.68,
