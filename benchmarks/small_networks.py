@@ -272,9 +272,9 @@ def report(flags) -> None:
         "Held-out loss and accuracy of networks of 2 layers of 128; of `mini` 4 layers of 256; of `small` and `medium` 4 and 8 layers "
         "of 512, in bfloat16. Each arm differs from `small`, the numbers of small networks, in what its name says; masked language "
         "models hide 15 % of the tokens, and are scored so, where it names no other share. All warm up for a tenth of the steps. One "
-        "seed: read differences below a point as none. Counting names each token by its neighbours in the training text "
-        "(docs/watching.md). Where that differs between arms, they were scored on other numbers of held-out rows: compare the "
-        "distances from their counts."
+        "seed: read differences below a point as none. The neighbour baseline predicts each token by counts of its neighbours in the "
+        "training text (docs/watching.md). Where it differs between arms, they were scored on other numbers of held-out rows: compare "
+        "how far each is from its baseline."
     ]
     for language, studies in kept.items():
         for name, arms in studies.items():
@@ -289,11 +289,11 @@ def report(flags) -> None:
                     f"{language}, {name}: {', '.join(other)} had other steps than {ordered[0]}. Remove their lines from {KEPT}, or "
                     "train all of them with the same --steps."
                 )
-            rows.append(["naming the commonest token", "", f"{100 * first['unigram']:.1f}", ""])
+            rows.append(["always the most frequent token", "", f"{100 * first['unigram']:.1f}", ""])
             steps, tokens = first["budget"]
             parts += [
                 f"## {language}, {name} (`--system={STUDIES[name].system}`), {steps:,} steps of {tokens:,} tokens",
-                table(["arm", "loss", "right, %", "counting neighbours, %"], rows),
+                table(["arm", "loss", "accuracy, %", "neighbour baseline, %"], rows),
             ]
     curves = {
         (language, name, arm): found["curve"]

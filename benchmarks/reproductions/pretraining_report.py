@@ -35,7 +35,7 @@ class Results:
         return statistics.mean(each[kind] for each in self.gaps[arm])
 
     def right(self, arm: str) -> float:
-        """The share of tokens of held-out text that an arm names, on average over its pretrainings."""
+        """The share of tokens of held-out text that an arm predicts, on average over its pretrainings."""
         return statistics.mean(self.found["objectives"][arm]["accuracies"])
 
 
@@ -46,8 +46,8 @@ def report(flags, chosen: Networks, results: Results) -> None:
         f"Networks of 2 layers of 128, {pretrainings(flags)} {flags.million_tokens:g} million tokens in batches of "
         f"{128 * flags.train_batch_size:,}, of {corpus(flags)}. Fine-tuned with {len(flags.seeds)} seeds by Muon, mean and largest "
         f"values of all states side by side. The development file chooses the rate, of {RATES[0]:g} and {RATES[1]:g}, for each arm "
-        "and task, and the state of each run, of at most about ten. Random weights get the same. "
-        "The test file is read once. Counting names tokens by their neighbours in the training text.",
+        "and task, and which of up to about ten saved states of a run is kept. Random weights get the same. The test file is read "
+        "once. The neighbour baseline predicts tokens by counts of their neighbours in the training text.",
         verdict(claims(flags, chosen, results)),
         "## Tasks\n\nAccuracy on the test file in %, mean and standard deviation over seeds. The name of a task ends with its number "
         "of labelled rows.",
@@ -117,7 +117,7 @@ def peer_told(chosen: Networks, results: Results) -> list[str]:
     return [
         f"## A known implementation at the same budget\n\nHugging Face's {chosen.measured.upper()} in PyTorch "
         f"(`benchmarks/reproductions/peer_{chosen.measured}.py`), from the same first weights, on the same batches as our first "
-        "pretraining, by PyTorch's Muon and AdamW at the same rates. Of the tokens of held-out text that are asked for it names "
+        "pretraining, by PyTorch's Muon and AdamW at the same rates. Of the held-out tokens that are asked for it predicts "
         f"{100 * results.peer['accuracy']:.1f} %, ours {100 * first:.1f} %. How far `{chosen.measured}` is ahead in accuracy, in "
         "points:",
         table(head, rows),
@@ -157,11 +157,11 @@ def claims(flags, chosen: Networks, results: Results) -> dict[str, bool]:
             mean[arm, task] > mean["bag_of_words", task] for task in tasks
         )
         counted = found["objectives"][arm]["baselines"]
-        answers[f"{arm}: names more tokens of held-out text than counting the neighbours does"] = (
+        answers[f"{arm}: predicts more tokens of held-out text than the neighbour baseline"] = (
             results.right(arm) > counted["neighbour_baseline"]
         )
         if (seen := counted["visible_baseline"]) is not None:
-            answers[f"{arm}: names more of them than counting those of the neighbours that are not hidden too"] = (
+            answers[f"{arm}: predicts more of them than that baseline by the neighbours that are not hidden"] = (
                 results.right(arm) > seen
             )
     if "gpt_lm" in chosen.systems:
@@ -171,7 +171,7 @@ def claims(flags, chosen: Networks, results: Results) -> dict[str, bool]:
         )
     for arm, kind, told in (each for each in HIDDEN if each[0] in results.gaps):
         answers[
-            f"hiding {told}: names more hidden {kind} of held-out text than hiding characters, by more than two standard errors"
+            f"hiding {told}: predicts more hidden {kind} of held-out text than hiding characters, by more than two standard errors"
         ] = results.filled(arm, kind) - results.filled("bert", kind) > 2 * error(results, arm, "bert", kind)
         answers[
             f"hiding {told}: as good or better in the tasks as hiding characters, within two points on average over them"
@@ -179,7 +179,7 @@ def claims(flags, chosen: Networks, results: Results) -> dict[str, bool]:
     if "bert_wwm" in results.gaps:
         lead = results.filled("bert", SINGLE) - results.filled("bert_wwm", SINGLE)
         answers[
-            "hiding characters: names more single characters than hiding whole words, by more than two standard errors"
+            "hiding characters: predicts more single characters than hiding whole words, by more than two standard errors"
         ] = lead > 2 * error(results, "bert_wwm", "bert", SINGLE)
     if results.lengths:
         own = results.lengths["objectives"]["one_length"]["losses"]
@@ -247,9 +247,9 @@ def objectives(found: dict) -> str:
         "",
         "tokens, nats",
         "tokens right, %",
-        "counting neighbours, %",
-        "… where they are not hidden too, %",
-        "commonest token, %",
+        "neighbour baseline, %",
+        "… by neighbours that are not hidden, %",
+        "most frequent token, %",
         "steps",
         "processor minutes",
     ]
