@@ -23,6 +23,7 @@ from benchmarks.reproductions.entities import write_lexicon
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare, pretrained
 from benchmarks.reproductions.pretraining_networks import ERNIE, ONE_LENGTH, Networks, networks_of
 from benchmarks.reproductions.pretraining_report import Results, minutes, report
+from benchmarks.reproductions.stream_scores import kept
 
 ENTITIES = "entities.txt"
 
@@ -38,17 +39,21 @@ def main() -> None:
     plan["pretraining"]["seeds"] = flags.pretraining_seeds
     found = compare(flags, "plan", plan)
     lengths = compare(flags, "lengths", as_long(plan, minutes(found, "bert"))) if chosen.lengths else None
-    filled = path(flags, "heldout.jsonl"), path(flags, ENTITIES)
     gaps = {
-        name: [cloze.score(run, *filled) for run in pretrained(flags, found, name)]
+        name: [filled(flags, run, os.path.basename(run)) for run in pretrained(flags, found, name)]
         for name in (plan["systems"] if chosen.gaps else ())
     }
     peer = with_peer(flags, chosen, plan, found) if flags.peer_rows else None
     if peer and "ernie" in plan["systems"]:
         with_ernie(flags, plan, found)
         folders = {chosen.peer.name: "peer", ERNIE.name: "peer_ernie"}
-        gaps |= {arm: [cloze.score(f"hf:{path(flags, folder)}/pretrained", *filled)] for arm, folder in folders.items()}
+        gaps |= {arm: [filled(flags, f"hf:{path(flags, of)}/pretrained", of)] for arm, of in folders.items()}
     report(flags, chosen, Results(found, lengths, gaps, peer))
+
+
+def filled(flags, run: str, name: str) -> dict[str, float]:
+    """What a network fills of the gaps of held-out text; kept in the work folder."""
+    return kept(path(flags, f"gaps-{name}.json"), cloze.score, run, path(flags, "heldout.jsonl"), path(flags, ENTITIES))
 
 
 def as_long(plan: dict, spent: float) -> dict:
