@@ -94,7 +94,8 @@ def is_ideograph(text: str) -> bool:
 def batch_of(found, rows):
     """Features of rows with [MASK] in the gaps, labels (B, LONGEST), -1 where there is none, and what was hidden."""
     vocabulary, backbone = found.tokenizer.vocabulary, found.backbone
-    token_ids = np.full((len(rows), LENGTH), vocabulary.padding_id, "int32")
+    longest = max(len(ids) for ids, *_ in rows) + 2
+    token_ids = np.full((len(rows), longest), vocabulary.padding_id, "int32")
     labels, places = np.full((len(rows), LONGEST), -1), np.zeros((len(rows), LONGEST), "int32")
     for row, (ids, hidden, _) in enumerate(rows):
         framed = [vocabulary["[CLS]"], *ids, vocabulary["[SEP]"]]
