@@ -270,7 +270,7 @@ PAGES: dict[str, tuple[int, Callable[[Place], list[str]]]] = {  # name -> (minut
             "(ChnSentiCorp), 1,000 rows to learn from; pairs: equal questions (LCQMC's development file), 4,000 rows.",
         ),
     ),
-    "pretraining_en": (105, pretraining("en")),
+    "pretraining_en": (115, pretraining("en")),
     "pretraining_gpt_en": (130, pretraining("en", "gpt")),
     "pretraining_zh": (125, pretraining("zh")),
     "pretraining_ernie_zh": (60, pretraining("zh", "ernie")),
