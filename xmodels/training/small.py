@@ -114,8 +114,8 @@ MASKED = Small(
     shorter=(32, 0.5),
     masking_rate=0.4,
 )  # fmt: skip
-# Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too. In GPT, positions
-# that begin as sinusoids make no difference.
+# Positions are drawn, or told by the attention; and streams are not cut. What writes a text has been measured so too. In GPT,
+# positions that begin as sinusoids make no difference.
 ONE_LENGTH = dataclasses.replace(MASKED, position_gain=None, shorter=None, masking_rate=None)
 # A rate that knows no end, since a task may join a finished run of ERNIE 2.0, whose paragraphs are not cut.
 CONTINUAL = dataclasses.replace(
