@@ -1,4 +1,4 @@
-"""Gaps in held-out Chinese text: how often a masked language model names whole words, and single characters of words."""
+"""Gaps in held-out Chinese text: how often a masked language model predicts whole words, and single characters of words."""
 
 from collections import Counter
 
@@ -25,8 +25,8 @@ def score(run: str, file: str, names: str) -> dict[str, float]:
         names: a lexicon, a name a line.
 
     Returns:
-        For each of `KINDS` the share; "gaps of names", how many there are; and "commonest of names", the share of who always says the
-        commonest one of them.
+        For each of `KINDS` the share; "gaps of names", how many there are; and "commonest of names", the share of the most
+        frequent one among them.
     """
     found = loaded.load(run)
     objective = MaskedLM(found.backbone.config)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from data_pipelines.files import whole_file
+
 Run = TypeVar("Run")
 
 
@@ -55,6 +57,17 @@ def results_of(model_dir: str) -> dict[str, float]:
 def is_finished(model_dir: str) -> bool:
     """Whether a run has written its results, so that a reproduction that was interrupted need not repeat it."""
     return os.path.isfile(os.path.join(model_dir, "results.json"))
+
+
+def kept(path: str, score: Callable[..., dict], *arguments) -> dict:
+    """What `score` gives for the arguments; in a file, so that it is not computed twice."""
+    if not os.path.isfile(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        found = score(*arguments)
+        with whole_file(path, "w") as file:
+            json.dump(found, file)
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def make_records(folder: str, *switches: str, **flags) -> None:

@@ -3,10 +3,10 @@
     python -m benchmarks.reproductions.effects --effect=masks --language=en --text=news.txt --work_dir=work \\
         --task=topics:0:2=test.csv.gz --rows=1000
 
-`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4) and order (ALBERT, table 5). The other
-flags are those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or two: the
-networks differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches (sharing, order). Interrupted, the
-same command goes on; effects may share a work folder.
+`--effect` is one of masks (RoBERTa, section 4.1), sharing (ALBERT, table 4) and order (ALBERT, table 5). The other flags are
+those of `benchmarks.reproductions.pretraining`, which says what a task is. Each is a plan of `xmodels compare`, or two: the networks
+differ in what is compared only. `--peer` has Hugging Face's ALBERT read the same batches (sharing, order). Interrupted, the same
+command goes on; effects may share a work folder.
 """
 
 import dataclasses

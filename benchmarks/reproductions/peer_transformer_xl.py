@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 
-from benchmarks.reproductions.commands import is_finished
+from benchmarks.reproductions.commands import is_finished, kept
 from benchmarks.reproductions.peer_bert import prepared
-from benchmarks.reproductions.stream_scores import kept, segments_of
+from benchmarks.reproductions.stream_scores import segments_of
 
 NAMES = {"clamp_length": "clamp_len", "same_length": "same_length"}  # of settings: ours -> Hugging Face's
 

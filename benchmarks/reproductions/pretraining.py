@@ -19,11 +19,11 @@ import os
 import sys
 
 from benchmarks.reproductions import cloze, peer_bert
+from benchmarks.reproductions.commands import kept
 from benchmarks.reproductions.entities import write_lexicon
 from benchmarks.reproductions.pretraining_inputs import compare, numbers, parser_of, path, plan_of, prepare, pretrained
 from benchmarks.reproductions.pretraining_networks import ERNIE, ONE_LENGTH, Networks, networks_of
 from benchmarks.reproductions.pretraining_report import Results, minutes, report
-from benchmarks.reproductions.stream_scores import kept
 
 ENTITIES = "entities.txt"
 

@@ -1,9 +1,7 @@
 """How well networks predict a stream: with a memory of some length, in segments, and in windows that slide."""
 
 import dataclasses
-import json
 import os
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -28,16 +26,6 @@ def losses(objective, backbone, states, labels):
     """Nats of each label: float32 (B, N)."""
     logs = ops.log_softmax(objective.logits(states, backbone), axis=-1)
     return -ops.take_along_axis(logs, ops.expand_dims(labels, -1), axis=-1)[..., 0]
-
-
-def kept(path: str, score: Callable, *arguments) -> dict:
-    """What `score` gives for the arguments; in a file beside the run, so that it is not computed twice."""
-    if not os.path.isfile(path):
-        found = score(*arguments)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(found, file)
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
 
 
 def over_seeds(scores: list[dict]) -> dict:

@@ -21,10 +21,10 @@ with quiet_start():
     import tensorflow as tf
 
     from benchmarks.reproductions import peer_transformer_xl, stream_models, stream_scores, window_speed
-    from benchmarks.reproductions.commands import bracketed, results_of, side_by_side
+    from benchmarks.reproductions.commands import bracketed, kept, results_of, side_by_side
     from benchmarks.reproductions.pages import RESULTS
     from benchmarks.reproductions.stream_models import REMEMBERED
-    from benchmarks.reproductions.stream_scores import kept, over_seeds
+    from benchmarks.reproductions.stream_scores import over_seeds
     from benchmarks.reproductions.xl_report import CLAMPED, EQUAL, Found, report
 
 ROOT = pathlib.Path(__file__).parent.parent.parent

@@ -39,6 +39,7 @@ from xmodels.training.states import checkpoints
 from xmodels.training.step.learner import Learner
 from xmodels.training.step.streams import single
 
+FOUND = "found.json"  # in the folder of a run: what it has found
 KEEP = ("token_ids", "segment_ids", "padding_mask", "labels", "example_weights")
 LOOKED_AT = 200  # held-out questions of each task that draw the curves
 # A kind begins in the middle, and goes on for as long as its best rate has a neighbour that has not been tried.
@@ -147,7 +148,7 @@ def trained(name: str, seed: int, rate: float, options, data: Data) -> dict:
             "scores": scores, "held_out": held_out, "parameters": learner.backbone.count_params(), "curve": curve(folder),
         }  # fmt: skip
 
-    return kept(folder, found)
+    return commands.kept(os.path.join(folder, FOUND), found)
 
 
 def trained_peer(name: str, rate: float, options, data: Data) -> dict:
@@ -166,23 +167,11 @@ def trained_peer(name: str, rate: float, options, data: Data) -> dict:
         scores = {task: score(peer.answers, data, questions, batches) for task, questions in data.test.items()}
         return {"scores": scores, "parameters": peer.parameters}
 
-    return kept(folder_of(options, f"tensor2tensor_{name}", seed, rate), found)
+    return commands.kept(os.path.join(folder_of(options, f"tensor2tensor_{name}", seed, rate), FOUND), found)
 
 
 def folder_of(options, name: str, seed: int, rate: float) -> str:
     return os.path.join(options.work, f"{name}_{rate:g}_{seed}")
-
-
-def kept(folder: str, found: Callable[[], dict]) -> dict:
-    """What is found, which is written into the folder, and read there the next time."""
-    path = os.path.join(folder, "found.json")
-    if not os.path.isfile(path):
-        os.makedirs(folder, exist_ok=True)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(found(), file)
-        os.replace(path + ".part", path)
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
 
 
 def hand_over(learner: Learner, folder: str, data: Data) -> None:
