@@ -73,8 +73,8 @@ test-extras: $(STAMP)-extras  ## Installs Beam, Jupyter, a server and the TPU co
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(BY_FILE) -m "extra and not long"
 
 # tensorflow-tpu ends at 2.20, so what trains is tested there too; outside of CI, for it is another 3 GB.
-ENGINE_TESTS = tests/test_learner.py tests/test_training.py tests/test_training_killed.py tests/test_cluster.py tests/test_strategies.py \
-  tests/test_optimizers.py tests/test_grouping.py
+ENGINE_TESTS = tests/training/test_learner.py tests/training/test_training.py tests/training/test_training_killed.py tests/training/test_cluster.py tests/training/test_strategies.py \
+  tests/training/test_optimizers.py tests/batches/test_grouping.py
 $(VENV)-tf220/.installed: setup.py
 	$(PYTHON) -m venv $(VENV)-tf220
 	@$(VENV)-tf220/bin/python -m pip install --quiet --disable-pip-version-check \

@@ -1,7 +1,7 @@
 """What google-research/bert does to make records, restated: the yardstick of `benchmarks/data.py`, and of tests.
 
 Plain Python on one core and lists of strings, as there: the corpus and all instances are held in memory, characters are
-looked at one by one, and records are built as `tf.train.Example`. `tests/test_pairs.py` proves it equal to what the
+looked at one by one, and records are built as `tf.train.Example`. `tests/pretraining/test_pairs.py` proves it equal to what the
 original wrote. (Devlin et al., 2018, appendix A.2)
 """
 

@@ -1,7 +1,7 @@
 """The glossary of features: every name that records, ops, batches, networks, objectives, tasks and exports share.
 
 Pure Python, imports nothing heavy. Shapes are those of one example, without the leading batch axis; None is a free length.
-`tests/test_features.py` compares the glossary with the code, in both directions.
+`tests/records/test_features.py` compares the glossary with the code, in both directions.
 """
 
 import dataclasses

@@ -13,7 +13,6 @@ import functools
 import gc
 import importlib.util
 import json
-import pathlib
 
 import pytest
 
@@ -22,12 +21,11 @@ from data_pipelines.quiet import quiet_start
 with quiet_start():
     from xmodels.training.devices import distribution
 
+from tests.helpers.samples import ROOT, SHARED, make_records
+
 distribution.split_cpu(2)  # before anything uses TensorFlow; `one_device` takes the first
 gc.collect()
 gc.freeze()  # Some 370,000 objects of modules, which each collection would walk through.
-
-ROOT = pathlib.Path(__file__).parent.parent
-SHARED = pathlib.Path(os.environ.get("XMODELS_SHARED_DIR", ROOT.parent / "shared"))
 
 
 def pytest_collection_modifyitems(items):
@@ -59,16 +57,6 @@ def zh_vocabulary(tmp_path_factory):
     corpus = open_corpus(str(ROOT / "samples/zh/corpus.txt"), "zh")
     path.write_text(train_wordpiece(corpus, 1500).text(), encoding="utf-8")
     return str(path)
-
-
-def make_records(folder, vocabulary, **settings):
-    """Writes records of the Chinese samples into `folder`; returns its path."""
-    from data_pipelines.pretraining.job import Settings, create
-
-    values = {"language": "zh", "do_whole_word_mask": True, "segmenter": "jieba", "max_seq_length": 32} | settings
-    values = {"max_predictions_per_seq": 6, "num_shards": 2} | values
-    create(Settings(input_file=str(ROOT / "samples/zh/corpus.txt"), vocab_file=vocabulary, **values), str(folder))
-    return str(folder)
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +126,6 @@ def small_config(tmp_path_factory, zh_vocabulary):
 @pytest.fixture(scope="session")
 def small_bert(tmp_path_factory):
     """The folder of a small BERT of random weights, to fine-tune from."""
-    from small_models import network
+    from tests.helpers.small_models import network
 
     return network("bert", tmp_path_factory.mktemp("small_bert"))

@@ -5,9 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.doctor_clinic import NETWORK, make_checkpoint, make_records, text, vocabulary_text, write
 from tests.fuzz.sandbox import forked
-from tests.invocation import invoke
+from tests.helpers.doctor_clinic import NETWORK, make_checkpoint, make_records, text, vocabulary_text, write
+from tests.helpers.invocation import invoke
 
 SEEDS = Path(__file__).parent / "seeds"
 RUN = {"train_batch_size": 4, "num_train_steps": 1, "num_warmup_steps": 0}

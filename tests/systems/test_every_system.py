@@ -11,7 +11,7 @@ from data_pipelines.batches.grouping import longest, shortened
 from data_pipelines.errors import UsageError
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from tests.small_systems import RECORDS, make_learner, small_recipe, without_graphs
+from tests.helpers.small_systems import RECORDS, make_learner, small_recipe, without_graphs
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.jobs.options.pretrain import Options

@@ -1,7 +1,7 @@
 """The gcloud commands of a TPU job, as lists of words; nothing here runs them.
 
 Grammar: cloud.google.com/sdk/gcloud/reference/compute/tpus/queued-resources (create, describe, delete) and
-.../tpu-vm (ssh, scp); tests/fake_gcloud.py holds the part of it that is used here.
+.../tpu-vm (ssh, scp); tests/helpers/fake_gcloud.py holds the part of it that is used here.
 """
 
 import dataclasses

@@ -1,0 +1,86 @@
+"""Networks on JAX and PyTorch: weights have the same names, and what writes writes the same texts."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from data_pipelines.text.vocabulary import Vocabulary
+from data_pipelines.text.wordpiece import WordPieceTokenizer
+from tests.helpers.pages import ROOT
+from xmodels import systems
+from xmodels.decoding.options import Decoding
+from xmodels.models.backbone import named_weights
+from xmodels.models.folder import assign, values_of, write_model
+from xmodels.tasks.base.generation import load_generator
+
+BACKENDS = [pytest.param(name, marks=pytest.mark.extra(name)) for name in ("jax", "torch")]
+WORDS = ["the", "dog", "a", "house", "ran", "and", "it", "saw", "red", "."]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+TEXTS, WRITERS = ["the dog", "a red house and it"], ("gpt2", "transformer", "t5", "bart")
+HOW = [Decoding(temperature=0.0), Decoding(num_beams=3)]
+
+PROGRAM = """
+import json, sys
+from tests.layers import test_backends as asked
+json.dump(getattr(asked, sys.argv[1])(*sys.argv[3:]), open(sys.argv[2], "w"))
+"""
+
+
+def elsewhere(backend, what, folder, *arguments):
+    """What a function of this file gives in a process with another backend."""
+    target = f"{folder}/found.json"
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM, what, target, *map(str, arguments)], check=True, timeout=300,
+        env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    with open(target) as file:
+        return json.load(file)
+
+
+def small_network(name):
+    system = systems.load(name)
+    return system.MODEL(systems.configuration(system, Vocabulary(TOKENS), next(iter(system.SIZES)))).initialize()
+
+
+def names_of_weights():
+    return {
+        name: {key: list(value.shape) for key, value in named_weights(small_network(name)).items()}
+        for name in systems.names()
+    }
+
+
+def written(folder):
+    found = {}
+    for name in WRITERS:
+        generator = load_generator(f"{folder}/{name}")
+        found[name] = [generator.generate(TEXTS, how, max_new_tokens=5) for how in HOW]
+    return found
+
+
+@pytest.mark.extra("torch")
+def test_weights_have_the_same_names(tmp_path):
+    """Names are those of attributes, which PyTorch keeps in another order."""
+    assert elsewhere("torch", "names_of_weights", tmp_path) == names_of_weights()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_texts_are_the_same(backend, tmp_path):
+    tokenizer, drawn = WordPieceTokenizer(Vocabulary(TOKENS)), np.random.default_rng(0)
+    for name in WRITERS:
+        keras.utils.set_random_seed(0)
+        backbone = small_network(name)
+        values = values_of("backbone", backbone)
+        assign(
+            "backbone", backbone, {n: drawn.normal(0, 0.2, v.shape).astype("float32") for n, v in values.items()}, name
+        )
+        folder = tmp_path / name / "backbone"
+        folder.mkdir(parents=True)
+        write_model(str(folder), backbone, None, tokenizer.files(), tokenizer.describe(), name)
+    expected = written(tmp_path)
+    assert elsewhere(backend, "written", tmp_path, tmp_path) == expected
+    assert len({text for texts in expected.values() for each in texts for text in each}) > 4

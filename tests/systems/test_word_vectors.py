@@ -1,0 +1,137 @@
+"""Skip-gram: pairs that are drawn, probabilities against gensim's, file formats, and a run from text to vectors."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipelines.errors import CheckpointError, UsageError
+from data_pipelines.ops.windows import keep_probabilities, noise_distribution, num_slots, skip_gram_pairs
+from xmodels.conversion import convert, word_vectors
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+LENGTH, WORDS = 40, 9
+
+
+def drawn(token_ids, keep=None, window=5, negatives=2, ends=(), seed=0):
+    rows = len(token_ids)
+    noise = np.arange(1, WORDS + 1) / np.arange(1, WORDS + 1).sum()
+    op = skip_gram_pairs(LENGTH, np.ones(WORDS) if keep is None else keep, noise, window, negatives, ends)
+    lengths = np.tile([[LENGTH + 1, 0]], (rows, 1))
+    seeds = tf.cast(tf.range(rows) + 1000 * seed, tf.uint64)
+    found = op({"token_ids": tf.constant(token_ids), "segment_lengths": tf.constant(lengths), "seed": seeds})
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def pairs_of(found, row):
+    real = found["pair_weights"][row] > 0
+    return list(zip(found["center_ids"][row, real].tolist(), found["context_ids"][row, real].tolist(), strict=True))
+
+
+def test_probabilities_are_those_of_gensim():
+    golden = json.loads((GOLDEN / "word2vec_training/vocabulary.json").read_text("utf-8"))
+    counts, settings = np.array(golden["counts"]), golden["config"]["hyperparameters"]
+    np.testing.assert_allclose(keep_probabilities(counts, settings["sample"]), golden["keep_probability"], atol=1e-4)
+    noise = noise_distribution(counts, settings["ns_exponent"])
+    np.testing.assert_allclose(noise, golden["sampling_probability"], atol=1e-4)
+
+
+def test_a_pair_at_distance_k_is_kept_in_c_minus_k_plus_1_of_c_windows():
+    text = np.zeros((400, LENGTH + 1), "int32")
+    text[:, 20] = 1  # one word among others: how often is the word at distance k its context?
+    text[:, 21:] = np.minimum(np.arange(LENGTH - 20) + 2, WORDS - 1)
+    found = drawn(text, window=4)
+    counts = np.zeros(6)
+    for row in range(400):
+        for center, context in pairs_of(found, row):
+            if center == 1 and context >= 2:
+                counts[context - 1] += 1
+    np.testing.assert_allclose(counts[1:5] / 400, [1.0, 0.75, 0.5, 0.25], atol=0.08)
+    assert counts[5] == 0
+
+
+def test_pairs_are_mutual_in_reach_inside_of_texts_and_none_is_lost():
+    draw = np.random.default_rng(0)
+    text = draw.integers(1, WORDS, (64, LENGTH + 1), "int32")
+    text[:, 17] = 0  # an end of text, which is no word
+    keep = np.ones(WORDS)
+    keep[0] = 0.0
+    found = drawn(text, keep, window=5, ends=(0,))
+    assert found["pair_weights"].sum(axis=1).max() < num_slots(LENGTH, 5)  # so there was room for all
+    # Of a text of n words 6 n pairs, less the 14 that would reach beyond its ends; here of 17 and 22 words.
+    assert found["pair_weights"].sum(axis=1).mean() == pytest.approx(6 * 39 - 2 * 14, rel=0.02)
+    marked = text.copy()
+    marked[:, :17], marked[:, 18:] = 1, 2
+    for row, each in enumerate(pairs_of(drawn(marked, keep, ends=(0,)), row) for row in range(64)):
+        assert set(each) <= {(1, 1), (2, 2)}, row
+
+
+def test_windows_reach_across_words_that_are_left_out():
+    text = np.tile(np.array([[1, 3] * (LENGTH // 2) + [1]], "int32"), (8, 1))
+    keep = np.ones(WORDS)
+    keep[3] = 0.0
+    assert {pair for row in range(8) for pair in pairs_of(drawn(text, keep, window=1), row)} == {(1, 1)}
+
+
+def test_negatives_follow_the_distribution_and_draws_belong_to_examples():
+    text = np.random.default_rng(0).integers(0, WORDS, (50, LENGTH + 1), "int32")
+    found, again, other = drawn(text), drawn(text), drawn(text, seed=1)
+    shares = np.bincount(found["negative_ids"].ravel(), minlength=WORDS) / found["negative_ids"].size
+    np.testing.assert_allclose(shares, np.arange(1, WORDS + 1) / 45, atol=0.01)
+    np.testing.assert_array_equal(found["negative_ids"], again["negative_ids"])
+    assert (found["negative_ids"] != other["negative_ids"]).any()
+    np.testing.assert_array_equal(drawn(text[:3])["center_ids"], found["center_ids"][:3])
+
+
+def test_files_are_those_of_gensim(tmp_path):
+    folder = GOLDEN / "word2vec_format"
+    expected = json.loads((folder / "outputs.json").read_text("utf-8"))
+    vectors = np.load(folder / "outputs.npz")["vectors"]
+    for name, read, write in (
+        ("vectors.txt", word_vectors.read_text, word_vectors.write_text),
+        ("vectors.bin", word_vectors.read_binary, word_vectors.write_binary),
+    ):
+        words, found = read(str(folder / name))
+        assert words == expected["words"]
+        np.testing.assert_allclose(found, vectors, atol=1e-6)
+        write(str(tmp_path / name), words, found)
+        again = read(str(tmp_path / name))
+        assert again[0] == words
+        np.testing.assert_array_equal(again[1], found)
+    near = word_vectors.nearest(words, vectors, "king", 5)
+    assert [word for word, _ in near] == [word for word, _ in expected["queries"]["most_similar_king"]]
+    np.testing.assert_allclose(
+        [c for _, c in near], [c for _, c in expected["queries"]["most_similar_king"]], atol=1e-5
+    )
+    (tmp_path / "cut.bin").write_bytes((folder / "vectors.bin").read_bytes()[:300])
+    with pytest.raises(CheckpointError, match="its first line says 14"):
+        word_vectors.read_binary(str(tmp_path / "cut.bin"))
+
+
+def test_from_text_to_vectors(stream_records, tmp_path):
+    from xmodels.jobs.pretrain import Options, pretrain
+    from xmodels.training.watching.progress import read_log
+
+    run = str(tmp_path / "run")
+    means = pretrain(
+        Options(
+            system="skip_gram",
+            model_dir=run,
+            size="tiny",
+            data_dir=stream_records,
+            num_train_steps=4,
+            log_steps=2,
+            eval_steps=1,
+        )
+    )
+    assert means["loss"] > 0
+    entry = [e for e in read_log(f"{run}/log.jsonl") if e["kind"] == "train"][-1]
+    assert entry["words_per_second"] >= entry["real_words_per_second"] > 0 and "tokens_per_second" not in entry
+    convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")
+    words, vectors = word_vectors.read_text(f"{tmp_path}/vectors.txt")
+    assert len(words) == len(vectors) > 100 and vectors.shape[1] == 16
+    assert not {"[PAD]", "[UNK]"} & set(words)  # whose vectors are not learnt
+    with pytest.raises(UsageError, match="exists already"):
+        convert.save(convert.load(run), f"word2vec:{tmp_path}/vectors.txt")
