@@ -36,7 +36,7 @@ def prepare(folder: str, size: str, corpus: str, train_file: str, most: int, voc
 
 def our_pretraining(folder: str, size: str, corpus: str, steps: int) -> dict:
     from data_pipelines.pretraining.job import Settings, create
-    from xmodels.jobs.pretrain import Options, pretrain
+    from xmodels.jobs.pretrain.run import Options, pretrain
 
     records, run = f"{folder}/records", f"{folder}/pretrained"
     settings = Settings(
@@ -70,7 +70,7 @@ def real_tokens(run: str, steps: int) -> dict:
 
 
 def our_finetuning(folder: str, size: str) -> dict:
-    from xmodels.jobs.finetune import Options, finetune
+    from xmodels.jobs.finetune.run import Options, finetune
 
     options = Options(
         init_checkpoint=f"{folder}/{size}", train_file=f"{folder}/train.tsv", model_dir=f"{folder}/tuned", num_train_epochs=1.0,

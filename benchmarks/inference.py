@@ -70,7 +70,7 @@ def make_run(size: str, folder: str, texts: str, vocab_size: int = 8000) -> None
 def ours(run: str, texts: list[str], ids: bool) -> dict:
     import numpy as np
 
-    from xmodels.jobs import predict as job
+    from xmodels.jobs.predict import run as job
     from xmodels.tasks.base.answer import Question
     from xmodels.tasks.base.answer import load as load_predictor
 

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.average_checkpoints import Options
+from xmodels.jobs.average_checkpoints.options import Options
 
 COMMAND = Command(
     Options,

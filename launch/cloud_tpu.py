@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.cloud_tpu import Options
+from xmodels.jobs.cloud_tpu.options import Options
 
 COMMAND = Command(
     Options,

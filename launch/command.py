@@ -28,14 +28,14 @@ class Command:
     """One verb with its own set of flags.
 
     Args:
-        options: its dataclass, in a module of the verb's name; each field is a flag.
+        options: its dataclass, in a module of the verb's name or in `options.py` of its folder; each field is a flag.
         summary: what it does, in a sentence or two.
         example: a command that works.
         section: of SECTIONS, under which `xmodels --help` lists it.
     """
 
     def __init__(self, options: type, summary: str, example: str, section: str):
-        self.name = options.__module__.rpartition(".")[2]
+        self.name = options.__module__.removesuffix(".options").rpartition(".")[2]
         self.options, self.summary, self.example, self.section = options, summary, example, section
         self.values = flags.FlagValues()
         self.declared = options_of(options)

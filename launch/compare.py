@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.compare import Options
+from xmodels.jobs.compare.options import Options
 
 COMMAND = Command(
     Options,

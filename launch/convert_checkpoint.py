@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.convert_checkpoint import Options
+from xmodels.jobs.convert_checkpoint.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.doctor import Options
+from xmodels.jobs.doctor.options import Options
 
 COMMAND = Command(
     Options,

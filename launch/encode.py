@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.encode import Options
+from xmodels.jobs.encode.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.evaluate import Options
+from xmodels.jobs.evaluate.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.export_model import Options
+from xmodels.jobs.export_model.options import Options
 
 COMMAND = Command(
     Options,

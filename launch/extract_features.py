@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.extract_features import Options
+from xmodels.jobs.extract_features.options import Options
 
 COMMAND = Command(
     Options,

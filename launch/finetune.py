@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
 
 COMMAND = Command(
     Options,

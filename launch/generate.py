@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.generate import Options
+from xmodels.jobs.generate.options import Options
 
 COMMAND = Command(
     Options,

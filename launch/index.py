@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.index import Options
+from xmodels.jobs.index.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.multitask import Options
+from xmodels.jobs.multitask.options import Options
 
 COMMAND = Command(
     Options,

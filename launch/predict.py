@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.predict import Options
+from xmodels.jobs.predict.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.pretrain import Options
+from xmodels.jobs.pretrain.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.quickstart import Options
+from xmodels.jobs.quickstart.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.report import Options
+from xmodels.jobs.report.options import Options
 
 COMMAND = Command(
     Options,

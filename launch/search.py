@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.search import Options
+from xmodels.jobs.search.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.serve import Options
+from xmodels.jobs.serve.options import Options
 
 COMMAND = Command(
     Options,

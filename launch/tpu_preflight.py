@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.tpu_preflight import Options
+from xmodels.jobs.tpu_preflight.options import Options
 
 COMMAND = Command(
     Options,

@@ -3,7 +3,7 @@
 import sys
 
 from launch.command import Command
-from xmodels.jobs.options.translate import Options
+from xmodels.jobs.translate.options import Options
 
 COMMAND = Command(
     Options,

@@ -13,7 +13,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import REQUIRED, create, modules_of, options_of
 from xmodels.jobs.verbs import run
 
-PACKAGES = ("xmodels.jobs.options", "data_pipelines.options")
+JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
 NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
 
 
@@ -21,13 +21,15 @@ def options_module(verb: str) -> str | None:
     """The module with the `Options` of a verb that Python has; None where there is none."""
     if verb in NOT_FROM_PYTHON:
         return None
-    found = (f"{package}.{verb}" for package in PACKAGES if verb in modules_of(package))
+    found = [f"{DATA_OPTIONS}.{verb}"] if verb in modules_of(DATA_OPTIONS) else []
+    if verb in modules_of(JOBS) and "options" in modules_of(f"{JOBS}.{verb}"):
+        found.append(f"{JOBS}.{verb}.options")
     return next((name for name in found if hasattr(importlib.import_module(name), "Options")), None)
 
 
 def verbs() -> list[str]:
     """The verbs that Python has."""
-    return sorted(name for package in PACKAGES for name in modules_of(package) if options_module(name))
+    return sorted(name for package in (JOBS, DATA_OPTIONS) for name in modules_of(package) if options_module(name))
 
 
 def function_of(verb: str) -> Callable[..., Any]:

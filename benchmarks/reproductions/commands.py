@@ -133,7 +133,7 @@ def bracketed(
 
 def fraction_of(rows: list, fraction: float, seed: int) -> list:
     """The rows that `finetune --train_fraction` draws with a seed, where each row of a table is one example."""
-    from xmodels.jobs.few_examples import drawn_places
+    from xmodels.jobs.finetune.few_examples import drawn_places
 
     return [rows[place] for place in drawn_places(len(rows), max(1, int(fraction * len(rows))), seed)]
 

@@ -92,7 +92,7 @@ class Task:
 def write_tasks(flags) -> dict[str, Task]:
     """All tables in one form, cut to what is asked for."""
     from data_pipelines.strict_yaml import variables_of
-    from xmodels.jobs.multitask_plan import read_plan
+    from xmodels.jobs.multitask.plan import read_plan
     from xmodels.tasks.base.find import part
 
     plan, found = read_plan(flags.tasks_file, variables_of(flags.set)), {}

@@ -191,9 +191,9 @@ def prepared(run: str, folder: str, scored: str | None = None):
         scored: what is evaluated, of several; the first one by default.
     """
     from xmodels import systems
-    from xmodels.jobs import pretrain as job
-    from xmodels.jobs.options.pretrain import Options
-    from xmodels.jobs.pretraining_evaluation import evaluated_on
+    from xmodels.jobs.pretrain import run as job
+    from xmodels.jobs.pretrain.evaluation import evaluated_on
+    from xmodels.jobs.pretrain.options import Options
     from xmodels.training.devices import distribution
 
     with open(os.path.join(run, "config.json"), encoding="utf-8") as file:

@@ -11,7 +11,7 @@ from data_pipelines.corpora.corpus import open_corpus
 from data_pipelines.pretraining.job import Settings, create
 from data_pipelines.text.tokenizer import CONFIG
 from data_pipelines.text.train_kinds import train_tokenizer
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.gpt import GptConfig
 from xmodels.models.transformer_xl import TransformerXLConfig
 

@@ -2,7 +2,7 @@
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Options:
-        JOB: ClassVar = "xmodels.jobs.average:average_checkpoints"
+        JOB: ClassVar = "xmodels.jobs.average_checkpoints.run:average_checkpoints"
 
         model_dir: str = option(REQUIRED, "Folder of the run.", section="Run and output")
         last: int = option(5, "How many states.", minimum=1)
@@ -198,6 +198,6 @@ def nearest(name: Any, known: Iterable[str]) -> str:
 
 
 def modules_of(package: str, *, but: Iterable[str] = ()) -> tuple[str, ...]:
-    """The modules and folders of a package that are registered by being there. Imports none of them."""
+    """Lists the modules and folders of a package that are registered by being there, none of a module. Imports none of them."""
     path = importlib.util.find_spec(package).submodule_search_locations
-    return tuple(module.name for module in pkgutil.iter_modules(path) if module.name not in but)
+    return tuple(module.name for module in pkgutil.iter_modules(path or ()) if module.name not in but)

@@ -31,8 +31,8 @@ from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import ShardWriter
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
-from xmodels.jobs.finetuning_batches import choose_batches
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.finetune.batches import choose_batches
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.backbone import Backbone
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.folder import read_weights

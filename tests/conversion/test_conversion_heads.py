@@ -325,7 +325,7 @@ def test_a_converted_tagger_finds_spans_in_the_scheme_of_its_own(scheme, tmp_pat
     assert tagged.tags == ["B-PER", "I-PER", "O", "B-PER"]
     assert [(each.type, each.text) for each in tagged.entities] == [("PER", "ann bob"), ("PER", "dan")]
     (tmp_path / "dev.txt").write_text("ann B-PER\nbob I-PER\nin O\ndan B-PER\n\n")
-    monkeypatch.setattr("xmodels.jobs.evaluate.load_predictor", lambda path: predictor)
+    monkeypatch.setattr("xmodels.jobs.evaluate.run.load_predictor", lambda path: predictor)
     assert call("evaluate", tmp_path, "--test_file=dev.txt", "--output_file=scores.json")["entity_f1"] == 1.0
     assert json.loads((tmp_path / "scores.json").read_text())["accuracy"] == 1.0
     if scheme != "BIO":

@@ -10,7 +10,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import network
 from xmodels.conversion import convert
 from xmodels.conversion import sentence_transformers as theirs
-from xmodels.jobs.sentence_transformers import from_run, to_run
+from xmodels.jobs.convert_checkpoint.sentence_transformers import from_run, to_run
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import read_task
 

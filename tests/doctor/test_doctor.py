@@ -128,7 +128,7 @@ def test_weights_of_every_system_are_told_from_its_smallest_networks(name):
 
 
 def test_libraries_that_cannot_be_imported_are_a_problem(clinic, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "xmodels.jobs.pretrain", None)
+    monkeypatch.setitem(sys.modules, "xmodels.jobs.pretrain.run", None)
     assert invoke("doctor", **clinic.pretrain(model_dir=tmp_path / "new")) == 2
     assert "problem  import        TensorFlow, Keras or what they need cannot be imported" in capsys.readouterr().out
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from data_pipelines.errors import UsageError
 from tests.helpers.invocation import invoke
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.folder import read_model, read_weights
 from xmodels.training.states import checkpoints
 from xmodels.training.states.averaging import mean_of_files

@@ -11,7 +11,7 @@ import tensorflow as tf
 from data_pipelines.records.manifest import Manifest
 from tests.helpers.invocation import invoke
 from xmodels.jobs import dry_run
-from xmodels.jobs.pretrain import Options
+from xmodels.jobs.pretrain.run import Options
 from xmodels.training.watching.memory_estimate import kept
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"

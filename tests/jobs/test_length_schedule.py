@@ -10,8 +10,7 @@ from data_pipelines.errors import UsageError
 from data_pipelines.ops.cutting import cut_pairs, cut_runs, without_lost
 from data_pipelines.ops.seeds import example_seeds
 from tests.helpers.samples import make_records
-from xmodels.jobs import length_schedule
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, length_schedule, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.training import loop
 from xmodels.training.watching.progress import read_log

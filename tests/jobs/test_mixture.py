@@ -10,9 +10,9 @@ from safetensors.numpy import load_file
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from tests.tasks.test_text_to_text import start_of
-from xmodels.jobs.multitask_mixture import Mixture, rates_of, steps_of
-from xmodels.jobs.multitask_plan import read_plan
-from xmodels.jobs.multitask_steps import batches_of, epochs_of
+from xmodels.jobs.multitask.mixture import Mixture, rates_of, steps_of
+from xmodels.jobs.multitask.plan import read_plan
+from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.objectives.measures import whole_row_accuracy
 from xmodels.tasks.translate import answer
 

@@ -22,8 +22,8 @@ from data_pipelines.batches.remainders import Remainders
 from data_pipelines.errors import DataError
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES
-from xmodels.jobs.multitask_plan import read_plan
-from xmodels.jobs.multitask_steps import batches_of, epochs_of
+from xmodels.jobs.multitask.plan import read_plan
+from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.rank.task import listwise
 
@@ -408,7 +408,7 @@ def test_a_task_is_not_overwritten_by_a_run_of_its_own(run, data, small_bert, tm
 def test_few_examples_are_drawn_by_the_seed(capsys):
     from types import SimpleNamespace
 
-    from xmodels.jobs.few_examples import drawn
+    from xmodels.jobs.finetune.few_examples import drawn
     from xmodels.tasks.base.read import Data
 
     labels = np.array([0] * 90 + [1] * 10, np.int32)

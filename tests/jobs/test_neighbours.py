@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from xmodels.jobs.neighbours import BEFORE, BOTH, HIDDEN, Cases, Counts, Shares, asked, shares_right, training_cases
+from xmodels.jobs.pretrain.neighbours import (
+    BEFORE,
+    BOTH,
+    HIDDEN,
+    Cases,
+    Counts,
+    Shares,
+    asked,
+    shares_right,
+    training_cases,
+)
 from xmodels.runs.baselines import Baselines
 
 
@@ -162,7 +172,7 @@ def test_a_text_that_is_scored_itself_does_not_know_its_own_tokens():
 
 
 def test_all_that_is_scored_is_counted_before_its_own_occurrence_is_left_out(monkeypatch):
-    monkeypatch.setattr("xmodels.jobs.neighbours.MOST_TOKENS", 1)
+    monkeypatch.setattr("xmodels.jobs.pretrain.neighbours.MOST_TOKENS", 1)
     batches = [causal([[3, 4, 5, 3, 4, 5]]), causal([[6, 7, 8, 6, 7, 8, 6, 7, 8]])]
     assert shares_right(batches, batches, BEFORE, held_out=False).neighbours == pytest.approx(12 / 13)
 

@@ -8,9 +8,9 @@ from tests.helpers.invocation import invoke
 from tests.helpers.samples import make_records
 from tests.helpers.small_models import TOKENIZER
 from xmodels import systems
-from xmodels.jobs import length_schedule, plateau, pretrain
-from xmodels.jobs.pretrain import Options
-from xmodels.jobs.pretraining_network import small_numbers_for
+from xmodels.jobs.pretrain import run as pretrain
+from xmodels.jobs.pretrain.network import small_numbers_for
+from xmodels.jobs.pretrain.run import Options, length_schedule, plateau
 from xmodels.training import small
 from xmodels.training.recipe import Recipe, Records
 

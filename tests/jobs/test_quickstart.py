@@ -9,8 +9,9 @@ import pytest
 
 from data_pipelines.corpora import docstrings
 from data_pipelines.errors import ReportedError, UsageError
-from xmodels.jobs import quickstart, quickstart_report
-from xmodels.jobs.options.quickstart import Options
+from xmodels.jobs.quickstart import report as quickstart_report
+from xmodels.jobs.quickstart import run as quickstart
+from xmodels.jobs.quickstart.options import Options
 from xmodels.processes.commands import Commands
 
 

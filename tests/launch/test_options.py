@@ -17,7 +17,8 @@ from launch.__main__ import overview, verbs
 from launch.command import SECTIONS, Command
 from tests.helpers.invocation import invoke
 from xmodels import systems
-from xmodels.jobs.options import finetune, pretrain
+from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.pretrain import options as pretrain
 from xmodels.runs import changed_flags
 
 ROOT = pathlib.Path(__file__).parents[2]

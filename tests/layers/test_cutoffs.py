@@ -15,7 +15,7 @@ from data_pipelines.text.train_kinds import train_tokenizer
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS
 from xmodels import systems
 from xmodels.doctor.network import num_parameters
-from xmodels.jobs.pretraining_network import chosen_config, warn_of_order
+from xmodels.jobs.pretrain.network import chosen_config, warn_of_order
 from xmodels.layers.adaptive import cutoffs_of
 from xmodels.models.transformer_xl import SIZES, TransformerXL, TransformerXLConfig
 from xmodels.training.recipe import Records

@@ -17,8 +17,8 @@ from tests.tasks.test_xlnet_finetuning import PLAIN, QUICK, TOKENIZER
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.interfaces.reading import STATELESS, Reading, plain_reading
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.layers.pooling import AttentionPooling, pooling_of
 from xmodels.layers.poolings import POOLINGS
 from xmodels.models import folder

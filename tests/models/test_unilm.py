@@ -27,9 +27,9 @@ from xmodels.conversion.positions import extended
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.decoding.beam import beam_search, gnmt_penalty
 from xmodels.decoding.options import Decoding
-from xmodels.jobs.finetuning_start import opened
-from xmodels.jobs.options import finetune
-from xmodels.jobs.pretraining_network import adopted, check_start
+from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.finetune.start import opened
+from xmodels.jobs.pretrain.network import adopted, check_start
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.ernie import Ernie, ErnieConfig

@@ -23,7 +23,7 @@ from xmodels.conversion.formats import Checkpoint
 from xmodels.conversion.tables.xlnet import HUGGING_FACE, TABLE, TENSORFLOW1
 from xmodels.conversion.vocabularies import TokenizerFiles
 from xmodels.interfaces.reading import XLNET_READING
-from xmodels.jobs.pretraining_network import check_start
+from xmodels.jobs.pretrain.network import check_start
 from xmodels.layers.attention.relative import shifted
 from xmodels.layers.attention.two_stream import shifted_rows
 from xmodels.models import folder

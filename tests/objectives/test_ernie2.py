@@ -26,9 +26,8 @@ from data_pipelines.pretraining.stages.tokenize import tokenize
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
-from xmodels.jobs import task_streams
-from xmodels.jobs.pretrain import Options, pretrain
-from xmodels.jobs.task_schedule import TaskSchedule, continual, joint, make_schedule, sequential
+from xmodels.jobs.pretrain.run import Options, pretrain, task_streams
+from xmodels.jobs.pretrain.task_schedule import TaskSchedule, continual, joint, make_schedule, sequential
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.models.ernie import Ernie, ErnieConfig
@@ -309,7 +308,7 @@ def test_a_table_without_a_row_for_a_task_is_refused_before_the_run(rows, fittin
 
 
 def open_stand_in():
-    from xmodels.jobs.tpu_step import stand_in
+    from xmodels.jobs.tpu_preflight.step import stand_in
 
     return stand_in(200)
 

@@ -4,7 +4,7 @@ import pytest
 
 from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
-from xmodels.jobs.finetuning_start import check_same_pieces
+from xmodels.jobs.finetune.start import check_same_pieces
 
 PIECES = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ann", "met", "bob"]
 

@@ -18,7 +18,7 @@ from data_pipelines.pretraining.stages.sentences import doc_sentences, full_sent
 from data_pipelines.pretraining.stages.tokenize import Tokens
 from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import CLS, MASK, SEP, Vocabulary
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 
 SEPARATOR = np.array([7], np.int32)
 LENGTH = 32

@@ -15,7 +15,7 @@ from data_pipelines.pretraining.stages.streams import stream, stream_bidirection
 from data_pipelines.pretraining.stages.tokenize import Tokens
 from data_pipelines.pretraining.stages.turns import dialogue, parallel
 from data_pipelines.records.source import RecordSource
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 
 END = np.array([7], np.int32)
 

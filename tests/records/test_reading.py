@@ -18,7 +18,7 @@ from data_pipelines.records.encoding import encode_example
 from data_pipelines.records.manifest import Manifest, RecordSettings
 from data_pipelines.records.shards import Shard, ShardWriter, chunk_offsets
 from data_pipelines.records.source import RecordSource
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.training.watching.progress import read_log
 
 SHARDS = [300, 7, 0, 512, 181]  # 1,000 examples
@@ -205,7 +205,7 @@ def test_training_leaves_a_damaged_shard_out_and_says_what_is_lost(options, capf
 def test_a_shard_that_breaks_while_reading_is_left_out_from_the_next_epoch_on(
     options, small_chunks, monkeypatch, tmp_path, capfd
 ):
-    from xmodels.jobs import pretraining_evaluation
+    from xmodels.jobs.pretrain import evaluation
     from xmodels.runs.baselines import Baselines
 
     broken, last = shard_of(options, 0), []
@@ -214,7 +214,7 @@ def test_a_shard_that_breaks_while_reading_is_left_out_from_the_next_epoch_on(
         flip(options, broken, range(1, 8))
         return Baselines(0.5)
 
-    monkeypatch.setattr(pretraining_evaluation, "count_baselines", breaks)  # the last thing before training
+    monkeypatch.setattr(evaluation, "count_baselines", breaks)  # the last thing before training
     for number in range(2):
         run = dataclasses.replace(options, on_corrupt_shard="skip", model_dir=str(tmp_path / f"run{number}"))
         run = dataclasses.replace(run, num_train_steps=15, log_steps=5, save_checkpoints_steps=5)

@@ -14,8 +14,8 @@ from tests.conversion.test_sentence_transformers import folder_of
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES
 from tests.tasks.test_siamese import QUICK
-from xmodels.jobs.sentence_transformers import to_run
-from xmodels.jobs.texts_of_files import texts_of
+from xmodels.jobs.convert_checkpoint.sentence_transformers import to_run
+from xmodels.jobs.predict.texts_of_files import texts_of
 from xmodels.retrieval import index, vectors
 from xmodels.retrieval.encoder import Encoder, weights_sha256
 from xmodels.tasks.base.answer import load

@@ -123,7 +123,7 @@ def test_a_bar_and_our_colours_reach_a_terminal(terminal, written, monkeypatch):
 
 
 def test_predictions_go_into_a_table_that_computes_nothing(tmp_path):
-    from xmodels.jobs.predict import write
+    from xmodels.jobs.predict.run import write
 
     class Predictor:
         answers = "labels"

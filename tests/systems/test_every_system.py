@@ -14,8 +14,8 @@ from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.small_systems import RECORDS, make_learner, small_recipe, without_graphs
 from xmodels import systems
 from xmodels.conversion import convert
-from xmodels.jobs.options.pretrain import Options
-from xmodels.jobs.pretraining_batches import check_grouping
+from xmodels.jobs.pretrain.batches import check_grouping
+from xmodels.jobs.pretrain.options import Options
 from xmodels.models.backbone import named_weights
 from xmodels.models.folder import read_model, write_model
 

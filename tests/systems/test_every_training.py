@@ -14,7 +14,7 @@ from data_pipelines.records.source import RecordSource
 from data_pipelines.text.vocabulary import Vocabulary
 from tests.helpers.small_systems import RECORDS, SMALL, make_learner, small_recipe, without_graphs
 from xmodels import systems
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.training.loop import Loop
 from xmodels.training.states import checkpoints

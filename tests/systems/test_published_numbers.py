@@ -3,7 +3,7 @@
 import pytest
 
 from xmodels import systems
-from xmodels.jobs.tpu_step import stand_in
+from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models import universal_transformer
 from xmodels.tasks.fast_classify import read as fast_classify
 from xmodels.training.recipe import Records

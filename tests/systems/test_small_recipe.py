@@ -14,9 +14,12 @@ from tests.helpers.samples import make_records
 from xmodels import systems
 from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import numbers_for
-from xmodels.jobs import pretrain, pretraining_batches, pretraining_network, pretraining_records
-from xmodels.jobs.pretrain import Options
-from xmodels.jobs.tpu_step import stand_in
+from xmodels.jobs.pretrain import batches as pretraining_batches
+from xmodels.jobs.pretrain import network as pretraining_network
+from xmodels.jobs.pretrain import records as pretraining_records
+from xmodels.jobs.pretrain import run as pretrain
+from xmodels.jobs.pretrain.run import Options
+from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.runs import changed_flags
 from xmodels.systems import ernie

@@ -14,9 +14,9 @@ from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.invocation import invoke
 from xmodels import systems
 from xmodels.interfaces import reading, settings
-from xmodels.jobs.pretraining_network import chosen_config
-from xmodels.jobs.system_settings import network_config, own_options
-from xmodels.jobs.tpu_step import stand_in
+from xmodels.jobs.pretrain.network import chosen_config
+from xmodels.jobs.pretrain.system_settings import network_config, own_options
+from xmodels.jobs.tpu_preflight.step import stand_in
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.runs.loaded import identify, load

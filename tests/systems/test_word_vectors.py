@@ -111,7 +111,7 @@ def test_files_are_those_of_gensim(tmp_path):
 
 
 def test_from_text_to_vectors(stream_records, tmp_path):
-    from xmodels.jobs.pretrain import Options, pretrain
+    from xmodels.jobs.pretrain.run import Options, pretrain
     from xmodels.training.watching.progress import read_log
 
     run = str(tmp_path / "run")

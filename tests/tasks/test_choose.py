@@ -12,8 +12,8 @@ from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.frames import BERT
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.tasks.choose.packing import choice_source, recorded_source
 
 QUICK = {

@@ -14,8 +14,8 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
 from tests.helpers.small_models import network as two_layers
 from xmodels import systems
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.layers.branches import BranchClassifier, leaves, uncertainty
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights

@@ -16,7 +16,7 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_models import TOKENIZER, network
 from tests.helpers.small_systems import small_recipe
 from xmodels import systems
-from xmodels.jobs.fill_mask import load
+from xmodels.jobs.predict.fill_mask import load
 from xmodels.models import folder
 from xmodels.objectives.base import together
 from xmodels.objectives.masked_lm import MaskedLM

@@ -27,7 +27,7 @@ from xmodels.conversion import convert
 from xmodels.conversion.formats import table_of
 from xmodels.conversion.tensors import tensors_from
 from xmodels.interfaces.reading import Reading
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
 from xmodels.models import folder
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert, BertConfig

@@ -12,8 +12,8 @@ from data_pipelines.errors import DataError
 from data_pipelines.finetuning.class_weights import label_weights
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import read_task

@@ -9,7 +9,7 @@ import pytest
 from data_pipelines import strict_json
 from data_pipelines.corpora import choices, json_lists, labelled, tables, unanswered_stories
 from data_pipelines.errors import DataError
-from xmodels.jobs.predict import CHUNK, streamed, write
+from xmodels.jobs.predict.run import CHUNK, streamed, write
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.answer import Question
 from xmodels.tasks.base.find import part

@@ -15,8 +15,8 @@ from data_pipelines.ops.candidates import draw_candidates
 from data_pipelines.ops.seeds import example_seeds
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER, network
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load
 from xmodels.tasks.base.run import choose_settings

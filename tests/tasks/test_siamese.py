@@ -11,8 +11,8 @@ from data_pipelines.errors import UsageError
 from tests.helpers.invocation import invoke
 from tests.helpers.small_models import NAMES, PLACES, TOKENIZER, network
 from xmodels import systems
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.answer import load

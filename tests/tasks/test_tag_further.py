@@ -216,8 +216,8 @@ def test_records_hold_the_windows_of_the_file(long_data, checkpoint, tmp_path): 
         "output_dir": tmp_path / "r",
     }
     assert invoke("create_finetuning_data", task="tag", input_file=long_data / "train.txt", **flags) == 0
-    from xmodels.jobs.finetuning_start import opened, reader_of
-    from xmodels.jobs.options.finetune import Options
+    from xmodels.jobs.finetune.options import Options
+    from xmodels.jobs.finetune.start import opened, reader_of
 
     sources = []
     for files in ({"train_file": str(long_data / "train.txt")}, {"data_dir": str(tmp_path / "r")}):

@@ -15,8 +15,8 @@ from tests.helpers.invocation import invoke
 from xmodels import systems
 from xmodels.conversion import convert
 from xmodels.decoding.options import Decoding
-from xmodels.jobs.finetuning_start import opened, reader_of
-from xmodels.jobs.options.finetune import Options
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.start import opened, reader_of
 from xmodels.models import folder
 from xmodels.models.bert import Bert, BertConfig
 from xmodels.tasks.base.run import read_task

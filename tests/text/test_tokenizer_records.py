@@ -107,7 +107,7 @@ def test_a_vocabulary_without_a_mask_is_refused_with_the_role_that_lacks(tmp_pat
 
 @pytest.mark.long
 def test_bert_learns_on_byte_pairs_and_its_folder_tokenizes_alike(tmp_path):
-    from xmodels.jobs import pretrain
+    from xmodels.jobs.pretrain import run as pretrain
     from xmodels.runs.loaded import read_tokenizer as read_model_tokenizer
 
     tokenizer = train_tokenizer("byte_bpe", open_corpus(SAMPLES, "zh"), 420)

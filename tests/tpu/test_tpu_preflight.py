@@ -19,9 +19,9 @@ from tests.helpers.invocation import invoke
 from tests.helpers.small_learner import largest_difference, train, values
 from tests.helpers.small_learner import make_learner as make_small_learner
 from xmodels import systems
-from xmodels.jobs.tpu_preflight import preflight
-from xmodels.jobs.tpu_preflight_jax import compile_batch
-from xmodels.jobs.tpu_step import Options, make_learner, stand_in
+from xmodels.jobs.tpu_preflight.jax_step import compile_batch
+from xmodels.jobs.tpu_preflight.run import preflight
+from xmodels.jobs.tpu_preflight.step import Options, make_learner, stand_in
 from xmodels.models.backbone import named_weights
 from xmodels.models.bert import Bert
 from xmodels.objectives.masked_lm import MaskedLM
@@ -254,8 +254,8 @@ def module(folder, operation, shape="8x128"):
 
 def test_parts_of_a_batch_are_counted_as_often_as_they_are_computed(monkeypatch):
     """The compiler counts the body of a loop once."""
-    monkeypatch.setattr("xmodels.jobs.tpu_preflight.check_installed", lambda: None)
-    monkeypatch.setattr("xmodels.jobs.tpu_preflight.compile_step", lambda *arguments: COST)
+    monkeypatch.setattr("xmodels.jobs.tpu_preflight.run.check_installed", lambda: None)
+    monkeypatch.setattr("xmodels.jobs.tpu_preflight.run.compile_step", lambda *arguments: COST)
     options = Options(
         system="bert", topology="v5e:1x1", vocab_size=500, max_seq_length=32, train_batch_size=4, max_compiles=1
     )

@@ -15,7 +15,7 @@ from data_pipelines.batches.dataset import Batches
 from data_pipelines.errors import UsageError
 from data_pipelines.ops.runs import frame_run
 from data_pipelines.records.source import RecordSource
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.models.transformer_xl import TransformerXL, TransformerXLConfig
 from xmodels.objectives.adaptive_lm import AdaptiveLM

@@ -19,8 +19,8 @@ from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers import cluster_member
 from tests.helpers.doctor_clinic import make_checkpoint
 from tests.helpers.small_learner import largest_difference, make_learner, train, values
-from xmodels.jobs import finetune as finetuning
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.finetune import run as finetuning
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.folder import read_weights
 from xmodels.training.devices import distribution
 from xmodels.training.states import checkpoints

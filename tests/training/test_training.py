@@ -13,7 +13,7 @@ import pytest
 from data_pipelines.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from tests.helpers.samples import make_records
 from xmodels.conversion import convert
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.layers.dropout import Dropout, dropout_seed
 from xmodels.models.folder import read_weights
 from xmodels.training.recipe import Recipe

@@ -12,7 +12,7 @@ import tensorflow as tf
 from data_pipelines.errors import UsageError
 from data_pipelines.text.kinds import open_tokenizer
 from tests.helpers.small_learner import Rows, make_batches, make_learner, make_optimizer, train, values
-from xmodels.jobs.pretrain import Options, pretrain
+from xmodels.jobs.pretrain.run import Options, pretrain
 from xmodels.models.bert import SIZES, Bert, BertConfig
 from xmodels.models.folder import read_weights
 from xmodels.objectives.base import together

@@ -22,8 +22,8 @@ from xmodels.comparison.plan import BEST, NAME, Plan, System
 OPTIONS = {
     "train_vocabulary": "data_pipelines.options.train_vocabulary",
     "create_pretraining_data": "data_pipelines.options.create_pretraining_data",
-    "pretrain": "xmodels.jobs.options.pretrain",
-    "finetune": "xmodels.jobs.options.finetune",
+    "pretrain": "xmodels.jobs.pretrain.options",
+    "finetune": "xmodels.jobs.finetune.options",
 }
 # Flags that the comparison gives itself, and the key of the plan that decides them.
 OWN = {

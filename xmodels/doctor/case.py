@@ -5,7 +5,8 @@ import types
 from typing import Any
 
 from data_pipelines.options.declaration import REQUIRED, options_of
-from xmodels.jobs.options import finetune, pretrain
+from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.pretrain import options as pretrain
 
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 OF_PRETRAINING, OF_FINETUNING = ({o.name: o.default for o in options_of(verb.Options)} for verb in (pretrain, finetune))

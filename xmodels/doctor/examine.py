@@ -13,7 +13,7 @@ from data_pipelines.quiet import quiet_start
 from xmodels.doctor import labels, machine, network, records, resources, tasks, versions, vocabulary
 from xmodels.doctor.case import FINETUNE, Case, case_of
 from xmodels.doctor.findings import PROBLEM, WARNING, Finding, findings
-from xmodels.jobs.options.doctor import Options
+from xmodels.jobs.doctor.options import Options
 
 ENVIRONMENT = [
     ("python", versions.python),
@@ -116,8 +116,8 @@ def _import(case: Case) -> None:
     """TensorFlow and Keras, once for all that follows."""
     try:
         with quiet_start():
-            import xmodels.jobs.finetune
-            import xmodels.jobs.pretrain  # noqa: F401
+            import xmodels.jobs.finetune.run
+            import xmodels.jobs.pretrain.run  # noqa: F401
     except ImportError as error:
         raise UsageError(
             f"TensorFlow, Keras or what they need cannot be imported ({error}). Run `pip install --force-reinstall -e .` "

@@ -10,7 +10,7 @@ def rows(case: Case) -> str | None:
     """The files of training, evaluation and test, as the task reads them."""
     if case.job != FINETUNE or not case.flags.train_file:
         return None
-    from xmodels.jobs.finetuning_start import reader_of
+    from xmodels.jobs.finetune.start import reader_of
 
     found = reader_of(case.flags).survey()
     case.labels, case.num_rows, case.texts = found.labels, found.num_rows, found.texts
@@ -19,7 +19,7 @@ def rows(case: Case) -> str | None:
 
 def recorded(case: Case) -> str | None:
     """Records of labelled data against the checkpoint's vocabulary and each other."""
-    from xmodels.jobs.finetuning_start import reader_of
+    from xmodels.jobs.finetune.start import reader_of
 
     if case.job != FINETUNE or not case.flags.data_dir or case.manifest is None or case.tokenizer is None:
         return None
@@ -30,7 +30,7 @@ def recorded(case: Case) -> str | None:
 
 def known_text(case: Case) -> str | None:
     """How much of the text the vocabulary of the checkpoint knows, and how much is longer than --max_seq_length."""
-    from xmodels.jobs.finetuning_start import reader_of
+    from xmodels.jobs.finetune.start import reader_of
 
     if not case.texts or case.tokenizer is None:
         return None

@@ -15,8 +15,8 @@ FEW = 13  # pieces of a vocabulary: a number that no other axis has
 def system(case: Case) -> str | None:
     """The system's network for these records: configuration, positions, batch."""
     from xmodels import systems
-    from xmodels.jobs import pretraining_network as network
-    from xmodels.jobs.pretraining_records import check_features
+    from xmodels.jobs.pretrain import network
+    from xmodels.jobs.pretrain.records import check_features
 
     flags = case.flags
     if case.job != PRETRAIN or not flags.system:
@@ -66,9 +66,9 @@ def _shapes(model: type, config) -> list[tuple[int, ...]]:
 def checkpoint(case: Case) -> str | None:
     """The checkpoint to start from, against network, vocabulary and lengths."""
     from xmodels.conversion import convert
-    from xmodels.jobs import pretraining_network
-    from xmodels.jobs.finetuning_job import check_options
-    from xmodels.jobs.finetuning_start import opened, reader_of
+    from xmodels.jobs.finetune.plan import check_options
+    from xmodels.jobs.finetune.start import opened, reader_of
+    from xmodels.jobs.pretrain import network as pretraining_network
 
     flags = case.flags
     if not flags.init_checkpoint:
@@ -109,7 +109,8 @@ def model_of(case: Case) -> type:
 
 def run(case: Case) -> str | None:
     """Whether the run folder is free, or holds this run."""
-    from xmodels.jobs import finetune, pretrain
+    from xmodels.jobs.finetune import run as finetune
+    from xmodels.jobs.pretrain import run as pretrain
 
     if not case.flags.model_dir or case.config is None:
         return None

@@ -46,7 +46,7 @@ def fit(case: Case) -> str | None:
     """What `pretrain` checks of records before it builds a network."""
     from data_pipelines.records.checks import check_contents
     from xmodels import systems
-    from xmodels.jobs import pretraining_records
+    from xmodels.jobs.pretrain import records as pretraining_records
 
     flags = case.flags
     broken = flags.data_dir and case.manifest is None  # its own check said so

@@ -23,7 +23,7 @@ def disk(case: Case) -> str | None:
 
 def memory(case: Case) -> str | None:
     """Weights, optimizer and activations of a step, by estimate."""
-    from xmodels.jobs.pretraining_network import scored_positions
+    from xmodels.jobs.pretrain.network import scored_positions
     from xmodels.runs.memory_check import check_memory
 
     if case.num_parameters is None:

@@ -9,8 +9,8 @@ from data_pipelines.options.declaration import create, given
 from data_pipelines.strict_yaml import variables_of
 from xmodels.doctor.case import Case, case_of
 from xmodels.doctor.findings import Check, Finding, findings
-from xmodels.jobs.multitask_plan import read_plan, task_options
-from xmodels.jobs.options import multitask
+from xmodels.jobs.multitask import options as multitask
+from xmodels.jobs.multitask.plan import read_plan, task_options
 
 Checks = list[tuple[str, Check]]
 

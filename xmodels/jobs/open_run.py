@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from data_pipelines.errors import UsageError
 from xmodels.conversion import names
 from xmodels.decoding.options import Decoding
-from xmodels.jobs import fill_mask
+from xmodels.jobs.predict import fill_mask
 from xmodels.runs.loaded import identify
 from xmodels.tasks.base import answer
 from xmodels.tasks.base.find import part
@@ -66,7 +66,7 @@ def open_run(model_dir: str) -> OpenRun:
     if getattr(part(task_of(model_dir), "answer"), "GENERATOR", None):
         return OpenRun(model_dir, None, load_generator(model_dir))
     if names.is_foreign(model_dir):
-        from xmodels.jobs.predict import load_predictor  # imports TensorFlow
+        from xmodels.jobs.predict.run import load_predictor  # imports TensorFlow
 
         return OpenRun(model_dir, load_predictor(model_dir), None)
     return OpenRun(model_dir, answer.load(model_dir), None)

@@ -4,7 +4,7 @@ import keras
 
 from data_pipelines.errors import UsageError
 from xmodels.jobs.devices import tpu_flags
-from xmodels.jobs.options.training import PrecisionOptions
+from xmodels.jobs.training_options import PrecisionOptions
 from xmodels.training.devices.distribution import num_gpus
 from xmodels.training.devices.processor import BFLOAT16, CPUINFO, multiplies_bfloat16
 from xmodels.training.step.learner import Memory

@@ -22,7 +22,7 @@ from data_pipelines.quiet import quiet_start
 from xmodels.processes.child import end_with
 
 PAUSE = 0.05  # seconds between two looks at the processes
-IMPORTED = tuple(f"xmodels.jobs.{name}" for name in ("pretrain", "finetune", "evaluate", "predict", "export"))
+IMPORTED = tuple(f"xmodels.jobs.{name}.run" for name in ("pretrain", "finetune", "evaluate", "predict", "export_model"))
 # Verbs; any other command is a program of its own.
 FORKED = "pretrain", "finetune", "evaluate", "predict", "export_model"
 

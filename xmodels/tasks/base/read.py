@@ -116,7 +116,7 @@ class Reader:
 
     Args:
         name: of the task, a folder of `xmodels/tasks`.
-        options: the `Options` of `xmodels.jobs.finetune`.
+        options: the `Options` of `jobs.finetune`.
 
     Attributes:
         own_flags: flags in `OWN_FLAGS` that this task takes.

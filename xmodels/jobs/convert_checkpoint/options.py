@@ -1,0 +1,26 @@
+"""The options of `xmodels convert_checkpoint`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The checkpoint to read and the one to write."""
+
+    JOB: ClassVar = "xmodels.jobs.convert_checkpoint.run:convert_checkpoint"
+
+    source: str = option(REQUIRED, "Checkpoint to read: hf:FOLDER (safetensors), tf1:PREFIX or tf1:FOLDER, fairseq:FOLDER (RoBERTa's model.pt, with --allow_pickle), paddle:FOLDER (ERNIE), keras_hub:FOLDER (a preset), sentence_transformers:FOLDER, or a run or model folder of xmodels.", section="Checkpoints", flag="from")  # fmt: skip
+    target: str = option(
+        REQUIRED,
+        "Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",
+        flag="to",
+    )
+    task: str | None = option(None, "What a head with one output was trained for, if the source does not say. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=("regress", "rank"))  # fmt: skip
+    verify: bool = option(False, "Run both networks on one batch and print the largest difference of each output.")
+    allow_pickle: bool = option(
+        False,
+        "Allow reading model.pt, .pdparams, or pytorch_model.bin if there are no safetensors. Only for files you trust.",
+    )

@@ -1,0 +1,48 @@
+"""Converts a checkpoint and says what it held."""
+
+import dataclasses
+
+from xmodels import systems
+from xmodels.conversion import convert, rankers, sentence_transformers
+from xmodels.jobs.convert_checkpoint.options import Options
+
+
+def convert_checkpoint(options: Options) -> None:
+    """Converts, and with `verify` compares the outputs of both checkpoints on one batch."""
+    source, target = options.source, options.target
+    if sentence_transformers.is_named(source) or sentence_transformers.is_named(target):
+        from xmodels.jobs.convert_checkpoint.sentence_transformers import convert_sentences
+
+        convert_sentences(source, target, options.allow_pickle, options.verify)
+        return
+    loaded = convert.load(source, options.allow_pickle)
+    system = systems.of_model(loaded.system, loaded.model, source)
+    loaded = dataclasses.replace(loaded, system=system and systems.name_of(system))
+    loaded = rankers.as_ranker(loaded, source) if options.task == rankers.RANK else loaded
+    convert.save(loaded, target)
+    heads = ", ".join(sorted(loaded.heads)) or "none"
+    parameters = sum(value.size for value in loaded.values.values())
+    print(
+        f"{source} → {target}: {loaded.model}, {len(loaded.values)} tensors, {parameters:,} parameters, heads: {heads}."
+    )
+    for warning in loaded.warnings:
+        print(f"Note: {warning}")
+    if ":" in target and (left := sorted(convert.heads_without_place(loaded, target))):
+        print(f"Note: {target} has no place for the heads {', '.join(left)} of the pretraining; they are left out.")
+    if fields := convert.fields_without_place(loaded, target):
+        print(
+            f"Note: {target} has no place for {', '.join(fields)} of the network and what it makes; they are left out."
+        )
+    if lost := convert.lost_ids(loaded, target):
+        print(f"Note: {target} has no place for {lost} of the source; there the vocabulary tells these tokens.")
+    if ":" in target and (scale := rankers.lost_scale(loaded)):
+        print(
+            f"Note: {target} has no place for --rank_scale={scale:g}, by which scores are multiplied before a softmax."
+        )
+    if loaded.labels and target.startswith("tf1:"):
+        print(
+            f"Note: a TF1 checkpoint has no place for the names of labels; in order they are {', '.join(loaded.labels[:20])}."
+        )
+    if options.verify:
+        for name, difference in convert.verify(source, target, options.allow_pickle).items():
+            print(f"  largest difference of {name}: {difference:.3g}")

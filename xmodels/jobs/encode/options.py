@@ -1,0 +1,24 @@
+"""The options of `xmodels encode`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+from data_pipelines.options.input import encoding_option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A Siamese network and the texts to encode."""
+
+    JOB: ClassVar = "xmodels.jobs.encode.run:encode"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    model_dir: str = option(REQUIRED, "Run folder that finetune --task=siamese or convert_checkpoint wrote.", section="Model")  # fmt: skip
+    input_file: str = option(REQUIRED, "Plain text with one text a line, or TSV, CSV, JSON lines.", section="Texts")
+    encoding: str = encoding_option()
+    text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: text, sentence, …")  # fmt: skip
+    output_file: str = option(REQUIRED, "NAME.npy: float32 (texts, width), with NAME.npy.json beside it. NAME.parquet: texts and vectors.", section="Output")  # fmt: skip
+    overwrite: bool = option(False, "Replace an existing output_file.")
+    batch_size: int = option(32, "Batch size: texts at a time. Texts of similar length share a batch.", minimum=1)

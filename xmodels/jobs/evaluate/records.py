@@ -1,0 +1,87 @@
+"""Scores a run on records of `create_finetuning_data`, as the evaluation of its fine-tuning does: they hold ids and no texts."""
+
+import dataclasses
+import os
+
+from data_pipelines.errors import UsageError
+from xmodels.conversion import names
+from xmodels.jobs.evaluate import options as evaluate
+from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.finetune.decisive import stacked
+from xmodels.models.folder import read_json
+from xmodels.runs.folder import CONFIG
+from xmodels.tasks.base import find
+from xmodels.tasks.base.answer import compiled
+from xmodels.tasks.base.run import read_task
+from xmodels.tasks.base.score import check_plots
+
+TAKEN = ("task", "model_dir", "test_file", "batch_size", "plots", "output_file", "encoding")
+BATCH_SIZE = 32
+
+
+def evaluate_records(predictor, options: evaluate.Options, given: list[str]) -> dict:
+    """Prints and returns the scores. With `plots`, pictures go to that folder.
+
+    Args:
+        given: the options that were named.
+
+    Raises:
+        UsageError: the task learns from no records that say what is right, or an option is of tables.
+        DataError: the records are those of another network, or have other labels.
+    """
+    task, folder = predictor.task, options.test_file
+    score = find.part(task.label, "score")
+    for name in given:
+        if name not in TAKEN:
+            raise UsageError(f"--{name}: --test_file={folder} holds records, which have no such thing. Leave it out.")
+    check_plots(options.plots)
+    source = recorded_set(predictor, options)
+    answer, arrays, size = (
+        compiled(lambda batch: answered(predictor, batch)),
+        source.arrays,
+        options.batch_size or BATCH_SIZE,
+    )
+    batches = (
+        {name: value[first : first + size] for name, value in arrays.items()}
+        for first in range(0, source.num_examples, size)
+    )
+    outputs, examples = stacked((answer(batch), batch) for batch in batches)
+    if score.READS_SOURCE:
+        answers = score.from_source(outputs, source, task)
+    else:
+        answers = score.from_arrays(outputs, examples, list(predictor.labels))
+    settings = dict(getattr(task, "settings", {}))
+    if not names.is_foreign(options.model_dir):
+        settings |= read_task(options.model_dir).settings
+    taken = {name: settings[name] for name in (*score.CHOSEN, *score.SETTINGS) if name in settings}
+    found = score.scores(*answers, **taken)
+    summary = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if isinstance(value, float))
+    print(f"{folder}: {len(answers[1]):,} examples, {summary}")
+    pictures = (
+        score.draw(options.plots, *answers, {**settings, "labels": list(predictor.labels)}) if options.plots else ()
+    )
+    for path in pictures:
+        print(f"  picture: {path}")
+    return found
+
+
+def answered(predictor, batch: dict) -> dict:
+    """What the network answers to a batch of examples, labels among them."""
+    return predictor.task.predict(predictor.task.forward(predictor.backbone, batch, training=False))
+
+
+def recorded_set(predictor, options: evaluate.Options):
+    """The records as the `Reader` of the task has them, with the flags of the fine-tuning."""
+    reader_class = find.part(predictor.task.label, "read").Reader
+    path = os.path.join(options.model_dir, CONFIG)
+    stored = read_json(path).get("flags", {}) if os.path.isfile(path) else {}
+    known = {field.name for field in dataclasses.fields(finetune.Options)}
+    flags = {name: value for name, value in stored.items() if name in known}
+    flags |= {
+        "task": predictor.task.label, "init_checkpoint": options.model_dir, "model_dir": options.model_dir, "train_file": None,
+        "data_dir": options.test_file, "eval_file": None, "test_file": None, "model_config_file": None,
+        "max_seq_length": predictor.max_sequence_length,
+    }  # fmt: skip
+    reader = reader_class(predictor.task.label, finetune.Options(**flags))
+    reader.reading = predictor.task.reading
+    return reader.recorded_set(options.test_file, predictor.tokenizer, list(predictor.labels))

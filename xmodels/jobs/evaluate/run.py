@@ -1,0 +1,64 @@
+"""Scores a run as its task does: `xmodels/tasks/NAME/score.py`."""
+
+import inspect
+import os
+
+from data_pipelines.errors import UsageError
+from data_pipelines.files import write_json
+from data_pipelines.options.declaration import given
+from data_pipelines.paths import check_output
+from data_pipelines.records.manifest import MANIFEST
+from xmodels.conversion import names
+from xmodels.jobs.evaluate.options import Options
+from xmodels.jobs.evaluate.records import evaluate_records
+from xmodels.jobs.predict.run import load_predictor
+from xmodels.tasks.base import find
+from xmodels.tasks.base.run import task_of
+
+
+def evaluate(options: Options) -> dict:
+    """Scores a run; returns the scores.
+
+    The task gets the options that its `evaluate` names; another one that is given is an error.
+    """
+    task = task_of(options.model_dir) if options.task == "auto" else options.task
+    predictor = None
+    if task == "classify" and names.is_foreign(options.model_dir):
+        predictor = load_predictor(options.model_dir)  # only its head tells what somebody else's network has learnt
+        task = predictor.task.label
+    function = find.part(task, "score").evaluate
+    parameters = [name for name in inspect.signature(function).parameters if name != "output_file"]
+    known = [{"predictor": "model_dir"}.get(name, name) for name in parameters] + ["encoding", "output_file"]
+    for name in given(options):
+        if name not in known and name != "task":
+            raise UsageError(f"--{name}: --task={task} has no such flag; it takes --{', --'.join(known)}.")
+    check_output(options.output_file)
+    if options.test_file and os.path.isfile(os.path.join(options.test_file, MANIFEST)):
+        if find.task_class(task) is None:
+            raise UsageError(
+                f"--test_file={options.test_file}: holds records. --task={task} reads the file that they were made of."
+            )
+        predictor = predictor or predictor_of(options.model_dir, task)
+        scores = evaluate_records(predictor, options, given(options))
+    else:
+        values = {name: getattr(options, name) for name in parameters if name != "predictor"}
+        if "predictor" in parameters:
+            values["predictor"] = predictor or predictor_of(options.model_dir, task)
+        scores = function(**values)
+    if options.output_file:
+        write_json(options.output_file, scores)
+    return scores
+
+
+def predictor_of(model_dir: str, task: str):
+    """What answers for a run.
+
+    Raises:
+        UsageError: the run was fine-tuned for another task.
+    """
+    predictor, wanted = load_predictor(model_dir), find.task_class(task)
+    if wanted and not isinstance(predictor.task, wanted):
+        raise UsageError(
+            f"--task={task}: --model_dir={model_dir} was fine-tuned for --task={predictor.task.label}. Leave the flag out."
+        )
+    return predictor

@@ -1,0 +1,173 @@
+"""A fine-tuning, ready to begin: network, head, data, and the numbers that hold. `options` are those of `jobs.finetune`."""
+
+import dataclasses
+import functools
+import os
+from typing import Any
+
+import keras
+
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import UsageError
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.conversion.formats import Checkpoint
+from xmodels.jobs import step_options
+from xmodels.jobs.finetune.batches import choose_batches
+from xmodels.jobs.finetune.decisive import Evaluation
+from xmodels.jobs.finetune.few_examples import drawn
+from xmodels.jobs.finetune.rates import optimization_of
+from xmodels.jobs.finetune.start import begin_head, begun, check_head, opened, reader_of
+from xmodels.runs import folder as run_folder
+from xmodels.runs.memory_check import check_resources
+from xmodels.runs.report import PICTURES
+from xmodels.tasks.base.read import Data, Reader
+from xmodels.tasks.base.run import choose_settings, read_task
+from xmodels.tasks.base.task import Task
+from xmodels.training.devices import distribution
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.step.learner import Learner
+from xmodels.training.step.streams import single
+from xmodels.training.watching.watching import profile_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A fine-tuning, ready to begin.
+
+    Attributes:
+        options: of this phase, with the numbers that hold where flags give none; `flags` are those of the whole fine-tuning, and
+            `given` as they were given.
+        decisive: the score that chooses the best epoch.
+        num_steps: updates in all.
+        per_epoch: updates in an epoch.
+        rows: examples of a batch, at least.
+    """
+
+    options: Any
+    flags: Any
+    given: Any
+    loaded: Checkpoint
+    tokenizer: Tokenizer
+    data: Data
+    optimization: Optimization
+    learner: Learner
+    task: Task
+    batches: Batches
+    num_steps: int
+    per_epoch: float
+    rows: int
+    decisive: str
+
+    @functools.cached_property
+    def evaluation(self) -> Evaluation:
+        return Evaluation(self.options.task, self.task, self.learner, self.batches, self.data.labels, self.decisive)
+
+    @property
+    def origin(self) -> str:
+        """Where the weights come from."""
+        from_checkpoint = self.loaded.values and not self.options.random_init
+        return self.options.init_checkpoint if from_checkpoint else "random weights"
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(1, int(self.per_epoch))
+
+    def means(self, name: str) -> dict[str, float]:
+        """Losses and scores of an evaluation set; the set that chooses the epoch chooses settings of the task too."""
+        names, settings = self.evaluation.tuned, None
+        if name != "evaluation":
+            stored = read_task(self.options.model_dir).settings if names else {}
+            settings = {each: stored[each] for each in names}
+        return self.evaluation.means(self.data.evaluation_sets[name], settings)
+
+    def hand_over(self) -> None:
+        """Writes the network and its head, with the averaged weights where there are such, and what the last evaluation chose."""
+        with self.learner.averaged():
+            run_folder.write_backbone(
+                self.options.model_dir, self.learner.backbone, self.task, self.tokenizer, self.loaded.system
+            )
+        choose_settings(self.options.model_dir, self.evaluation.chosen)
+        self.evaluation.draw(os.path.join(self.options.model_dir, PICTURES))
+
+
+def plan(given, strategy) -> Job:
+    """Opens the checkpoint and the files, and builds the network.
+
+    Raises:
+        UsageError, DataError, CheckpointError: what the flags name cannot be used, or does not fit.
+    """
+    reader = reader_of(given)
+    loaded, tokenizer = opened(given, reader)
+    flags = reader.options = dataclasses.replace(given, **reader.defaults())
+    options = reader.of_this_phase(flags)
+    check_options(options, strategy.num_replicas_in_sync, loaded)
+    data = drawn(reader.read(tokenizer), options)
+    if options.init_head:
+        check_head(options, data.labels)
+    if options.early_stopping_patience and "evaluation" not in data.evaluation_sets:
+        raise UsageError(
+            f"--early_stopping_patience={options.early_stopping_patience}: nothing says which epoch is better. Name labelled rows by "
+            "--eval_file."
+        )
+    grouping, rows, per_epoch = choose_batches(options, data.source, strategy.num_replicas_in_sync)
+    num_steps = num_steps_of(options, per_epoch)
+    optimization = optimization_of(options, num_steps, per_epoch)
+    learner, task, batches = _learner(options, strategy, loaded, reader, data, optimization, rows, grouping)
+    mask = data.source.arrays["padding_mask"]
+    sequences = mask.shape[1] if mask.ndim > 2 else 1  # an example may be several
+    check_resources(options, learner, rows * sequences, reader.num_positions)
+    return Job(
+        options, flags, given, loaded, tokenizer, data, optimization, learner, task, batches, num_steps, per_epoch, rows,
+        reader.decisive,
+    )  # fmt: skip
+
+
+def num_steps_of(options, per_epoch: float) -> int:
+    """Updates in all."""
+    return max(1, int(options.num_train_epochs * per_epoch))
+
+
+def check_options(options, num_replicas: int, loaded) -> None:
+    """Raises a UsageError where numbers contradict each other, the devices or the checkpoint."""
+    profile_steps(options.profile_steps)  # raises what is wrong with it
+    if not options.num_train_epochs > 0:
+        raise UsageError(f"--num_train_epochs={options.num_train_epochs:g}: must be more than 0; 3 is usual.")
+    if not 0 <= options.warmup_proportion <= 1:
+        raise UsageError(f"--warmup_proportion={options.warmup_proportion:g}: must lie between 0 and 1; 0.1 is usual.")
+    if not options.tokens_per_batch:  # whose batches are cut into parts by `token_buckets`
+        step_options.check_batch_size(options, options.train_batch_size, num_replicas)
+    longest = loaded.config.max_sequence_length
+    if options.max_seq_length > longest:
+        raise UsageError(
+            f"--max_seq_length={options.max_seq_length}: the network has {longest} positions. Use --max_seq_length={longest} "
+            "or less; longer texts are cut. --extend_positions makes more of them."
+        )
+
+
+def _learner(
+    options,
+    strategy,
+    loaded,
+    reader: Reader,
+    data: Data,
+    optimization: Optimization,
+    rows: int,
+    grouping=None,
+) -> tuple[Learner, Task, Batches]:
+    step_options.set_precision(options)
+    keras.utils.set_random_seed(options.seed)
+    with strategy.scope():
+        backbone = begun(options, loaded)
+        task = reader.made_task(loaded.config, data)
+        reader.prepare_weights(task, backbone, loaded)
+        objective = reader.objective(task)
+        keep = objective.batch_features(backbone)
+        batches = Batches(data.source, objective.transform(), rows, options.seed, keep, grouping)
+        learner = Learner(
+            strategy, backbone, single(objective, batches), optimization.make_optimizer(),
+            1.0 if options.clip_norm is None else options.clip_norm, options.seed,
+            distribution.compiles(options.jit_compile, strategy), step_options.memory_of(options),
+        )  # fmt: skip
+        if options.init_head:
+            begin_head(task, loaded, options.init_checkpoint)
+        return learner, task, batches

@@ -1,0 +1,62 @@
+"""The end of a fine-tuning: the weights that are handed over, their scores, the model card and the report."""
+
+from xmodels.conversion import convert
+from xmodels.jobs.finetune.errors import write_errors
+from xmodels.jobs.finetune.plan import Job
+from xmodels.models.folder import assign
+from xmodels.runs import folder as run_folder
+from xmodels.runs.report import write_report
+from xmodels.training.loop import Loop
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import print_status
+
+
+def finish(job: Job, loop: Loop, state: checkpoints.State) -> dict[str, float]:
+    """Scores the weights that are handed over, and writes the results, the model card and the report.
+
+    The loop has scored them on the evaluation file already, unless it did so before it was interrupted.
+    """
+    options, backbone = job.options, job.learner.backbone
+    averaged = job.learner.settle()
+    if "evaluation" in job.data.evaluation_sets:
+        best = convert.load(options.model_dir)
+        assign("backbone", backbone, best.values, options.model_dir)
+        assign(job.task.prefix, job.task, best.values, options.model_dir)
+    else:
+        job.hand_over()
+        loop.watch.evaluated(state.step)
+    kept_step, kept = _kept(job, state)
+    print_status(f"Kept {kept}.")
+    reported = ("loss", job.decisive, *job.evaluation.score.REPORTED)
+    means = {"evaluation": loop.best_means} if loop.best_means else {}
+    means |= {name: job.means(name) for name in job.data.evaluation_sets if name not in means}
+    results = {f"{name} {n}": means[name][n] for name in job.data.evaluation_sets for n in means[name] if n in reported}
+    for name, value in results.items():
+        print_status(f"{name}: {value:.4f}")
+    facts = {
+        "task": options.task,
+        "labels": ", ".join(job.data.labels[:20]) or "none",
+        **({"pooling": options.pooling} if options.pooling else {}),
+        "from": job.origin,
+        "steps": f"{job.num_steps:,}"
+        if state.step == job.num_steps
+        else f"{state.step:,} of {job.num_steps:,}, ended early",
+        "kept": kept,
+        "weights": averaged or "as trained",
+    }
+    run_folder.write_model_card(options.model_dir, job.task.title, facts, results)
+    run_folder.write_results(options.model_dir, job.num_steps, kept_step, results, state.step)
+    write_errors(job)
+    print_status(f"Report: {write_report(options.model_dir)}")
+    print_status(f"Fine-tuned network: {options.model_dir}/backbone")
+    return results
+
+
+def _kept(job: Job, state: checkpoints.State) -> tuple[int, str]:
+    """The step whose weights are handed over, and why."""
+    if state.best_step is None:
+        return state.step, f"step {state.step}, the last one (there is no --eval_file to choose by)"
+    epoch, where = state.best_step / job.per_epoch, job.options.eval_file or "what was held out"
+    return state.best_step, (
+        f"step {state.best_step}, epoch {epoch:.3g} (best {job.decisive} {state.best:.4f} on {where})"
+    )

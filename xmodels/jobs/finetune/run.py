@@ -1,0 +1,171 @@
+"""Fine-tunes a pretrained network on a labelled table; resumes where it was interrupted."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+
+from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import structural
+from data_pipelines.text.tokenizer import Tokenizer
+from xmodels.jobs import devices, dry_run
+from xmodels.jobs.finetune.options import Options
+from xmodels.jobs.finetune.plan import Job, num_steps_of, plan
+from xmodels.jobs.finetune.rates import optimization_of, print_rates
+from xmodels.jobs.finetune.results import finish
+from xmodels.jobs.finetune.start import reader_of
+from xmodels.runs import folder as run_folder
+from xmodels.runs import preflight
+from xmodels.runs.samples import first_batch, sampler
+from xmodels.tasks.base.run import write_task
+from xmodels.training.devices.workers import Workers
+from xmodels.training.loop import Loop
+from xmodels.training.optimizers.optimization import Optimization
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import print_status
+from xmodels.training.watching.watching import Watch, watch
+
+STRUCTURAL = structural(Options)
+ORIGINS = {
+    "num_train_steps": "num_train_epochs",
+    "num_warmup_steps": "warmup_proportion",
+    "do_lower_case": "checkpoint",
+}
+
+
+def finetune(options: Options) -> dict[str, float]:
+    """Trains a task and writes the run folder. Returns losses and accuracies of the evaluation and test files; nothing
+    of a dry run.
+
+    With an evaluation file, the weights handed over are those of the epoch with the best decisive score on it. Workers that
+    are not the chief hand over nothing and return nothing.
+    """
+    preflight.check_writable(options.model_dir)
+    strategy = devices.choose(options)
+    workers = Workers(strategy)
+    with devices.at_work(options, workers):
+        return _finetune(options, strategy, workers)
+
+
+def _finetune(options: Options, strategy, workers: Workers, leads: bool = False) -> dict[str, float]:
+    """One fine-tuning; first the one that must come before it.
+
+    Args:
+        leads: whether another one follows.
+    """
+    if (first := reader_of(options).first_phase()) is not None:
+        if workers.count > 1:
+            raise UsageError(
+                f"--task={options.task}: its two phases need one machine. Start it without TF_CONFIG, on all its GPUs."
+            )
+        _finetune(first, strategy, workers, leads=True)
+        if options.resume == "must" and not os.path.isfile(os.path.join(options.model_dir, run_folder.CONFIG)):
+            options = dataclasses.replace(options, resume="auto")  # what had to be there was of the first one
+    job = plan(options, strategy)
+    if job.options.dry_run:
+        show(job)
+        return {}
+    state, results = devices.start(workers, job.learner, lambda: _start(job))
+    if results is not None and leads:
+        print_status(f"{options.model_dir}: finished already.")
+        return results
+    if results is not None:
+        run_folder.print_finished(options.model_dir, "--num_train_epochs")
+        return results
+    if workers.is_chief:
+        run_folder.write_data(options.model_dir, job.tokenizer, None)
+        chosen = job.evaluation.tuned if state.best_step is not None else ()  # with the weights in `backbone`
+        write_task(options.model_dir, job.task, job.data.num_texts, options.max_seq_length, chosen)
+    announce(job)
+    watcher = watched(job, workers) if workers.is_chief else Watch()
+    loop = training_loop(job, workers, watcher)
+    state = loop.run(state)
+    return finish(job, loop, state) if workers.is_chief else {}
+
+
+def show(job: Job) -> None:
+    """Prints what would be trained."""
+    options = job.options
+    defaults = [name for name in vars(job.given) if getattr(job.given, name) != getattr(options, name)]
+    settings = _settings(job.optimization, job.tokenizer)
+    filled = {name: (value, ORIGINS.get(name, options.optimizer)) for name, value in settings.items()}
+    filled |= {name: (getattr(options, name), f"{job.loaded.model}, fine-tuned") for name in defaults}
+    dry_run.show(job.given, filled, job.learner, job.batches, job.tokenizer, job.num_steps, job.data.labels)
+
+
+def announce(job: Job) -> None:
+    """Says what is learnt from what."""
+    options = job.options
+    size = f"{options.tokens_per_batch:,} tokens" if options.tokens_per_batch else f"{job.rows}"
+    print_status(
+        f"{options.task}: {job.data.summary}, {job.data.source.num_examples:,} training rows, {job.num_steps} steps of "
+        f"{size} ({options.num_train_epochs:g} epochs), from {job.origin}."
+    )
+    print_rates(job.optimization, job.learner.backbone)
+
+
+def watched(job: Job, workers: Workers) -> Watch:
+    """What is written for people while the network learns, with predictions of some examples."""
+    options, batches = job.options, job.batches
+    examples = dataclasses.replace(batches, source=job.data.evaluation_sets.get("evaluation", batches.source))
+    return watch(
+        job.learner, batches.zeros(), workers.folder(options.model_dir), options.log_norms_steps, options.profile_steps,
+        sampler(job.learner, lambda: first_batch(examples), job.tokenizer, job.data.labels),
+    )  # fmt: skip
+
+
+def training_loop(job: Job, workers: Workers, watcher: Watch) -> Loop:
+    """Trains to the last step; on the way it hands over the weights of the best epoch, where there is an evaluation set."""
+    options = job.options
+    return Loop(
+        job.learner, workers.folder(options.model_dir), job.num_steps, options.seed,
+        save_every=options.save_checkpoints_steps, log_every=options.log_steps,
+        evaluate_every=options.eval_every or job.steps_per_epoch,
+        evaluate=(lambda: job.means("evaluation")) if "evaluation" in job.data.evaluation_sets else None,
+        select=lambda means: means[job.decisive], on_best=job.hand_over, patience=options.early_stopping_patience or 0, watch=watcher,
+        keep=options.keep_checkpoint_max, max_skipped=options.max_skipped_steps,
+    )  # fmt: skip
+
+
+def _start(job: Job):
+    """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
+    data = job.data
+    claim = run_folder.claim(
+        *_run(job.flags, job.loaded, data.labels, job.optimization, job.tokenizer, data.source.sha256, data.identity)
+    )  # fmt: skip
+    if not claim.state or claim.results is not None:
+        return checkpoints.State(0, job.options.seed, run_id=claim.run_id), claim.results
+    state = checkpoints.restore(claim.state, job.learner)
+    print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
+    return dataclasses.replace(state, run_id=claim.run_id), None
+
+
+def _most_per_epoch(options: Options, num_rows: int) -> float:
+    """Updates in an epoch; of batches of tokens, which depend on lengths, the most that could be."""
+    per_epoch = num_rows / (1 if options.tokens_per_batch else options.train_batch_size)
+    return math.ceil(per_epoch) if options.length_buckets else per_epoch
+
+
+def existing_run(options: Options, loaded, labels: list[str], num_rows: int, tokenizer: Tokenizer) -> run_folder.Claim:
+    """What --model_dir holds of the run that these make; raises where it holds another one. Changes nothing."""
+    per_epoch, phase = _most_per_epoch(options, num_rows), reader_of(options).of_this_phase(options)
+    optimization = optimization_of(phase, num_steps_of(phase, per_epoch), per_epoch)
+    return run_folder.existing(*_run(options, loaded, labels, optimization, tokenizer))
+
+
+def _run(
+    options: Options, loaded, labels: list[str], optimization: Optimization, tokenizer: Tokenizer,
+    data_sha256: str | None = None, identity: Mapping | None = None,
+) -> tuple:  # fmt: skip
+    """The arguments of `run_folder.claim`; without `data_sha256` the training data are not compared."""
+    job = {"job": "finetune", "model": loaded.model, "config": loaded.config.to_json(), "labels": labels}
+    job |= {"system": loaded.system} if loaded.system else {}
+    job |= {"training_data_sha256": data_sha256} if data_sha256 else {}  # whatever the file is called
+    job |= identity or {}
+    settings = _settings(optimization, tokenizer)
+    return options.model_dir, job, dataclasses.asdict(options), settings, STRUCTURAL, options.resume
+
+
+def _settings(optimization: Optimization, tokenizer: Tokenizer) -> dict:
+    """The numbers that hold, under the names of their flags."""
+    return {**optimization.settings(), "do_lower_case": tokenizer.describe().get("do_lower_case")}

@@ -1,0 +1,139 @@
+"""Fine-tunes one network on several tasks together, with a head for each (Liu et al., 2019, arXiv 1901.11504)."""
+
+import dataclasses
+
+from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import structural
+from xmodels.jobs import devices, dry_run
+from xmodels.jobs.finetune import options as finetune
+from xmodels.jobs.finetune.rates import print_rates
+from xmodels.jobs.multitask.job import MEAN_SCORE, Job, plan
+from xmodels.jobs.multitask.options import Options
+from xmodels.jobs.multitask.results import finish
+from xmodels.runs import folder as run_folder
+from xmodels.runs import preflight
+from xmodels.runs.samples import first_batch, joined, sampler
+from xmodels.training.devices.workers import Workers
+from xmodels.training.loop import Loop
+from xmodels.training.states import checkpoints
+from xmodels.training.watching.progress import print_status
+from xmodels.training.watching.watching import Watch, watch
+
+STRUCTURAL = structural(Options)
+OF_A_TASK = structural(finetune.Options)
+EXAMPLES = 2  # of each task, that the report shows
+
+
+def multitask(options: Options) -> dict[str, float]:
+    """Trains all tasks and writes the run folder, and in it the folder of each task: `NAME/`, a run as `finetune` makes one.
+
+    Returns the scores of all tasks, `NAME SET SCORE`; nothing of a dry run. Of tasks with an eval_file, the weights handed over are
+    those of the epoch with the best mean of their decisive scores.
+    """
+    preflight.check_writable(options.model_dir)
+    strategy = devices.choose(options)
+    workers = Workers(strategy)
+    if workers.count > 1:
+        raise UsageError("multitask needs one machine. Start it without TF_CONFIG, on all its GPUs.")
+    with devices.at_work(options, workers):
+        return _multitask(options, strategy, workers)
+
+
+def _multitask(options: Options, strategy, workers: Workers) -> dict[str, float]:
+    job = plan(options, strategy)
+    if options.dry_run:
+        show(job)
+        return {}
+    state, results = devices.start(workers, job.learner, lambda: _start(job))
+    if results is not None:
+        run_folder.print_finished(options.model_dir, "--num_train_epochs")
+        return results
+    run_folder.write_data(options.model_dir, job.tokenizer, None)
+    announce(job)
+    loop = training_loop(job, watched(job))
+    return finish(job, loop, loop.run(state))
+
+
+def show(job: Job) -> None:
+    """Prints what would be trained; cost and examples are those of the first task."""
+    announce(job)
+    first = next(iter(job.members.values()))
+    filled = {name: (value, job.options.optimizer) for name, value in _settings(job).items()}
+    dry_run.show(job.options, filled, job.learner, first.batches, job.tokenizer, job.num_steps, first.data.labels)
+
+
+def announce(job: Job) -> None:
+    """Says what is learnt from what."""
+    for name, each in job.members.items():
+        print_status(
+            f"{name}: {each.options.task}, {each.data.summary}, {each.data.source.num_examples:,} training rows, "
+            f"{_steps(job, name):,} batches of {each.batches.batch_size} an epoch."
+        )
+    epochs = f"{job.num_steps} steps ({job.options.num_train_epochs:g} epochs of {job.per_epoch})"
+    print_status(f"{len(job.members)} tasks, {epochs}, from {job.origin}.")
+    print_rates(job.optimization, job.learner.backbone)
+
+
+def _steps(job: Job, name: str) -> int:
+    """The batches of a task in an epoch; with a ratio those that are drawn from."""
+    return job.schedule.stages[0][name] if "mixture" in job.epochs else job.members[name].batches_per_epoch
+
+
+def watched(job: Job) -> Watch:
+    """What is written for people while the network learns, with predictions of some examples of each task."""
+    options, samples = job.options, {}
+    for name, each in job.members.items():
+        source = each.data.evaluation_sets.get("evaluation", each.data.source)
+        batches = dataclasses.replace(each.batches, source=source)
+        first = lambda batches=batches: first_batch(batches, EXAMPLES)  # noqa: E731
+        samples[name] = sampler(job.learner, first, job.tokenizer, each.data.labels, name)
+    zeros = next(iter(job.members.values())).batches.zeros()
+    return watch(
+        job.learner, zeros, options.model_dir, options.log_norms_steps, options.profile_steps,
+        joined(samples),
+    )  # fmt: skip
+
+
+def training_loop(job: Job, watcher: Watch) -> Loop:
+    """Trains to the last step; on the way it hands over the weights of the best epoch, where there are evaluation sets."""
+    options = job.options
+    return Loop(
+        job.learner, options.model_dir, job.num_steps, options.seed,
+        save_every=options.save_checkpoints_steps, log_every=options.log_steps, evaluate_every=job.per_epoch,
+        evaluate=job.evaluate if job.evaluated else None, select=lambda means: means[MEAN_SCORE], on_best=job.hand_over,
+        patience=options.early_stopping_patience or 0, watch=watcher, keep=options.keep_checkpoint_max,
+        max_skipped=options.max_skipped_steps,
+    )  # fmt: skip
+
+
+def _start(job: Job):
+    """Claims the run folder. Gives the state from which training goes on, and the results of a finished run, or None."""
+    options, loaded = job.options, job.loaded
+    identity = {"job": "multitask", "model": loaded.model, "config": loaded.config.to_json()}
+    identity |= {"system": loaded.system} if loaded.system else {}
+    identity["tasks"] = {name: identity_of(each) for name, each in job.members.items()}
+    identity["epochs"] = job.epochs
+    claim = run_folder.claim(
+        options.model_dir, identity, dataclasses.asdict(options), _settings(job), STRUCTURAL, options.resume
+    )
+    if not claim.state or claim.results is not None:
+        return checkpoints.State(0, options.seed, run_id=claim.run_id), claim.results
+    state = checkpoints.restore(claim.state, job.learner)
+    print_status(f"Resumed from {claim.state}: step {state.step} of {job.num_steps}.")
+    return dataclasses.replace(state, run_id=claim.run_id), None
+
+
+def identity_of(member) -> dict:
+    """What must be equal of a task when a run is resumed."""
+    values = {name: getattr(member.options, name) for name in (*OF_A_TASK, "train_batch_size")}
+    own = {name: value for name, value in values.items() if name not in STRUCTURAL and value is not None}
+    own.pop("pooling", None)
+    # The one that holds, also by default; None if it is the published one.
+    if pooling := getattr(member.task, "pooling", None):
+        own["pooling"] = pooling
+    return {**own, "labels": member.data.labels, "training_data_sha256": member.data.source.sha256}
+
+
+def _settings(job: Job) -> dict:
+    """The numbers that hold, under the names of their flags; the schedule of the tasks follows from `tasks` and the seed."""
+    return {**job.optimization.settings(), "do_lower_case": job.tokenizer.describe().get("do_lower_case")}

@@ -1,0 +1,114 @@
+"""Asks a fine-tuned run, or a masked language model, about texts."""
+
+import csv
+import itertools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+
+from data_pipelines.errors import UsageError
+from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
+from data_pipelines.files import whole_file
+from data_pipelines.paths import check_output
+from xmodels.conversion import convert, names
+from xmodels.jobs.predict import fill_mask
+from xmodels.jobs.predict.options import Options
+from xmodels.runs import folder as run_folder
+from xmodels.tasks.base import answer
+from xmodels.tasks.base.answer import Predictor, Question
+from xmodels.tasks.base.score import predict as predict_all
+
+JSON_LINES = ".jsonl"
+CHUNK = 512  # inputs of a stream that are answered together
+
+
+def load_predictor(model_dir: str) -> Predictor:
+    """The network of a run, or of somebody else's classifier; says so where a fine-tuning was interrupted."""
+    if names.is_foreign(model_dir):
+        with tempfile.TemporaryDirectory() as folder:
+            convert.save(convert.load(model_dir), os.path.join(folder, "model"))
+            return answer.load(os.path.join(folder, "model"))
+    predictor = answer.load(model_dir)
+    flags, results = (os.path.join(model_dir, name) for name in ("flags.txt", run_folder.RESULTS))
+    if os.path.isfile(flags) and not os.path.isfile(results):
+        print(
+            f"Note: {model_dir} was interrupted; the best epoch so far answers. Finish it with "
+            f"`xmodels finetune --flagfile={flags}`.", file=sys.stderr,
+        )  # fmt: skip
+    return predictor
+
+
+def predict(options: Options) -> list[dict | None]:
+    """Answers one text or a file, and returns the answers as they stand in JSON lines.
+
+    A blank line of a .txt file gets an empty row, so that rows stay the lines of the file. What a task reads line by line is
+    answered and written so, in memory that does not grow with the file; with an output file nothing is then returned.
+    """
+    text, input_file, output_file = options.text, options.input_file, options.output_file
+    if (text is None) == (input_file is None):
+        raise UsageError("Give either --text or --input_file.")
+    check_output(output_file, overwrite=options.overwrite)
+    predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
+    predictor.adjust(speed=options.speed, exit_mode=options.exit_mode)
+    inputs = predictor.inputs(
+        Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
+    )
+    if not isinstance(inputs, list):
+        if output_file:
+            write(output_file, predictor, streamed(predictor, inputs, options.batch_size))
+            return []
+        inputs = list(inputs)
+    found = iter(predict_all(predictor, [asked for asked in inputs if asked is not None], options.batch_size))
+    predictions = [None if asked is None else next(found) for asked in inputs]
+    if text is not None:
+        print("\n".join(map(for_terminal_line, predictor.shown(inputs[0], predictions[0]))))
+    elif output_file:
+        write(output_file, predictor, zip(inputs, predictions, strict=True))
+    else:
+        for asked, prediction in zip(inputs, predictions, strict=True):
+            print("" if asked is None else for_terminal_line(predictor.line(asked, prediction)))
+    pairs = zip(inputs, predictions, strict=True)
+    return [None if asked is None else predictor.record(asked, prediction) for asked, prediction in pairs]
+
+
+def streamed(predictor: Predictor, inputs: Iterator, batch_size: int) -> Iterator[tuple]:
+    """Each input and its prediction, None for a blank line; some are in memory at once."""
+    inputs = iter(inputs)
+    while chunk := list(itertools.islice(inputs, CHUNK)):
+        found = iter(predictor.predict([asked for asked in chunk if asked is not None], batch_size))
+        yield from ((asked, None if asked is None else next(found)) for asked in chunk)
+
+
+def write(path: str, predictor: Predictor, pairs: Iterable[tuple]) -> None:
+    """Writes an answer a line, as JSON or as a table; the file is there whole or not at all.
+
+    Args:
+        pairs: of inputs, None for a blank line, and predictions.
+    """
+    count = blanks = 0
+    with whole_file(path, "w") as file:
+        if path.endswith(JSON_LINES):
+            for asked, prediction in pairs:
+                count, blanks = count + 1, blanks + (asked is None)
+                record = None if asked is None else predictor.record(asked, prediction)
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        else:
+            delimiter = "," if path.lower().endswith(".csv") else "\t"
+            writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+            header = [_cell(name) for name in predictor.header()]
+            writer.writerow(header)
+            for asked, prediction in pairs:
+                count, blanks = count + 1, blanks + (asked is None)
+                cells = [""] * len(header) if asked is None else predictor.row(asked, prediction)
+                writer.writerow([_cell(str(cell)) for cell in cells])
+    print(
+        f"{path}: {count - blanks:,} {predictor.answers}"
+        + (f", {blanks:,} empty rows for blank lines." if blanks else ".")
+    )
+
+
+def _cell(text: str) -> str:
+    """A cell of a table, which neither a terminal nor a spreadsheet takes for anything but text."""
+    return for_terminal(for_spreadsheet(text))

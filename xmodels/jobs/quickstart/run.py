@@ -1,0 +1,349 @@
+"""The whole way in eight minutes: text → vocabulary → records → pretraining → classifier → SavedModel → answers.
+
+Every step is a command that a user would type, and is shown before it runs.
+"""
+
+import csv
+import dataclasses
+import glob
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from data_pipelines.corpora import docstrings
+from data_pipelines.errors import ReportedError, UsageError
+from data_pipelines.quiet import quiet_start
+from data_pipelines.text.sentences import split_english
+from xmodels.jobs.quickstart.options import Options
+from xmodels.processes.commands import Command, Commands
+from xmodels.training.watching.progress import duration, read_log
+
+COMMAND = "xmodels"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What differs between the languages."""
+
+    language: str
+    vocab_size: int
+    system: str
+    records: tuple[str, ...]
+    sequence_length: int
+    num_steps: int
+    interrupted_at: int
+    finetuning: tuple[str, ...]
+    rates: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+# The size `tiny` with the numbers of small networks (docs/small_networks.md), and without next sentence prediction: on so little
+# text that is soon learnt by heart. In Chinese single characters are hidden: where whole words are, most gaps have a gap beside
+# them, and 76,000 characters do not tell enough of words.
+PLANS = {
+    "en": Plan(
+        "en", 4000, "roberta_wwm", ("--do_whole_word_mask", "--packing=full_sentences"), 128, 2400, 900,
+        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=10", "--train_batch_size=16", "--max_seq_length=64"),
+        ("1e-3", "4e-3"),
+        (
+            "Return a new array with the elements rounded to the given number of decimals.",
+            "The colour of the line that is drawn around each marker.",
+            "Close the socket and wait until the connection is lost.",
+        ),
+    ),
+    "zh": Plan(
+        "zh", 2000, "roberta", ("--packing=full_sentences",), 128, 2800, 900,
+        ("--pooling=mean+max", "--optimizer=muon", "--num_train_epochs=20", "--train_batch_size=16", "--max_seq_length=64"),
+        ("1e-3", "4e-3"),
+        ("这家小店的牛肉面又便宜又好吃。", "新手机的电池能用两天，拍照也很清楚。", "我们坐火车去海边住了三个晚上。"),
+    ),
+}  # fmt: skip
+SEEDS = (1, 2, 3)  # of fine-tunings; the first one chooses the rate
+AT_ONCE = 2  # fine-tunings side by side
+ARMS = {"pretrained": (), "random": ("--random_init",)}  # where fine-tunings begin
+
+
+def quickstart(options: Options) -> None:
+    """Runs all steps."""
+    plan, output_dir = PLANS[options.language], options.output_dir or f"quickstart-{options.language}"
+    if os.path.isdir(output_dir) and os.listdir(output_dir):
+        raise UsageError(f"--output_dir={output_dir}: exists. Choose another folder, or delete it to start anew.")
+    os.makedirs(output_dir, exist_ok=True)
+    with Commands() as processes:
+        QuickstartRun(plan, output_dir, processes, time.monotonic()).run(options.samples_dir)
+
+
+@dataclasses.dataclass
+class QuickstartRun:
+    """The steps of a plan in a folder."""
+
+    plan: Plan
+    folder: str
+    processes: Commands
+    started: float
+    number: int = 0
+    commands: list[str] = dataclasses.field(default_factory=list)
+    chosen: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # arm -> the folders of its seeds
+
+    def run(self, samples_dir: str | None) -> None:
+        plan, step, path = self.plan, self.step, self.path
+        self.print_title(
+            "Collect text", "the docstrings of this Python installation" if plan.language == "en" else "samples/zh"
+        )
+        (collect_english if plan.language == "en" else collect_chinese)(path("text"), samples_dir)
+        language = f"--language={plan.language}"
+        step(
+            "Train a WordPiece vocabulary", "train_vocabulary", f"--input_file={path('text/pretrain.txt')}", language,
+            f"--vocab_size={plan.vocab_size}", f"--output_file={path('vocab.txt')}",
+        )  # fmt: skip
+        for name, title in (
+            ("pretrain", "Write records"),
+            ("heldout", "Write records of held-out text"),
+        ):
+            step(
+                title, "create_pretraining_data", f"--input_file={path(f'text/{name}.txt')}", language,
+                f"--vocab_file={path('vocab.txt')}", f"--output_dir={path(f'records-{name}')}", *plan.records,
+                f"--max_seq_length={plan.sequence_length}", "--num_workers=2",
+            )  # fmt: skip
+        pretrain = [
+            "pretrain", f"--system={plan.system}", f"--data_dir={path('records-pretrain')}",
+            f"--eval_data_dir={path('records-heldout')}",
+            "--size=tiny", f"--model_dir={path('pretrained')}",
+            f"--num_train_steps={plan.num_steps}", "--save_checkpoints_steps=400", "--log_steps=100",
+            f"--eval_every={plan.num_steps // 4}", "--eval_steps=30", "--resume=auto",
+        ]  # fmt: skip
+        self.interrupt("Pretrain, and kill the run on the way", *pretrain)
+        step("The same command again: it resumes", *pretrain)
+        self.finetune()
+        step(
+            "Score the classifier on held-out text", "evaluate", f"--model_dir={self.best('pretrained')}",
+            f"--test_file={path('text/test.tsv')}", f"--output_file={path('classifier-scores.json')}",
+        )  # fmt: skip
+        step(
+            "Export a SavedModel that takes raw strings", "export_model", f"--model_dir={self.best('pretrained')}",
+            f"--export_dir={path('serving')}", "--serving_ops=core",
+        )  # fmt: skip
+        self.ask()
+        self.finish()
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def print_title(self, title: str, detail: str) -> None:
+        self.number += 1
+        elapsed = duration(time.monotonic() - self.started)
+        print(f"\n[{self.number}] {title}   ({elapsed} so far)\n    {detail}", flush=True)
+
+    def show(self, title: str, command: tuple[str, ...]) -> None:
+        """Says which command of ours runs, and keeps it for the report."""
+        self.commands.append(f"{COMMAND} {shlex.join(command)}")
+        self.print_title(title, f"$ {self.commands[-1]}")
+
+    def step(self, title: str, *command: str) -> None:
+        """Shows a command of ours and runs it."""
+        self.show(title, command)
+        self.start(*command)
+        code = self.processes.wait().code
+        if code:
+            raise ReportedError(f"`{COMMAND} {command[0]}` ended with exit code {code}; its message stands above.")
+
+    def start(self, *command: str, log: str | None = None) -> Command:
+        return self.processes.start(["-m", "launch", *command], log)
+
+    def finetune(self) -> None:
+        """Fine-tunes from each beginning: the development file chooses the rate with one seed, the others follow."""
+        first, *others = SEEDS
+        self.together(
+            "Fine-tune classifiers from pretrained weights and, as a control, from random ones, to choose the learning rate on the "
+            "development file",
+            [self.classifier(arm, rate, first) for arm in ARMS for rate in self.plan.rates],
+        )
+        best = {}
+        for arm in ARMS:
+            tried = {self.path(f"classifiers/{arm}-{rate}-{first}"): rate for rate in self.plan.rates}
+            folder = max(tried, key=lambda each: classifier_results(each)["evaluation accuracy"])
+            best[arm] = tried[folder]
+            self.chosen[arm] = [folder, *(self.path(f"classifiers/{arm}-{best[arm]}-{seed}") for seed in others)]
+        self.together(
+            f"Fine-tune at the best learning rates, {' and '.join(best.values())}, with other seeds",
+            [self.classifier(arm, best[arm], seed) for arm in ARMS for seed in others],
+        )
+
+    def classifier(self, arm: str, rate: str, seed: int) -> list[str]:
+        """The command of one fine-tuning."""
+        path = self.path
+        return [
+            "finetune", f"--init_checkpoint={path('pretrained')}", f"--train_file={path('text/train.tsv')}",
+            f"--eval_file={path('text/dev.tsv')}", f"--test_file={path('text/test.tsv')}",
+            f"--model_dir={path(f'classifiers/{arm}-{rate}-{seed}')}", *self.plan.finetuning, f"--learning_rate={rate}",
+            f"--seed={seed}", *ARMS[arm],
+        ]  # fmt: skip
+
+    def together(self, title: str, commands: list[list[str]]) -> None:
+        """Shows the first of commands that are alike and runs them side by side; of each only what it scored is told."""
+        self.commands += [f"{COMMAND} {shlex.join(command)}" for command in commands]
+        others = f"\n    … and {len(commands) - 1} more like it, {AT_ONCE} at a time" if len(commands) > 1 else ""
+        self.print_title(title, f"$ {self.commands[-len(commands)]}{others}")
+
+        waiting, logs = list(commands), {}
+        while waiting or logs:
+            while waiting and len(logs) < AT_ONCE:
+                command = waiting.pop(0)
+                folder = next(part.partition("=")[2] for part in command if part.startswith("--model_dir="))
+                os.makedirs(os.path.dirname(folder), exist_ok=True)
+                logs[self.start(*command, log=f"{folder}.log")] = folder
+            ended = self.processes.wait()
+            self.tell(logs.pop(ended), ended.code)
+
+    def tell(self, folder: str, code: int) -> None:
+        """What a fine-tuning scored; of one that failed the end of its log."""
+        if code:
+            with open(f"{folder}.log", encoding="utf-8", errors="replace") as file:
+                raise ReportedError(f"The fine-tuning {folder} ended with exit code {code}: {file.read()[-2000:]}")
+        os.remove(f"{folder}.log")
+        scores = classifier_results(folder)
+        named = ", ".join(
+            f"{name.split()[0]} file {scores[name]:.1%}" for name in ("evaluation accuracy", "test accuracy")
+        )
+        print(f"    {os.path.basename(folder)}: accuracy on the {named}", flush=True)
+
+    def best(self, arm: str) -> str:
+        """Of the fine-tunings from one beginning the folder of that which is best on the development file."""
+        return max(self.chosen[arm], key=lambda folder: classifier_results(folder)["evaluation accuracy"])
+
+    def interrupt(self, title: str, *command: str) -> None:
+        """Starts a command and kills it with SIGKILL when it is halfway: nothing can be saved at that moment."""
+        self.show(title, command)
+        process = self.start(*command)
+        log = os.path.join(self.path("pretrained"), "log.jsonl")
+        while not self.processes.wait(0.2):
+            entries = read_log(log)
+            if entries and entries[-1]["step"] >= self.plan.interrupted_at:
+                self.processes.send_signal(process, signal.SIGKILL)
+                self.processes.wait()
+                print(f"    killed with SIGKILL after step {entries[-1]['step']}", flush=True)
+                return
+        raise ReportedError(f"`{COMMAND} pretrain` ended by itself with exit code {process.code}.")
+
+    def ask(self) -> None:
+        """Sends strings to the SavedModel from a process that knows nothing of xmodels."""
+        program = (
+            "import sys, json, tensorflow as tf\n"
+            "model = tf.saved_model.load(sys.argv[1])\n"
+            "answer = model.signatures['serving_default'](text=tf.constant(json.loads(sys.argv[2])))\n"
+            "for label, p in zip(answer['label'].numpy(), answer['probabilities'].numpy()):\n"
+            "    print(label.decode(), float(p.max()), sep='\\t')\n"
+        )
+        model = os.path.join(self.path("serving"), "1")
+        self.print_title(
+            "Query the SavedModel from a process that has only TensorFlow", f"tf.saved_model.load({model!r})"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, os.path.abspath(model), json.dumps(self.plan.questions)],
+            capture_output=True, text=True, check=False, cwd=self.folder, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )  # fmt: skip
+        if done.returncode:
+            raise ReportedError(f"The SavedModel did not answer: {done.stderr[-2000:]}")
+        self.answers = [line.split("\t") for line in done.stdout.splitlines()]
+        for question, (label, probability) in zip(self.plan.questions, self.answers, strict=True):
+            print(f"    {question}\n      → {label} ({float(probability):.2f})", flush=True)
+
+    def finish(self) -> None:
+        """Writes the report and says what was learnt, where everything lies, and what to type next."""
+        self.print_title("Write the report", self.path("report.html"))
+        with quiet_start():
+            from xmodels.jobs.quickstart.report import write_report
+
+            asked = list(zip(self.plan.questions, self.answers, strict=True))
+            tests = {
+                arm: [classifier_results(each)["test accuracy"] for each in folders]
+                for arm, folders in self.chosen.items()
+            }
+            facts = write_report(self.folder, asked, tests, self.plan.language, self.commands)
+        print("\n" + "\n".join(f"  {name}: {value}" for name, value in facts.items()))
+        print(f"\nEverything is in {self.folder}/. Open {self.path('report.html')} in a browser.")
+        print(f"Done in {duration(time.monotonic() - self.started)}. Next, on text of your own:")
+        print(
+            f"  {COMMAND} train_vocabulary --input_file='my/*.txt' --language={self.plan.language} --output_file=my-vocab.txt"
+        )
+        print(f"  {COMMAND} --help\n", flush=True)
+
+
+def classifier_results(folder: str) -> dict[str, float]:
+    """What a fine-tuning scored."""
+    with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
+        return json.load(file)["results"]
+
+
+def collect_english(folder: str, samples_dir: str | None) -> None:
+    """Pretraining text, held-out text, and a task: to which package does a sentence of documentation belong?
+
+    Modules, not sentences, are divided: one in eight is kept for testing and one in sixteen for choosing the epoch,
+    and neither is pretrained on. Texts that name a package are left out of the task.
+    """
+    modules = docstrings.collect(900_000)
+    random.Random(0).shuffle(modules)
+    parts = {"test": modules[::8], "dev": modules[1::16]}
+    taken = {module.path for part in parts.values() for module in part}
+    parts["train"] = [module for module in modules if module.path not in taken]
+    os.makedirs(folder)
+    _write_documents(os.path.join(folder, "heldout.txt"), parts["test"] + parts["dev"])
+    _write_documents(os.path.join(folder, "pretrain.txt"), parts["train"])
+    for name, each in (("train", 40), ("dev", 40), ("test", 200)):
+        _write_rows(os.path.join(folder, f"{name}.tsv"), parts[name], each)
+
+
+def _write_documents(path: str, modules: list[docstrings.Module]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        for module in modules:
+            for paragraph in module.paragraphs:
+                file.write("\n".join(split_english(paragraph)) + "\n")
+            file.write("\n")
+    characters = sum(len(p) for module in modules for p in module.paragraphs)
+    print(f"    {path}: {len(modules):,} modules, {characters / 1e6:.1f} MB", flush=True)
+
+
+def _tells_nothing(text: str) -> bool:
+    """Whether a text is long enough to be told apart by its words, but does not name the package it comes from."""
+    names = (*docstrings.PACKAGES, "np.", "plt.", "tf.", "axes")
+    return len(text.split()) >= 12 and "\t" not in text and not any(name in text.lower() for name in names)
+
+
+def _write_rows(path: str, modules: list[docstrings.Module], each: int) -> None:
+    rows = []
+    for package in docstrings.PACKAGES:
+        texts = [text for m in modules if m.package == package for text in m.paragraphs if _tells_nothing(text)]
+        random.Random(package).shuffle(texts)
+        rows += [(package, text) for text in texts[:each]]
+    random.Random(0).shuffle(rows)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(
+            file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None, escapechar="\\"
+        ).writerows([("label", "text"), *rows])
+    print(f"    {path}: {len(rows)} rows", flush=True)
+
+
+def collect_chinese(folder: str, samples_dir: str | None) -> None:
+    """Takes the samples written for this project; one document in ten of the text is held out."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    source = os.path.join(samples_dir or os.path.join(here, "samples"), "zh")
+    paths = sorted(glob.glob(os.path.join(source, "*.txt")))
+    if not paths:
+        raise UsageError(f"{source}: no samples there. Name the folder `samples` of the repository with --samples_dir.")
+    os.makedirs(folder)
+    documents = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            documents += file.read().strip().split("\n\n")
+    for name, part in (("heldout", documents[::10]), ("pretrain", [d for i, d in enumerate(documents) if i % 10])):
+        with open(os.path.join(folder, f"{name}.txt"), "w", encoding="utf-8") as file:
+            file.write("\n\n".join(part) + "\n")
+    for name in ("train", "dev", "test"):
+        shutil.copyfile(os.path.join(source, f"{name}.tsv"), os.path.join(folder, f"{name}.tsv"))
+    print(f"    {folder}: {len(documents)} documents and a labelled task", flush=True)

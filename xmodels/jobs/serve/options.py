@@ -1,0 +1,28 @@
+"""The options of `xmodels serve`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """A SavedModel, an address, and what a request may ask for."""
+
+    JOB: ClassVar = "xmodels.jobs.serve.run:serve"
+    EARLY: ClassVar = "xmodels.jobs.early:serving"
+    NEEDS_TENSORFLOW: ClassVar = True
+
+    export_dir: str = option(REQUIRED, "Folder that export_model wrote. Of several versions, the one with the highest number is served.", section="Model")  # fmt: skip
+    name: str | None = option(None, "Model name in URLs, /v1/models/NAME. Default: that of the curl lines in the folder's README.md, else the folder's name.")  # fmt: skip
+    host: str = option("127.0.0.1", "Address to listen on; 0.0.0.0 for all addresses of this machine. There is no authentication: whoever reaches the address can send requests.", section="Address")  # fmt: skip
+    port: int = option(8501, "Port to listen on; 0 takes a free one and prints it.", minimum=0, maximum=65535)
+    max_batch_size: int = option(64, "Maximum number of texts in a batch. Waiting requests are batched together.", section="Batches", minimum=1)  # fmt: skip
+    batch_timeout_ms: float = option(2.0, "Maximum time, in milliseconds, that a batch waits for requests that are being received. A request that is alone never waits.", minimum=0, maximum=1000.0)  # fmt: skip
+    max_waiting: int = option(4096, "Maximum number of waiting rows. Further requests get 503 and are asked to retry later.", minimum=1)  # fmt: skip
+    max_body_bytes: int = option(1 << 20, "Maximum size of a request body in bytes. A larger one gets 413 and is not kept in memory.", section="Limits", minimum=100)  # fmt: skip
+    max_text_length: int = option(20_000, "Maximum number of characters in a text. A longer one gets 400.", minimum=1)
+    client_timeout: float = option(20.0, "Seconds that a client has to send the headers, and again to send the body. Idle connections are closed after the same time.", minimum=0.1)  # fmt: skip
+    drain_timeout: float = option(30.0, "Seconds that running requests have to finish after SIGTERM.", minimum=0)
+    log_requests: bool = option(False, "Print a line for each request.", section="Output")

@@ -1,0 +1,105 @@
+"""What is compiled for a TPU: network, objective, optimizer and a row of zeros, made without records."""
+
+import contextlib
+import math
+
+import keras
+import numpy as np
+
+from data_pipelines.batches.array_source import ArraySource
+from data_pipelines.batches.dataset import Batches
+from data_pipelines.errors import UsageError
+from data_pipelines.ops.compose import compose
+from data_pipelines.packings import PACKINGS
+from data_pipelines.pretraining.layouts import dynamic_features
+from data_pipelines.text.kinds import open_tokenizer
+from data_pipelines.text.vocabulary import SPELLINGS, Vocabulary
+from xmodels import systems
+from xmodels.jobs.pretrain.system_settings import network_config, own_options
+from xmodels.jobs.tpu_preflight.options import Options
+from xmodels.models.backbone import Backbone, ModelConfig
+from xmodels.objectives.base import Objective
+from xmodels.tpu.lowering import Slice
+from xmodels.training.recipe import Recipe, Records
+from xmodels.training.small import is_small
+from xmodels.training.step.learner import Learner, Memory
+from xmodels.training.step.streams import single
+
+
+def recipe_of(options: Options, config: ModelConfig | None) -> tuple[Recipe, Records]:
+    system = systems.load(options.system)
+    own = own_options(options.set, system)
+    if options.size not in system.SIZES:
+        raise UsageError(f"--size={options.size}: {options.system} has no such size. Known: {', '.join(system.SIZES)}.")
+    vocabulary = open_tokenizer(options.vocab_file).vocabulary if options.vocab_file else stand_in(options.vocab_size)
+    small = vars(system).get("SMALL") if config is None and is_small(system, options.size) else None
+    rate = getattr(own, "masking_rate", None) or (small and small.masking_rate) or Records.masking_rate
+    slots = options.max_predictions_per_seq or _num_predictions(options, system, rate)
+    records = Records(options.max_seq_length, slots)
+    config = config or systems.configuration(system, vocabulary, options.size)
+    config = network_config(options.set, system, small.configured(config) if small else config)
+    recipe = systems.recipe(system, vocabulary, records, config, own)
+    if small:
+        recipe = small.recipe(recipe, options.max_seq_length, config.hidden_dim, options.optimizer)
+    recipe = recipe.override(batch_size=options.train_batch_size, optimizer=options.optimizer)
+    return recipe if options.optimizer else recipe.suited_to_batch(None), records
+
+
+def _num_predictions(options, system, rate: float) -> int:
+    """The slots of the default records, or those that the training needs where it hides another share of the tokens."""
+    needed = 0 if rate == Records.masking_rate else math.ceil(rate * options.max_seq_length)
+    return systems.slots_of(system, rate, options.max_seq_length, max(Records.num_predictions, needed))
+
+
+def stand_in(size: int) -> Vocabulary:
+    """A vocabulary of `size` pieces without meaning: the step depends on their number only."""
+    roles = list(SPELLINGS)
+    if size <= len(roles):
+        raise UsageError(f"--vocab_size={size}: the special tokens alone are {len(roles)}. BERT's has 30522 pieces.")
+    return Vocabulary([*roles, *(f"piece{i}" for i in range(size - len(roles)))], f"--vocab_size={size}")
+
+
+def make_learner(
+    recipe: Recipe, records: Records, num_devices: int, mixed_precision: str = "none", memory: Memory | None = None
+) -> Learner:  # fmt: skip
+    """The learner of one of `num_devices` replicas, with random weights, built without records."""
+    with precision(mixed_precision):
+        backbone, objective = recipe.backbone().initialize(), recipe.objective()
+        streams = single(objective, one_row(recipe, backbone, objective, records))
+        return Learner(
+            Slice(num_devices), backbone, streams, recipe.make_optimizer(), recipe.clip_norm, memory=memory or Memory()
+        )
+
+
+@contextlib.contextmanager
+def precision(mixed_precision: str):
+    """What is made inside computes as --mixed_precision says."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if mixed_precision == "bfloat16" else "float32")
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def one_row(recipe: Recipe, backbone: Backbone, objective: Objective, records: Records) -> Batches:
+    """Batches of one row of zeros, as the network reads it."""
+    transform = compose(recipe.frame, objective.transform())
+    keep = objective.batch_features(backbone)
+    return Batches(_nothing(_packing(recipe, objective), records), transform, 1, keep=keep)
+
+
+def _packing(recipe: Recipe, objective: Objective) -> str:
+    """The first --packing of the recipe whose records hold what the objective reads."""
+    return next(name for name in recipe.packings if set(objective.reads) <= set(dynamic_features(name)))
+
+
+def _nothing(packing: str, records: Records) -> ArraySource:
+    """One example of zeros, with the features that records of this packing have."""
+    width = PACKINGS[packing].num_pieces(records.sequence_length)
+    shapes = {
+        n: tuple(width if axis is None else axis for axis in f.shape) for n, f in dynamic_features(packing).items()
+    }
+    source = ArraySource({name: np.zeros((1, *shape), np.int64) for name, shape in shapes.items()}, packing)
+    source.is_stream = PACKINGS[packing].is_stream
+    return source
