@@ -1,4 +1,4 @@
-"""Fuzzes all verbs: `python -m tests.fuzz --minutes=10`; `--help` says more, and BUILD_NOTES.md what counts as a fault."""
+"""Fuzzes all verbs: `python -m tests.fuzz --minutes=10`; `--help` says more, and docs/decisions/fuzzing.md what counts as a fault."""
 
 import argparse
 import gc

@@ -1,7 +1,7 @@
 """The training step for every `tf.distribute` strategy: sums the loss weights over all replicas, then the gradients, clips, updates.
 
 `Model.fit` of Keras 3 clips before it sums over replicas and averages their means, so it is wrong, or fails, under
-`tf.distribute` (see BUILD_NOTES.md). Here replicas and micro-batches add up to the large batch exactly.
+`tf.distribute` (docs/decisions/training-step.md). Here replicas and micro-batches add up to the large batch exactly.
 """
 
 import contextlib
