@@ -41,7 +41,7 @@ class Table:
             f"# Fuzzing\n\n{cases:,} cases of {len(self.spent)} commands in {elapsed / 60:.0f} minutes, {inside / 60:.0f} of them "
             f"inside of cases, seed {seed}; {bad} with a fault. "
             f"One process, Python {platform.python_version()}. Made by `make fuzz REPORT=benchmarks/results/fuzz.md`.\n\n"
-            "Memory is what a case takes beside what its process begins with. docs/decisions/fuzzing.md says what counts as a fault.\n\n"
+            "Memory is what a case takes beside what its process has. docs/decisions/fuzzing.md says what counts as a fault.\n\n"
             + self.text()
         )
 
