@@ -66,16 +66,28 @@ class Command:
         if option.alias:  # for those who know it from Google's scripts
             flags.DEFINE_alias(option.alias, name, flag_values=self.values)
 
-    def usage(self) -> str:
-        """The text of `--help`."""
+    def shown(self, task: str | None) -> list[Option]:
+        """Returns the options that `--help` shows: those of single tasks only for the task that is named."""
+        if not hasattr(self.options, "own_flags"):
+            return self.declared
+        own = self.options.own_flags(task) if task else {}
+        hidden = {each.name for each in options_of(self.options.TASK_OPTIONS)} - own.keys()
+        shown = [own.get(each.name, each) for each in self.declared if each.name not in hidden]
+        titles = list(dict.fromkeys(each.section for each in shown))
+        return sorted(shown, key=lambda each: titles.index(each.section))
+
+    def usage(self, task: str | None = None) -> str:
+        """Returns the text of `--help`, with the flags of a task where one is named."""
         lines = [*textwrap.wrap(f"xmodels {self.name}: {self.summary}", 100), "", "Example:"]
         lines += [f"  {line}" for line in self.example.strip().splitlines()]
         section = None
-        for option in self.declared:
+        for option in self.shown(task):
             if option.section != section:
                 section = option.section
                 lines += ["", f"{section}:"]
             lines += _described(option)
+        if hasattr(self.options, "own_flags") and not task:
+            lines += ["", f"  Each task has flags of its own: xmodels {self.name} --help --task=NAME shows them, too."]
         lines += ["", "  --flagfile=FILE reads flags from a file, one a line. Exit codes: see the README."]
         return "\n".join(lines)
 
@@ -86,7 +98,7 @@ class Command:
             SystemExit: after printing the help (0), or the error and the nearest known names (2).
         """
         if any(argument in ("--help", "-h", "-help", "--helpfull") for argument in arguments):
-            print(self.usage(), flush=True)
+            print(self.usage(self._task_of(arguments)), flush=True)
             raise SystemExit(0)
         for name in self.values:
             self.values[name].unparse()  # a second call in one process begins anew
@@ -122,6 +134,13 @@ class Command:
             print(f"Run `xmodels {self.name} --help` for all flags.", file=sys.stderr)
             raise SystemExit(EXIT_USAGE) from None
         return self.options(**values)
+
+    def _task_of(self, arguments: list[str]) -> str | None:
+        """Returns the task that the arguments name; None if there is none of that name."""
+        known = next((each.choices for each in self.declared if each.name == "task"), ())
+        words = " ".join(arguments).replace("--task ", "--task=").split()
+        named = (word.removeprefix("--task=") for word in words if word.startswith("--task="))
+        return next((name for name in named if name in known and name != "auto"), None)
 
     def _warn_of_repeated(self, arguments: list[str]) -> None:
         """Of a flag that is given twice the last value counts, as with Google's scripts. Texts would be lost in silence."""

@@ -164,9 +164,39 @@ def _is_union(hint: Any) -> bool:
     return typing.get_origin(hint) in (types.UnionType, typing.Union)
 
 
+def merged(name: str, classes: Iterable[type]) -> type:
+    """Returns a frozen dataclass with all options of several, each once; an option of several takes the choices of each.
+
+    Raises:
+        TypeError: an option has another type or default in one than in another.
+    """
+    found: dict[str, Option] = {}
+    hints: dict[str, Any] = {}
+    for cls in classes:
+        for each in options_of(cls):
+            other = found.setdefault(each.name, each)
+            if (other.type, other.default, other.structural) != (each.type, each.default, each.structural):
+                raise TypeError(f"{cls.__module__}.{cls.__qualname__}: {each.name} is another option elsewhere.")
+            choices = tuple(dict.fromkeys(other.choices + each.choices))
+            found[each.name] = dataclasses.replace(other, choices=choices)
+            hints.setdefault(each.name, typing.get_type_hints(cls)[each.name])
+    described = [(each.name, hints[each.name], _field(each)) for each in found.values()]
+    return dataclasses.make_dataclass(name, described, frozen=True, kw_only=True)
+
+
+def _field(declared: Option) -> Any:
+    metadata = {OPTION: Declared(**{each.name: getattr(declared, each.name) for each in dataclasses.fields(Declared)})}
+    return dataclasses.field(default=declared.default, metadata=metadata)
+
+
 def structural(cls: type) -> tuple[str, ...]:
     """The names of the options that a run which is resumed must keep."""
     return tuple(each.name for each in options_of(cls) if each.structural)
+
+
+def values_of(options: Any, cls: type) -> dict[str, Any]:
+    """Returns the values of the options that `cls`, a base of the class of `options`, declares."""
+    return {each.name: getattr(options, each.name) for each in options_of(cls)}
 
 
 def given(options: Any) -> dict[str, Any]:

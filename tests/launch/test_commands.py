@@ -19,6 +19,7 @@ from launch.__main__ import main as launcher
 from launch.__main__ import verbs
 from tests.helpers.invocation import invoke
 from xmodels.models.folder import read_weights
+from xmodels.tasks.base import find
 
 SAMPLES = pathlib.Path(__file__).parents[2] / "samples/zh"
 
@@ -362,11 +363,27 @@ def test_config_of_a_run_holds_the_numbers_of_the_system(records, small_config, 
 def test_help_shows_an_example_and_all_flags(verb, capsys):
     assert invoke(verb, "--help") == 0
     shown = capsys.readouterr().out
-    module = importlib.import_module(f"launch.{verb}")
+    command = importlib.import_module(f"launch.{verb}").COMMAND
     assert f"xmodels {verb}" in shown and "Example:" in shown
-    flags = [option.shown for option in module.COMMAND.declared if not option.positional]
+    for task in find.names() if hasattr(command.options, "own_flags") else ():
+        assert invoke(verb, "--help", task=task) == 0
+        shown += capsys.readouterr().out
+    flags = [option.shown for option in command.declared if not option.positional]
     assert flags and all(f"--{name}=" in shown for name in flags)
     assert all(len(line) <= 120 for line in shown.splitlines())
+
+
+def test_help_shows_the_flags_of_the_task_that_is_named(capsys):
+    def shown(*arguments):
+        assert invoke("finetune", "--help", *arguments) == 0
+        return capsys.readouterr().out
+
+    plain, tags = shown(), shown("--task=tag")
+    assert "--crf=" not in plain and "xmodels finetune --help --task=NAME" in plain and "--train_file=" in plain
+    assert "--crf=" in tags and "--siamese_loss=" not in tags and "--train_file=" in tags and "--task=NAME" not in tags
+    assert "expected" not in tags and "micro_f1" not in shown("--task", "classify")
+    titles = [line for line in tags.splitlines() if line.endswith(":") and line[:1] not in ("", " ")]
+    assert len(titles) == len(set(titles))
 
 
 def test_unknown_verbs_flags_and_values_name_the_nearest(capsys, monkeypatch):

@@ -1,17 +1,16 @@
 """Exports a run as its task does: `xmodels/tasks/NAME/serve.py`."""
 
 from data_pipelines.errors import UsageError
+from data_pipelines.options.declaration import values_of
 from xmodels.export import exporter
 from xmodels.jobs.export_model.options import Options
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.run import task_of
 
-OF_TASKS = "num_beams", "length_penalty", "no_repeat_ngram_size", "min_new_tokens", "max_new_tokens", "speed"
-
 
 def export_model(options: Options) -> str:
     """Exports a run; returns the folder."""
-    given = {name: value for name in OF_TASKS if (value := getattr(options, name)) is not None}
+    given = {name: value for name, value in values_of(options, options.TASK_OPTIONS).items() if value is not None}
     task = task_of(options.model_dir)
     if unknown := set(given) - set(part(task, "serve").Server.flags):
         raise UsageError(

@@ -16,14 +16,14 @@ from xmodels.jobs.finetune import options as finetune
 from xmodels.jobs.multitask import options as multitask
 from xmodels.jobs.multitask.mixture import EQUAL, Mixture
 from xmodels.jobs.multitask.steps import AUXILIARY_FIRST, ORDERS, SHUFFLED
+from xmodels.tasks.base import find
 
 FILES = ("train_file", "data_dir", "eval_file", "test_file")
-OF_A_TASK = (
+OF_ANY_TASK = (
     "task", *FILES, "text_column", "text_pair_column", "label_column", "on_bad_row", "max_seq_length", "train_batch_size",
-    "task_dropout", "pooling", "class_weights", "best_metric", "positive_label", "tune_threshold",
-    "label_separator", "list_size", "redraw_lists", "rank_loss",
-    "rank_scale", "relevant_label", "train_fraction", "num_train_examples", "prefix", "max_target_length",
+    "train_fraction", "num_train_examples",
 )  # fmt: skip
+SHARED = ("freeze_backbone",)  # said of the network, which all tasks have in common
 NAME = r"[A-Za-z][A-Za-z0-9_]*"  # a folder, and a part of the names of weights
 OF_THE_RUN = ("backbone", "checkpoints", "nonfinite", "pictures", "teacher", "tensorboard")  # folders there
 ADVICE = "docs/mt_dnn.md shows such a file, docs/t5.md one with a mixture."
@@ -34,7 +34,7 @@ class Plan:
     """What the file holds.
 
     Attributes:
-        tasks: {name: flags of `finetune`}, of `OF_A_TASK`.
+        tasks: {name: flags of `finetune`}: `OF_ANY_TASK`, and the own ones of tasks that can be learnt together.
         defaults: the same flags, for all tasks that do not say otherwise.
         main_task: the task of which every epoch takes all batches, while of the others it takes `ratio` times as many, all together,
             or as many as there are.
@@ -146,8 +146,14 @@ def _check_mixture(plan: Plan, place: Lined) -> None:
         raise here.fault(f"`{here.key}`: has no number for {', '.join(missing)}. Give each of `tasks` one.")
 
 
+def joining() -> list[str]:
+    """Returns the tasks that can be learnt together with others."""
+    return [name for name in find.names("task") if getattr(find.options_class(name, find.FINETUNE), "JOINS", False)]
+
+
 def _known() -> dict[str, Option]:
-    return {each.name: each for each in options_of(finetune.Options) if each.name in OF_A_TASK}
+    own = {flag for name in joining() for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
+    return {each.name: each for each in options_of(finetune.Options) if each.name in own.union(OF_ANY_TASK)}
 
 
 def task_options(options: multitask.Options, plan: Plan, name: str) -> finetune.Options:

@@ -5,16 +5,14 @@ from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
-from xmodels.layers.exits import EXIT_MODES
+from xmodels.tasks.base import find
+
+TaskOptions = find.all_options(find.PREDICT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """A fine-tuned network or a masked language model, and the texts to predict."""
-
-    JOB: ClassVar = "xmodels.jobs.predict.run:predict"
-    EARLY: ClassVar = "xmodels.jobs.early:using"
-    NEEDS_TENSORFLOW: ClassVar = True
+class SourceOptions:
+    """A network and texts."""
 
     model_dir: str = option(REQUIRED, "Run folder of finetune, a classifier that convert_checkpoint wrote, or hf:FOLDER. A pretrained masked language model fills each [MASK] of a text.", section="Model")  # fmt: skip
     text: str | None = option(None, "One text.", section="Text: one of these")
@@ -23,8 +21,22 @@ class Options:
     encoding: str = encoding_option()
     text_column: str | None = option(None, "Column of the text: its name, or its position from 0 in a file without a header. Default: as given to finetune.")  # fmt: skip
     text_pair_column: str | None = option(None, "Column of the second text, for pairs.")
-    speed: float | None = option(None, "A text exits at the first layer where the uncertainty of its label is below this. 0: none exits before the last layer. 1: all exit after the first. Default: 0.1.", section="Early exit (docs/fast_classify.md)", minimum=0, maximum=1.0)  # fmt: skip
-    exit_mode: str | None = option(None, "exit: texts that have exited are not computed further. select: all layers are computed; the predictions are the same. Default: exit.", choices=EXIT_MODES)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where predictions are written."""
+
     output_file: str | None = option(None, "File for the predictions, one line per text: JSON if its name ends in .jsonl, else a table with a header, comma-separated if it ends in .csv, else tab-separated. Default: print.", section="Output")  # fmt: skip
     overwrite: bool = option(False, "Replace an existing output_file.")
     batch_size: int = option(32, "Batch size: texts at a time.", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(SourceOptions, TaskOptions, OutputOptions):
+    """A fine-tuned network or a masked language model, and the texts to predict."""
+
+    JOB: ClassVar = "xmodels.jobs.predict.run:predict"
+    EARLY: ClassVar = "xmodels.jobs.early:using"
+    NEEDS_TENSORFLOW: ClassVar = True
+    TASK_OPTIONS: ClassVar = TaskOptions

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from data_pipelines.errors import UsageError
 from data_pipelines.escaping import for_spreadsheet, for_terminal, for_terminal_line
 from data_pipelines.files import whole_file
+from data_pipelines.options.declaration import values_of
 from data_pipelines.paths import check_output
 from xmodels.conversion import convert, names
 from xmodels.jobs.predict import fill_mask
@@ -51,7 +52,7 @@ def predict(options: Options) -> list[dict | None]:
         raise UsageError("Give either --text or --input_file.")
     check_output(output_file, overwrite=options.overwrite)
     predictor = fill_mask.load(options.model_dir) or load_predictor(options.model_dir)
-    predictor.adjust(speed=options.speed, exit_mode=options.exit_mode)
+    predictor.adjust(**values_of(options, options.TASK_OPTIONS))
     inputs = predictor.inputs(
         Question(text, options.text_pair, input_file, options.text_column, options.text_pair_column)
     )

@@ -9,7 +9,6 @@ from xmodels.tasks.answer_span import read
 class Reader(read.Reader):
     """The same files, windows and places."""
 
-    own_flags: ClassVar[tuple[str, ...]] = (*read.OWN, "start_n_top", "end_n_top")
     settings_class: ClassVar[type] = BeamSettings
 
     def _positions(self, arrays, lengths, found):

@@ -30,7 +30,6 @@ from xmodels.training.watching.progress import print_status
 
 TASK = "answer_span"  # of the records
 SAMPLE = 1000  # questions of a survey whose texts are kept
-OWN = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
 
 
 class SpanSource(ArraySource):
@@ -73,7 +72,6 @@ def warn_problems(path: str, questions: list[Question]) -> None:
 class Reader(TextReader):
     """Files of questions; each question makes an example for each window of its text."""
 
-    own_flags: ClassVar[tuple[str, ...]] = OWN
     settings_class: ClassVar[type] = Settings
     reads_windows = True
     refused: ClassVar[dict] = dict.fromkeys(

@@ -30,7 +30,6 @@ class Reader(read.Reader):
     numbers: ClassVar[dict] = {
         "learning_rate": 1e-3, "warmup_proportion": 0.05, "optimizer": "adam", "lr_schedule": "bert_linear",
     }  # fmt: skip
-    own_flags = ("tasks", "questions_per_task", "held_out", "model_config_file", "ponder_weight")
     refused: ClassVar[dict] = dict.fromkeys(
         ("text_column", "text_pair_column", "label_column", "vocab_file"),
         "it reads bAbI's files by --train_file",

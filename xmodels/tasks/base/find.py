@@ -4,13 +4,22 @@ Importing this file and listing names imports nothing heavy, so that `--help` ca
 """
 
 import ast
+import functools
 import importlib
 import importlib.util
 import os
 import pkgutil
 import re
 
+from data_pipelines.options.declaration import Option, merged, options_of
+
 FILES = ("task", "read", "score", "answer", "serve")
+FINETUNE, EVALUATE, PREDICT, EXPORT = (
+    "FinetuneOptions",
+    "EvaluateOptions",
+    "PredictOptions",
+    "ExportOptions",
+)  # in `options.py`
 TASKS, BASE = "xmodels.tasks", "xmodels.tasks.base"
 JOINT_HEAD = "task_"  # prefix of the name of a head in a checkpoint of several tasks that were trained together
 
@@ -19,6 +28,29 @@ def names(file: str | None = None) -> list[str]:
     """Returns all tasks, sorted; with `file`, those whose folder has that file. Tasks for fine-tuning have the file `task`."""
     folders = [found.name for found in pkgutil.iter_modules([_folder()]) if found.ispkg and found.name != "base"]
     return [name for name in folders if file is None or os.path.isfile(_path(name, file))]
+
+
+def options_class(task: str, verb: str) -> type | None:
+    """Returns the dataclass of the flags that a task has of its own for a verb, such as FINETUNE; None if it has none."""
+    module = importlib.import_module(f"{TASKS}.{task}.options") if os.path.isfile(_path(task, "options")) else None
+    return getattr(module, verb, None)
+
+
+@functools.cache
+def all_options(verb: str) -> type:
+    """Returns a dataclass with the flags that any task has for a verb."""
+    return merged(f"Task{verb}", filter(None, (options_class(name, verb) for name in names())))
+
+
+def own_flags(task: str, verb: str) -> dict[str, Option]:
+    """Returns the flags of `options_class` by name."""
+    found = options_class(task, verb)
+    return {each.name: each for each in options_of(found)} if found else {}
+
+
+def all_flags(verb: str) -> dict[str, Option]:
+    """Returns the flags of `all_options` by name."""
+    return {each.name: each for each in options_of(all_options(verb))}
 
 
 def summary(name: str) -> str:
@@ -30,7 +62,7 @@ def summary(name: str) -> str:
 
 
 def part(task: str, file: str) -> "Part":
-    """Returns one of the FILES of a task. Names it does not define come from the task that it extends, or else from `base`."""
+    """Returns one of FILES of a task. Names it does not define come from the task that it extends, or else from `base`."""
     return Part(task, file)
 
 

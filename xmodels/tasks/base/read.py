@@ -4,24 +4,26 @@
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.tables import BadRow
 from data_pipelines.errors import DataError, UsageError
+from data_pipelines.options.declaration import Option
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.conversion.formats import Checkpoint
 from xmodels.interfaces.reading import BERT_NUMBERS
 from xmodels.models.backbone import ModelConfig
 from xmodels.objectives.base import Objective
+from xmodels.tasks.base import find
 from xmodels.tasks.base.find import part, task_class
 from xmodels.tasks.base.new import NEW, new_network, new_tokenizer
 from xmodels.tasks.base.run import optimizer_of
-from xmodels.tasks.base.task import SummaryTask, Task
+from xmodels.tasks.base.task import Task
 from xmodels.training.watching.progress import print_status
 
-NEW_FLAGS = ("model_config_file",)  # of networks with random initial weights
 SHOWN = 5  # skipped rows that are listed
 
 
@@ -63,54 +65,6 @@ class Survey:
     texts: list[str] = dataclasses.field(default_factory=list)
 
 
-# Flags of single tasks, with the values that they have if they are not given.
-OWN_FLAGS = {
-    "tasks": None,
-    "questions_per_task": None,
-    "held_out": 0.0,
-    "model_config_file": None,
-    "ponder_weight": 0.01,
-    "prefix": "",
-    "max_target_length": None,
-    "pooling": None,
-    "crf": False,
-    "bad_tags": None,
-    "freeze_backbone": False,
-    "feature_layers": None,
-    "combine_layers": None,
-    "bilstm_dim": None,
-    "doc_stride": None,
-    "max_query_length": None,
-    "n_best_size": None,
-    "max_answer_length": None,
-    "list_size": None,
-    "redraw_lists": False,
-    "rank_loss": None,
-    "rank_scale": None,
-    "relevant_label": None,
-    "siamese_loss": None,
-    "siamese_scale": None,
-    "siamese_margin": None,
-    "siamese_symmetric": False,
-    "siamese_distance": None,
-    "siamese_features": None,
-    "max_score": None,
-    "negative_column": None,
-    "projection_dim": None,
-    "normalize_vectors": False,
-    "class_weights": None,
-    "best_metric": None,
-    "positive_label": None,
-    "tune_threshold": False,
-    "label_separator": None,
-    "distill_file": None,
-    "distill_epochs": None,
-    "distill_learning_rate": None,
-    "distill_divergence": None,
-    "task_dropout": None,
-}
-
-
 class Reader:
     """Reads files as examples, and makes the objective of a task. Subclasses define what differs between tasks.
 
@@ -119,42 +73,40 @@ class Reader:
         options: the `Options` of `jobs.finetune`.
 
     Attributes:
-        own_flags: flags in `OWN_FLAGS` that this task takes.
-        pooled_flags: flags in `OWN_FLAGS` that it takes if its head reads one state per text.
         refused: {flag: reason} of flags that this task does not take.
         numbers: {flag: default}.
         reading: the `Reading` of texts; None for tasks that need none.
-        best_metrics: scores that --best_metric may name.
-        joins: whether `multitask` can train it together with other tasks.
         reads_windows: whether texts that are too long are read in windows; otherwise they are truncated.
 
     Raises:
         UsageError: a flag is given that the task does not take.
     """
 
-    own_flags: ClassVar[tuple[str, ...]] = ()
-    pooled_flags: ClassVar[tuple[str, ...]] = ("pooling", "freeze_backbone")
     refused: ClassVar[dict[str, str]] = {}
     numbers: ClassVar[dict] = BERT_NUMBERS
     reading = None
-    best_metrics: ClassVar[tuple[str, ...]] = ()
-    joins: ClassVar[bool] = False
     reads_windows: ClassVar[bool] = False
 
     def __init__(self, name: str, options):
         self.name, self.options = name, options
-        for flag, usual in OWN_FLAGS.items():
-            known = (*self.own_flags, *(self.pooled_flags if self.pools else ()), *(NEW_FLAGS if self.is_new else ()))
-            if flag not in known and getattr(options, flag) != usual:
+        for flag, usual in find.all_flags(find.FINETUNE).items():
+            if getattr(options, flag) != usual.default and flag not in self.own_flags:
                 raise UsageError(f"--{flag}: --task={name} has no such flag. Leave it out.")
-        if options.best_metric not in (None, *self.best_metrics):
+        if options.model_config_file and not self.is_new:
+            raise UsageError(f"--model_config_file: --task={name} has no such flag. Leave it out.")
+        if options.best_metric is not None and options.best_metric not in self.own_flags["best_metric"].choices:
             raise UsageError(
                 f"--best_metric={options.best_metric}: --task={name} has no such score. Expected one of "
-                f"{', '.join(self.best_metrics)}."
+                f"{', '.join(self.own_flags['best_metric'].choices)}."
             )
         for flag, reason in self.refused.items():
             if getattr(options, flag) is not None:
                 raise UsageError(f"--{flag}: --task={name} has no such flag; {reason}.")
+
+    @functools.cached_property
+    def own_flags(self) -> dict[str, Option]:
+        """The flags of `options.py` of this task, by name."""
+        return find.own_flags(self.name, find.FINETUNE)
 
     @property
     def task_class(self) -> type[Task]:
@@ -163,7 +115,7 @@ class Reader:
     @property
     def pools(self) -> bool:
         """Whether the head reads one state per text, which --pooling can choose."""
-        return issubclass(self.task_class, SummaryTask)
+        return "pooling" in self.own_flags
 
     @property
     def is_new(self) -> bool:

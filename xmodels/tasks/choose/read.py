@@ -1,7 +1,6 @@
 """Questions with choices, of which one is right: files of `data_pipelines.corpora.choices`, or records made of them."""
 
 import os
-from typing import ClassVar
 
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.finetuning.row_checks import shared_warning
@@ -15,8 +14,6 @@ VERBS = {"evaluation": "evaluate", "test": "test"}
 
 class Reader(TextReader):
     """A file of questions, or records."""
-
-    own_flags: ClassVar[tuple[str, ...]] = ("task_dropout",)
 
     def survey(self):
         files = [("train", self.training_files())]

@@ -1,7 +1,6 @@
 """Rows of one or two texts with a label: a table, or records made of one."""
 
 import os
-from typing import ClassVar
 
 from data_pipelines.corpora.tables import Columns, Row, read_table
 from data_pipelines.errors import UsageError
@@ -18,12 +17,6 @@ SAMPLE = 1000  # rows of a survey whose texts are kept
 
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
-
-    own_flags: ClassVar[tuple[str, ...]] = (
-        "class_weights", "best_metric", "task_dropout", "positive_label", "tune_threshold",
-    )  # fmt: skip
-    best_metrics = ("accuracy", "positive_f1", "macro_f1", "mcc")
-    joins = True
 
     def task(self, config, data):
         given = self.options.class_weights

@@ -29,12 +29,9 @@ class Reader(read.Reader):
     With --distill_epochs=0 there is the first phase only. It is how the first phase of another run looks, too.
     """
 
-    own_flags: ClassVar[tuple[str, ...]] = ("class_weights", "distill_file", *NUMBERS)
-    pooled_flags: ClassVar[tuple[str, ...]] = ("pooling",)
     refused: ClassVar[dict[str, str]] = dict.fromkeys(
         ("train_fraction", "num_train_examples"), "both phases take all rows; cut the file"
     )
-    joins = False
     default_pooling = PUBLISHED  # a classifier attends to all tokens by itself; both phases read the same state
 
     def __init__(self, name, options):

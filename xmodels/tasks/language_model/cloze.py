@@ -9,9 +9,9 @@ from data_pipelines.text.stop_words import STOP_WORDS
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels.objectives.perplexity import perplexity
 from xmodels.tasks.language_model.network import window_length
-from xmodels.tasks.language_model.options import Options
 from xmodels.tasks.language_model.questions import Likelihood, likelihoods
 from xmodels.tasks.language_model.scorer import Scorer
+from xmodels.tasks.language_model.settings import Settings
 
 ROWS_TOGETHER = 16
 READ = {"last_word": cloze.last_words, "choice": cloze.choices}
@@ -23,7 +23,7 @@ def stop_word_ids(tokenizer: Tokenizer) -> list[int]:
     return [i for i, text in enumerate(table) if text.decode(errors="replace").strip().lower() in STOP_WORDS]
 
 
-def read_questions(options: Options) -> list[cloze.Question]:
+def read_questions(options: Settings) -> list[cloze.Question]:
     """The questions of --test_file. Raises a DataError that names the line where one is none."""
     change = DETOKENIZERS[options.detokenize]
     paths = expand(options.test_file, "--test_file")
@@ -33,7 +33,7 @@ def read_questions(options: Options) -> list[cloze.Question]:
     return questions
 
 
-def evaluate_questions(scorer: Scorer, options: Options, questions: list[cloze.Question]) -> dict:
+def evaluate_questions(scorer: Scorer, options: Settings, questions: list[cloze.Question]) -> dict:
     """Prints and returns the scores of --form=last_word and --form=choice."""
     length = window_length(options.model_dir, scorer.backbone, options.max_seq_length)
     batch_size = options.batch_size or ROWS_TOGETHER
@@ -49,7 +49,7 @@ def evaluate_questions(scorer: Scorer, options: Options, questions: list[cloze.Q
     return scores
 
 
-def last_word(scorer: Scorer, found: list[list[Likelihood]], options: Options) -> dict:
+def last_word(scorer: Scorer, found: list[list[Likelihood]], options: Settings) -> dict:
     """Right where each token of the word is the likeliest; perplexity by word, over all of its tokens.
 
     With the filter no stop word is an answer (Radford et al., 2019, section 3.3): tokens that are one by themselves are passed

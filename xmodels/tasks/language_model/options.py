@@ -1,81 +1,27 @@
-"""The flags of language model evaluation, and which of them go together."""
+"""Flags of `--task=language_model`."""
 
 import dataclasses
 
-from data_pipelines.errors import UsageError
-from xmodels.models.backbone import ModelConfig
-from xmodels.runs.loaded import Identity
+from data_pipelines.options.declaration import SWITCH, option
+from xmodels.tasks.base import options as base
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """As in `launch/evaluate.py`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(base.LengthOptions):
+    """What is scored, and how running text is cut."""
 
-    model_dir: str
-    test_file: str
-    form: str = "text"
-    batch_size: int | None = None
-    max_seq_length: int | None = None
-    stride: int | None = None
-    detokenize: str = "none"
-    input_format: str = "auto"
-    stop_word_filter: bool = False
-    mem_length: str | None = None
-    same_length: str = "auto"
-    clamp_length: int | None = None
+    form: str = option("text", "text: perplexity of running text. last_word: predict the last word of each passage, as in LAMBADA. choice: which candidate fits the gap XXXXX, as in the Children's Book Test.", section=base.LANGUAGE_MODELS, choices=("text", "last_word", "choice"))  # fmt: skip
+    detokenize: str = option("none", "Undo the tokenization of such a corpus before the network reads it. Word perplexity still counts the words and line ends of the file.", choices=("none", "wikitext", "ptb"))  # fmt: skip
+    input_format: str = option("auto", "How to read running text. verbatim: files, or the texts of JSON lines, as they are. Other formats: documents, as create_pretraining_data reads them. auto: as the records of the run were made; without records, verbatim.", choices=("auto", "verbatim", "sentences", "text", "documents", "jsonl", "tsv", "csv", "parquet"))  # fmt: skip
+    stride: int | None = option(None, "Tokens between the starts of two windows. In each window only tokens that no earlier window has scored are scored. Default: half a window.", minimum=1)  # fmt: skip
+    stop_word_filter: bool = option(False, "With --form=last_word: predict no English stop words.")
+    mem_length: str | None = option(None, "Transformer-XL: length of the memory in tokens. Several lengths, such as 0,64,128, give a table. Default: as in training.")  # fmt: skip
+    same_length: str | bool = option("auto", "Transformer-XL: every token sees the same number of tokens before it. auto: as in training.", choices=SWITCH)  # fmt: skip
+    clamp_length: int | None = option(None, "Transformer-XL: larger distances are treated as this one; 0: no bound. Default: as in training.")  # fmt: skip
 
-    def memory_lengths(self) -> list[int] | None:
-        """The numbers of --mem_length; None where it is not given."""
-        if self.mem_length is None:
-            return None
-        parts = [part.strip() for part in self.mem_length.split(",")]
-        if not all(part.isdecimal() for part in parts):
-            raise UsageError(f"--mem_length={self.mem_length}: expected whole numbers from 0 on, such as 0,64,128.")
-        return [int(part) for part in parts]
 
-    @property
-    def of_memory(self) -> list[str]:
-        """The flags given that need a network with a memory."""
-        unset = {"mem_length": None, "same_length": "auto", "clamp_length": None}
-        return [f"--{name}" for name, value in unset.items() if getattr(self, name) != value]
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """How much is written."""
 
-    def check(self) -> None:
-        """Raises a UsageError where flags do not fit the form of the test."""
-        of_text = [] if self.stride is None else ["--stride"]
-        of_text += self.of_memory + ([] if self.input_format == "auto" else ["--input_format"])
-        if self.form != "text" and of_text:
-            raise UsageError(f"{of_text[0]} is for running text, --form=text; with --form={self.form} leave it out.")
-        if self.form != "last_word" and self.stop_word_filter:
-            raise UsageError("--stop_word_filter is for --form=last_word; leave it out.")
-        self.memory_lengths()  # raises what is wrong with it
-
-    def fitted(self, found: Identity, config: ModelConfig) -> ModelConfig:
-        """The configuration with what the flags change of it, on which no weight depends.
-
-        Raises:
-            UsageError: flags do not fit the network.
-        """
-        network = found.network
-        if not network.carries_memory:
-            if self.of_memory:
-                raise UsageError(
-                    f"{self.of_memory[0]}: a {network.__name__} has no memory. Choose its context with --stride."
-                )
-            if (self.max_seq_length or 0) > config.max_sequence_length:
-                raise UsageError(
-                    f"--max_seq_length={self.max_seq_length}: the network reads at most {config.max_sequence_length} tokens."
-                )
-            return config
-        if self.stride is not None:
-            raise UsageError(
-                f"--stride={self.stride}: a {network.__name__} reads its text once, segment by segment; choose what it sees of the "
-                "past with --mem_length."
-            )
-        if self.of_memory and not config.states_carried:
-            raise UsageError(
-                f"{self.of_memory[0]}: a {network.__name__} carries one state, which knows no length. Leave the flag out."
-            )
-        changes = {} if self.same_length == "auto" else {"same_length": self.same_length == "true"}
-        if self.clamp_length is not None:
-            changes["clamp_length"] = self.clamp_length or None
-        return dataclasses.replace(config, **changes)
+    max_new_tokens: int | None = option(None, "Maximum number of tokens that are written after a prompt. Default: 64.", section="Text generators", minimum=1)  # fmt: skip

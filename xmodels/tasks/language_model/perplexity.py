@@ -7,15 +7,15 @@ from data_pipelines.text.detokenize import DETOKENIZERS
 from xmodels.tasks.language_model import streams, windows
 from xmodels.tasks.language_model.measures import of_text
 from xmodels.tasks.language_model.network import records_settings, trained_length, window_length
-from xmodels.tasks.language_model.options import Options
 from xmodels.tasks.language_model.scorer import Scorer
+from xmodels.tasks.language_model.settings import Settings
 
 TOKENS_TOGETHER = 8192  # of a batch of windows, unless --batch_size says otherwise
 SEGMENT = 128  # of a network with a memory, where nothing says how long its segments were
 MEASURES = ("token_perplexity", "word_perplexity", "bits_per_byte", "bits_per_character")
 
 
-def evaluate_text(scorer: Scorer, options: Options) -> dict:
+def evaluate_text(scorer: Scorer, options: Settings) -> dict:
     """Prints and returns the measures of running text."""
     text, way = _read(scorer, options)
     # In word-level corpora the end of a line is a word, <eos>.
@@ -49,7 +49,7 @@ def evaluate_text(scorer: Scorer, options: Options) -> dict:
     return scores | _by_windows(scorer, options, text, words)
 
 
-def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
+def _read(scorer: Scorer, options: Settings) -> tuple[RunningText, str]:
     """The text, and how it was read, in words."""
     settings, change = records_settings(options.model_dir), DETOKENIZERS[options.detokenize]
     layout = options.input_format
@@ -64,7 +64,7 @@ def _read(scorer: Scorer, options: Options) -> tuple[RunningText, str]:
     return text, f"as records are ({text.documents:,} documents)"
 
 
-def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+def _by_windows(scorer: Scorer, options: Settings, text: RunningText, words: int) -> dict:
     length = window_length(options.model_dir, scorer.backbone, options.max_seq_length)
     stride = max(1, length // 2) if options.stride is None else options.stride
     if stride > length:
@@ -77,7 +77,7 @@ def _by_windows(scorer: Scorer, options: Options, text: RunningText, words: int)
     return {"max_seq_length": length, "stride": stride, **found}
 
 
-def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+def _with_memory(scorer: Scorer, options: Settings, text: RunningText, words: int) -> dict:
     config = scorer.backbone.config
     length = options.max_seq_length or trained_length(options.model_dir) or SEGMENT
     num_streams = options.batch_size or 1
@@ -98,7 +98,7 @@ def _with_memory(scorer: Scorer, options: Options, text: RunningText, words: int
     return settings | (rows[0] if len(rows) == 1 else {"results": rows})
 
 
-def _with_state(scorer: Scorer, options: Options, text: RunningText, words: int) -> dict:
+def _with_state(scorer: Scorer, options: Settings, text: RunningText, words: int) -> dict:
     """The measures under a recurrent network, whose state is of one size however much it has read."""
     length = options.max_seq_length or trained_length(options.model_dir) or SEGMENT
     num_streams = options.batch_size or 1

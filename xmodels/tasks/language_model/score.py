@@ -3,8 +3,8 @@
 from data_pipelines.corpora.files import expand
 from xmodels.tasks.language_model.cloze import evaluate_questions, read_questions, stop_word_ids
 from xmodels.tasks.language_model.network import load_scorer
-from xmodels.tasks.language_model.options import Options
 from xmodels.tasks.language_model.perplexity import evaluate_text
+from xmodels.tasks.language_model.settings import Settings
 
 
 def evaluate(
@@ -13,7 +13,7 @@ def evaluate(
     batch_size: int | None,
 ) -> dict:  # fmt: skip
     """Prints and returns the scores; arguments as in `launch/evaluate.py`, scores as in `docs/evaluation.md`."""
-    options = Options(
+    options = Settings(
         model_dir, test_file, form, batch_size, max_seq_length, stride, detokenize, input_format, stop_word_filter,
         mem_length, same_length, clamp_length,
     )  # fmt: skip

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -83,10 +82,6 @@ def summary(labels: np.ndarray) -> str:
 
 class Reader(TextReader):
     """Labels of single texts, or of pairs."""
-
-    own_flags: ClassVar[tuple[str, ...]] = ("label_separator", "task_dropout", "class_weights", "best_metric")
-    best_metrics = ("micro_f1", "macro_f1", "accuracy")
-    joins = True
 
     def rows_of(self, path: str) -> list[Labelled]:
         options, bad_rows = self.options, self.bad_rows()

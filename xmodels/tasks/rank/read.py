@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
@@ -121,10 +120,6 @@ def without_order(labels: np.ndarray, there: np.ndarray) -> tuple[int, int]:
 class Reader(TextReader):
     """Lists of candidates."""
 
-    own_flags: ClassVar[tuple[str, ...]] = (
-        "list_size", "redraw_lists", "rank_loss", "rank_scale", "relevant_label", "task_dropout",
-    )  # fmt: skip
-    joins = True
     draw: Op | None = None  # of the lists of the training, where they are drawn anew
 
     def __init__(self, name, options):

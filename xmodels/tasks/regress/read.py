@@ -2,7 +2,6 @@
 
 import math
 import os
-from typing import ClassVar
 
 import numpy as np
 
@@ -60,9 +59,6 @@ def as_number(text: str) -> float | None:
 
 class Reader(TextReader):
     """Numbers of single texts, or of pairs."""
-
-    own_flags: ClassVar[tuple[str, ...]] = ("task_dropout",)
-    joins = True
 
     def rows_of(self, path: str) -> Rows:
         """The rows of a table; says which ones are left out."""

@@ -7,8 +7,6 @@ from xmodels.tasks.classify import read
 class Reader(read.Reader):
     """Labels of pairs, for networks that tell the texts of a pair apart by segments."""
 
-    pools = False  # it reads all states
-
     def prepare(self, loaded, tokenizer):
         loaded, tokenizer = super().prepare(loaded, tokenizer)
         segments = [part.segment for part in self.reading.frame.parts if part.text is not None]

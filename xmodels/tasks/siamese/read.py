@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -73,10 +72,6 @@ def _example(path: str, row: Row, is_triplet: bool) -> Example:
 class Reader(TextReader):
     """Rows of texts for one of `LOSSES`."""
 
-    own_flags: ClassVar[tuple[str, ...]] = (
-        "siamese_loss", "siamese_scale", "siamese_margin", "siamese_symmetric", "siamese_distance", "siamese_features",
-        "max_score", "negative_column", "projection_dim", "normalize_vectors",
-    )  # fmt: skip
     default_pooling = "mean"
 
     @property

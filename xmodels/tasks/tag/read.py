@@ -105,9 +105,6 @@ class Reader(TextReader):
     """Sentences of tagged words."""
 
     reads_windows = True
-    own_flags: ClassVar[tuple[str, ...]] = (
-        "crf", "bad_tags", "doc_stride", "freeze_backbone", "feature_layers", "combine_layers", "bilstm_dim",
-    )  # fmt: skip
     refused: ClassVar[dict] = {"text_pair_column": "tagging reads one text only"}
 
     @property

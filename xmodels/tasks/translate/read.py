@@ -121,9 +121,7 @@ def write_lines(path: str, lines: Sequence[str]) -> None:
 class Reader(base.Reader):
     """Tables of two columns of text: what is read, and what is written."""
 
-    own_flags: ClassVar[tuple[str, ...]] = ("prefix", "max_target_length", "best_metric")
-    best_metrics = ("seq2seq_accuracy", "exact_match")
-    joins, writing = True, None
+    writing = None
     refused: ClassVar[dict[str, str]] = {
         "label_column": "name the column of targets with --text_pair_column",
         "data_dir": "it learns from a table of two columns of text, --train_file",

@@ -1,0 +1,78 @@
+"""Flags that several tasks take. `options.py` of a task declares its own, one dataclass a verb, with these as bases."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import option
+from xmodels.layers.exits import EXIT_MODES
+from xmodels.layers.poolings import JOINT, POOLINGS
+
+LABELS, HEAD = "Labels of texts (docs/classify.md)", "Head of the task"  # sections of `--help`
+LANGUAGE_MODELS = "Language models (docs/evaluation.md)"
+EARLY_EXIT = "Early exit (docs/fast_classify.md)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneOptions:
+    """The flags of a task for `xmodels finetune`; this base has none.
+
+    Attributes:
+        JOINS: whether `multitask` can train the task together with others, so that a file of tasks may set these flags.
+    """
+
+    JOINS: ClassVar[bool] = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DropoutOptions:
+    """Dropout of a head."""
+
+    task_dropout: float | None = option(None, "Dropout before the task's layer. Default: that of the network; 0.1 for ALBERT.", section=HEAD, maximum=0.99, structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PoolingOptions:
+    """Which state a head reads, for tasks that read one per text."""
+
+    pooling: str | None = option(None, "Hidden state that the head reads, for tasks that read one per text. published: as in the system's paper, such as BERT's pooler. first, last: the first or last token that is not padding. mean, max, attention (a mean with learned weights): over all tokens, including special ones. mean_sqrt_len: their sum divided by the root of their number. weighted_mean: later tokens count more. Concatenate several with +: mean+max. Default: the system's; for small masked language models mean+max (docs/probing.md).", section=HEAD, choices=POOLINGS, joint=JOINT, structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FreezingOptions:
+    """A head on a frozen network."""
+
+    freeze_backbone: bool = option(False, "Train only the head, on a network that is frozen and runs without dropout. Give a larger learning_rate, such as 1e-3.", section=HEAD, structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightedOptions:
+    """Weights of labels."""
+
+    class_weights: str | None = option(None, "Weights of labels in the loss. balanced: number of rows / (number of labels * rows with the label). LABEL:WEIGHT,...: as given, 1 for other labels. For multi_label: each label is balanced on its own, or WEIGHT applies to the rows that have it.", section=LABELS, structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowOptions:
+    """Windows over long texts."""
+
+    doc_stride: int | None = option(None, "Tokens between the starts of two consecutive windows over a long text. Default: 128; for tag, and where windows are shorter, half a window.", minimum=1, section="Windows over long texts", structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LengthOptions:
+    """Tokens that a network reads at once."""
+
+    max_seq_length: int | None = option(None, "Number of tokens that the network reads at once. Default: the length it was trained on, or all it can read.", section=LANGUAGE_MODELS, minimum=1)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExitOptions:
+    """How texts leave a network early."""
+
+    exit_mode: str | None = option(None, "exit: texts that have exited are not computed further. select: all layers are computed; the predictions are the same. Default: exit.", section=EARLY_EXIT, choices=EXIT_MODES)  # fmt: skip
+
+
+def best_metric_option(help: str, choices: tuple[str, ...]) -> str | None:
+    """Returns a field for the score that chooses the best epoch; the first choice is the default."""
+    text = f"Score on eval_file that chooses the best epoch: {help} Default: the first."
+    return option(None, text, section=LABELS, choices=choices, structural=True)

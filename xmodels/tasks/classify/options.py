@@ -1,0 +1,26 @@
+"""Flags of `--task=classify`."""
+
+import dataclasses
+from typing import ClassVar
+
+from data_pipelines.options.declaration import option
+from xmodels.tasks.base import options as base
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelOptions(base.WeightedOptions, base.DropoutOptions, base.FinetuneOptions):
+    """One label, whatever the head reads."""
+
+    JOINS: ClassVar = True
+
+    best_metric: str | None = base.best_metric_option(
+        "accuracy, positive_f1 (with two labels, of the positive one), macro_f1 or mcc.",
+        ("accuracy", "positive_f1", "macro_f1", "mcc"),
+    )
+    positive_label: str | None = option(None, "With two labels: the positive one, to which positive_f1 and tune_threshold refer. Default: the second in sorted order.", structural=True, section=base.LABELS)  # fmt: skip
+    tune_threshold: bool = option(False, "With two labels: predict the positive one from the probability that gives the best best_metric on eval_file, instead of from 0.5.", structural=True)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(LabelOptions, base.PoolingOptions, base.FreezingOptions):
+    """Labels of single texts, or of pairs."""

@@ -1,0 +1,10 @@
+"""Flags of `--task=san`: those of `classify`, but for what is said of one state, since it reads all of them."""
+
+import dataclasses
+
+from xmodels.tasks.classify import options as classify
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(classify.LabelOptions):
+    """Labels of pairs."""

@@ -1,0 +1,10 @@
+"""Flags of `--task=similarity`: those of `classify`."""
+
+import dataclasses
+
+from xmodels.tasks.classify import options as classify
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuneOptions(classify.FinetuneOptions):
+    """Labels of pairs without an order."""
