@@ -21,7 +21,7 @@ ONLY ?=
 REPORT ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-long test-extras test-tf220 fuzz lint audit lock format clean
+.PHONY: help quickstart test test-long test-extras test-tf220 fuzz lint audit docs lock format clean
 
 help:  ## Lists the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -94,6 +94,14 @@ lint: $(STAMP)-test audit  ## Checks style and formatting, and asks for known vu
 
 audit: $(STAMP)-test  ## Asks pip-audit about requirements.lock; skips where no service answers
 	@$(BIN)/python -m tests.audit
+
+$(STAMP)-docs: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
+docs: $(STAMP)-docs  ## Makes a site of the documentation in build/site; fails at a link that leads nowhere
+	@$(BIN)/python -m sphinx -W --keep-going -q -c docs -d build/doctrees -b html . build/site
+	@echo "build/site/index.html"
 
 # uv finds versions for all Pythons and systems at once. Neither the name of a registry nor a folder gets into the file.
 lock: $(BIN)/python  ## Writes requirements.lock anew, with the newest versions that setup.py allows
