@@ -73,7 +73,7 @@ setup(
             "hypothesis>=6.100",
         ],  # pytest: CVE-2025-71176
         "lint": ["ruff==0.17.5", "pip-audit>=2.9"],
-        "docs": ["sphinx>=8.2,<10", "myst-parser>=4,<6", "furo>=2025.7"],  # all kept: docs/decisions/documentation-site.md
+        "docs": ["sphinx>=8.2,<10", "myst-parser>=4,<6", "furo>=2025.7"],  # docs/decisions/documentation-site.md
     },
     entry_points={"console_scripts": ["xmodels=launch.__main__:main"]},
 )

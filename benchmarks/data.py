@@ -319,7 +319,10 @@ def main() -> None:
     if options.output:
         os.makedirs(os.path.dirname(os.path.abspath(options.output)), exist_ok=True)
         with open(options.output, "w", encoding="utf-8") as file:
-            file.write("# Making records\n\nMade by `python -m benchmarks.data`; see its head for what is measured.\n\n" + report)
+            file.write(
+                "# Making records\n\nMade by `python -m benchmarks.data`; see its head for what is measured.\n\n"
+                + report
+            )
 
 
 if __name__ == "__main__":
