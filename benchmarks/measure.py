@@ -9,6 +9,21 @@ import subprocess
 import sys
 import time
 
+from xmodels.training.devices import processor
+
+# Environments in which the libraries use no instructions beyond these, by their own switches; Eigen's code stays what it is.
+LIMITS = {
+    "avx2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+    },
+}  # fmt: skip
+
+
+def limit_instructions(name: str | None) -> None:
+    """Lets the processes that follow use only the instructions of LIMITS[name], as on another kind of processor."""
+    os.environ.update(LIMITS[name] if name else {})
+
 
 def processor_seconds() -> float:
     """Of this process and the children that have ended."""
@@ -77,8 +92,17 @@ def sgemm_peak() -> float:
     return 2 * 1024 * 768 * 3072 / best / 1e9
 
 
-def machine(cores: int) -> str:
-    """What was measured on, without names that tell whose machine it is."""
+def kind_of_processor(limited: str | None = None) -> str:
+    """Returns the instruction sets that decide which kernels run, and whether TensorFlow uses oneDNN by itself."""
+    found = processor.instruction_sets() or frozenset()
+    known = [name for name in ("avx2", "avx512f", *processor.BRINGS_ONEDNN) if name in found]
+    by_itself = "" if found.isdisjoint(processor.BRINGS_ONEDNN) else "; TensorFlow uses oneDNN here by itself"
+    only = f"; the libraries limited to {limited} by their own switches" if limited else ""
+    return f"Processor with {', '.join(known) or 'unknown instructions'}{by_itself}{only}."
+
+
+def machine(cores: int, limited: str | None = None) -> str:
+    """Returns what was measured on, without names that tell whose machine it is."""
     import importlib.metadata
 
     found = []
@@ -87,7 +111,8 @@ def machine(cores: int) -> str:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             found.append(f"without {package}")
-    return f"Python {platform.python_version()}, {', '.join(found)}; {cores} of {os.cpu_count()} cores."
+    versions = f"Python {platform.python_version()}, {', '.join(found)}; {cores} of {os.cpu_count()} cores."
+    return f"{versions} {kind_of_processor(limited)}"
 
 
 def parser_of(description: str) -> argparse.ArgumentParser:
@@ -98,6 +123,7 @@ def parser_of(description: str) -> argparse.ArgumentParser:
         parser.add_argument(name, help="of one method")
     parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
     parser.add_argument("--cores", type=int, default=1, help="that each method may use")
+    parser.add_argument("--instructions", choices=LIMITS, help="measure as on a processor that has only these")
     parser.add_argument("--output", help="file of the page")
     return parser
 

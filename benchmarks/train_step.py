@@ -15,9 +15,10 @@ import time
 
 from benchmarks import measure
 from benchmarks.step_peers import LENGTH, PEERS, PREDICTIONS
+from xmodels.training.devices import processor
 
 NAME = "benchmarks.train_step"
-SHAPES = {"tiny": (32, 5), "mini": (32, 5), "base": (8, 2)}  # batch, timed steps
+SHAPES = {"tiny": (32, 5), "mini": (32, 5), "small": (32, 2), "base": (8, 2)}  # batch, timed steps
 METHODS = {
     "Hugging Face as shipped": ["hugging_face"],
     "Hugging Face, masked positions gathered": ["hugging_face", "--gathered"],
@@ -27,15 +28,27 @@ METHODS = {
     "Hugging Face, gathered, bfloat16 autocast": ["hugging_face", "--gathered", "--bfloat16"],
     "ours, bfloat16": ["ours", "--bfloat16"],
 }
+# Where TensorFlow leaves oneDNN off and bfloat16 is emulated: as shipped, and with oneDNN, which `xmodels` asks for.
+METHODS_WITHOUT_VNNI = {
+    "Hugging Face as shipped": ["hugging_face"],
+    "Hugging Face, masked positions gathered": ["hugging_face", "--gathered"],
+    "KerasHub": ["keras_hub", "--onednn=0"],
+    "KerasHub, with oneDNN": ["keras_hub", "--onednn=1"],
+    "ours, without oneDNN": ["ours", "--onednn=0"],
+    "ours, without oneDNN, XLA": ["ours", "--onednn=0", "--jit_compile"],
+    "ours": ["ours", "--onednn=1"],
+    "ours, XLA": ["ours", "--onednn=1", "--jit_compile"],
+}
 
 
-def methods_of(system: str) -> dict[str, list[str]]:
-    """Those that the system has."""
+def methods_of(system: str, limited: str | None) -> dict[str, list[str]]:
+    """Returns those that the system has, on this processor or on one that is limited."""
     peer = PEERS[system]
+    methods = METHODS if processor.uses_onednn() and not limited else METHODS_WITHOUT_VNNI
     return {
         name: arguments
-        for name, arguments in METHODS.items()
-        if (peer.gathered or "--gathered" not in arguments) and (system == "bert" or arguments != ["keras_hub"])
+        for name, arguments in methods.items()
+        if (peer.gathered or "--gathered" not in arguments) and (system == "bert" or "keras_hub" not in arguments)
     }
 
 
@@ -85,7 +98,7 @@ def ours(system: str, size: str, folder: str, bfloat16: bool, jit_compile: bool)
     from data_pipelines.batches.dataset import Batches
     from xmodels.conversion import convert
     from xmodels.jobs.pretrain.network import initialize
-    from xmodels.training.devices import distribution
+    from xmodels.training.devices import allocator, distribution
     from xmodels.training.optimizers.optimization import Optimization
     from xmodels.training.step.learner import Learner
     from xmodels.training.step.streams import single
@@ -93,6 +106,7 @@ def ours(system: str, size: str, folder: str, bfloat16: bool, jit_compile: bool)
     keras.config.set_dtype_policy("mixed_bfloat16" if bfloat16 else "float32")
     batch_size, steps = SHAPES[size]
     begun = time.perf_counter()
+    allocator.keep_memory()
     strategy = distribution.choose("one_device")
     loaded, arrays = convert.load(folder), PEERS[system].batch(batch_size)
     with strategy.scope():
@@ -199,11 +213,15 @@ def main() -> None:
     parser = measure.parser_of(__doc__)
     for name in ("--gathered", "--bfloat16", "--jit_compile"):
         parser.add_argument(name, action="store_true")
+    parser.add_argument("--onednn", choices=("0", "1"), help="of one method: whether TensorFlow uses oneDNN")
     parser.add_argument("--system", help="of one method")
     parser.add_argument("--systems", default="bert", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--sizes", default="mini,base")
     given = parser.parse_args()
     of = given.system, given.size
+    if given.onednn:
+        os.environ[processor.ONEDNN] = given.onednn
+    measure.limit_instructions(given.instructions)
     if given.method == "peak":
         found = {"processor": 1, "peak": measure.sgemm_peak()}
     elif given.method == "make_weights":
@@ -222,8 +240,10 @@ def main() -> None:
 def compare(given) -> None:
     peak = max(measure.alone(NAME, ["peak"], given.cores)["peak"] for _ in range(3))
     flags = f"--systems={given.systems} --sizes={given.sizes} --rounds={given.rounds} --cores={given.cores}"
+    flags += f" --instructions={given.instructions}" if given.instructions else ""
+    machine = measure.machine(given.cores, given.instructions)
     text = (
-        f"Made by `python -m {NAME} {flags}`; its head says what is measured.\n\n{measure.machine(given.cores)} Peak of a float32 "
+        f"Made by `python -m {NAME} {flags}`; its head says what is measured.\n\n{machine} Peak of a float32 "
         f"matrix product: {peak:.0f} GFLOP a processor second.\n"
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +251,9 @@ def compare(given) -> None:
             for size in given.sizes.split(","):
                 more = [f"--system={system}", f"--size={size}", f"--folder={folder}/{system}-{size}"]
                 measure.prepare(NAME, ["make_weights", *more])
-                methods = {name: [*arguments, *more] for name, arguments in methods_of(system).items()}
+                methods = {
+                    name: [*arguments, *more] for name, arguments in methods_of(system, given.instructions).items()
+                }
                 text += report(measure.rounds(NAME, methods, given.rounds, given.cores), system, size, peak)
     measure.publish(text, given.output)
 

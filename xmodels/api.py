@@ -12,6 +12,7 @@ from typing import Any
 from data_pipelines.errors import UsageError
 from data_pipelines.options.declaration import REQUIRED, create, modules_of, options_of
 from xmodels.jobs.verbs import run
+from xmodels.training.devices.processor import prefer_onednn
 
 JOBS, DATA_OPTIONS = "xmodels.jobs", "data_pipelines.options"  # a folder a verb, and a file a verb
 NOT_FROM_PYTHON = ("cloud_tpu", "compare", "doctor", "quickstart", "serve")
@@ -67,6 +68,7 @@ def load(model_dir: str) -> Any:
     Raises:
         CheckpointError: the folder holds neither, or is not whole.
     """
+    prefer_onednn()
     from xmodels.jobs.open_run import open_run
 
     return open_run(str(model_dir))

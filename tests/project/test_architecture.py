@@ -53,7 +53,7 @@ DOORS = {
                            "xmodels.runs", "xmodels.models.folder", "xmodels.training", "xmodels.conversion", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
-    "xmodels.api": {"xmodels.jobs.verbs", "data_pipelines.errors", "data_pipelines.options"},
+    "xmodels.api": {"xmodels.jobs.verbs", "xmodels.training.devices.processor", "data_pipelines.errors", "data_pipelines.options"},
     "launch": {"launch", "data_pipelines.errors", "data_pipelines.escaping", "data_pipelines.options", "xmodels.jobs.*.options",
                "xmodels.jobs.verbs"},
 }  # fmt: skip

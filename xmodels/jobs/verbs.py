@@ -13,6 +13,7 @@ from data_pipelines.options.declaration import options_of
 from data_pipelines.paths import check_local
 from data_pipelines.quiet import quiet_start
 from xmodels.runs.preflight import check_backend
+from xmodels.training.devices.processor import prefer_onednn
 
 NOT_A_PATH = ("tpu",)  # may be an address
 
@@ -27,6 +28,7 @@ def run(options: Any) -> Any:
     check_local(**{name: v for name, v in values.items() if isinstance(v, str) and name not in NOT_A_PATH})
     if getattr(options, "NEEDS_TENSORFLOW", False):
         check_backend()
+    prefer_onednn()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with encodings.assume(getattr(options, "encoding", None) or encodings.UTF_8):
