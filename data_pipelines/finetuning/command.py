@@ -4,12 +4,12 @@ import sys
 
 from data_pipelines.errors import UsageError
 from data_pipelines.finetuning import job as finetuning_data
+from data_pipelines.finetuning.listing import task_class
 from data_pipelines.finetuning.task import Settings
 from data_pipelines.options.create_finetuning_data import Options
 from data_pipelines.progress import reporting
 from data_pipelines.records.manifest import Manifest
 
-RARE = 0.1  # of the share that a label had if all were equally frequent
 LISTED = 12  # labels
 
 
@@ -53,26 +53,8 @@ def summary(manifest: Manifest, folder: str) -> str:
         f"examples, for --task={settings.task}",
         f"  tokens {number('tokens'):,} · [UNK] {share('unknown_tokens', 'tokens')}",
     ]
-    lines += _about_length(settings, number, share)
-    if settings.task == "tag":
-        lines.append(
-            f"  words {number('words'):,} · without a piece of their own {share('words_without_piece', 'words')} · "
-            f"tags turned into BIO {share('changed_tags', 'words')} · impossible tags that were repaired "
-            f"{share('repaired_tags', 'words')}"
-        )
-    if settings.task == "answer_span":
-        lines += [
-            f"  questions {number('questions'):,} · without an answer {share('without_answer', 'questions')} · windows with "
-            f"the answer {share('windows_with_answer', 'examples')}",
-            f"  answers that begin or end inside a token {share('answers_inside_tokens', 'questions')} · found elsewhere than "
-            f"the file says {share('moved_answers', 'questions')} · in no window {share('answers_in_no_window', 'questions')}"
-            f" · without tokens {share('answers_without_tokens', 'questions')}",
-        ]
-    if settings.task == "rank":
-        lines.append(
-            f"  lists {number('lists'):,} · without a relevant candidate {share('lists_without_relevant', 'lists')}"
-            f" · of one candidate {share('lists_of_one_candidate', 'lists')}"
-        )
+    task = task_class(settings.task)
+    lines += task.describe_length(settings, number, share) + task.describe(settings, number, share)
     if number("repeated"):
         lines.append(
             f"  texts that stand before: {share('repeated', 'accepted')}, of these with another label "
@@ -84,23 +66,6 @@ def summary(manifest: Manifest, folder: str) -> str:
         lines.append("  left out: " + " · ".join(f"{name[4:]} {share(name, 'read')}" for name in reasons))
         lines += [f"    {message}" for message in settings.bad_examples]
     return "\n".join(lines)
-
-
-def _about_length(settings, number, share) -> list[str]:
-    if settings.task == "answer_span":
-        return [
-            f"  contexts in several windows {share('long_contexts', 'questions')} · questions cut at "
-            f"{settings.max_query_length} {share('cut_questions', 'questions')}"
-        ]
-    whole = "texts" if settings.task in ("choose", "rank", "siamese") else "accepted"
-    line = f"  longer than --max_seq_length={settings.max_sequence_length}: {share('cut', whole)}"
-    if number("left_out_long"):
-        return [f"{line}, left out {number('left_out_long'):,}"]
-    if number("in_windows"):
-        return [
-            f"  longer than --max_seq_length={settings.max_sequence_length}, in windows: {share('in_windows', whole)}"
-        ]
-    return [f"{line}, cut by {number('cut_tokens'):,} tokens" if number("cut") else line]
 
 
 def label_counts(counts: dict[str, int]) -> dict[str, int]:
@@ -122,22 +87,14 @@ def _about_labels(counts: dict[str, int]) -> list[str]:
 def warnings(manifest: Manifest) -> list[str]:
     """What is likely to go wrong with these records."""
     counts, settings, messages = manifest.statistics, manifest.settings, []
-    labels = label_counts(counts)
-    names = settings.label_names or list(labels)
-    if settings.task == "classify":
-        total = sum(labels.values())
-        rare = [name for name in names if labels.get(name, 0) < RARE * total / len(names)]
-        if rare:
-            messages.append(
-                f"few examples of {', '.join(f'{n} ({labels.get(n, 0)})' for n in rare[:5])}. Accuracy will hide how the "
-                "network does on them; look at each label's own score."
-            )
+    task = task_class(settings.task)
+    messages += task.warnings(counts, settings.label_names or list(label_counts(counts)))
     if counts.get("unknown_tokens", 0) > 0.2 * counts["tokens"]:
         messages.append("much of the text is [UNK]; is the vocabulary that of this text?")
     if counts.get("words_without_piece", 0) > 0.01 * counts.get("words", 0):
         messages.append(
             "pieces that cover several words hide the tags of some. A vocabulary of characters or word pieces parts them."
         )
-    if counts.get("cut", 0) > 0.2 * counts.get("texts", counts["accepted"]) and settings.task != "answer_span":
+    if counts.get("cut", 0) > 0.2 * counts.get("texts", counts["accepted"]):
         messages.append("more than a fifth is longer than --max_seq_length; raise it if the network has the positions.")
     return messages

@@ -89,6 +89,4 @@ def _found(task: Task, counts: collections.Counter, size: int, bad: list[str], i
     if task.names_labels and labels is None:
         labels = task.sort_labels(name.partition("=")[2] for name in counts if name.startswith("label="))
         task.check_labels(labels, counts["accepted"], inputs)
-    settings = task.settings
-    size = {"choose": settings.num_choices, "rank": settings.list_size}.get(settings.task) or size
-    return Found(labels or [], size, dict(counts), bad)
+    return Found(labels or [], task.record_size(size), dict(counts), bad)

@@ -19,7 +19,7 @@ from data_pipelines.corpora.files import expand
 from data_pipelines.errors import DataError, ReportedError, UsageError
 from data_pipelines.files import file_sha256, write_json
 from data_pipelines.finetuning.first_pass import Found, gather
-from data_pipelines.finetuning.listing import TASKS, task_class
+from data_pipelines.finetuning.listing import TASKS, owner_of, task_class
 from data_pipelines.finetuning.task import WINDOW_NUMBERS, Settings, Task, columns_of
 from data_pipelines.lock import locked
 from data_pipelines.paths import check_not_input
@@ -33,9 +33,6 @@ from data_pipelines.records.workers import run_jobs
 from data_pipelines.text.tokenizer import Tokenizer
 
 TOGETHER = 256  # examples that are tokenized in one call
-OF_ONE_TASK = {  # flag -> the task that has it
-    "target_file": "translate", "relevant_label": "rank", "negative_column": "siamese", "label_separator": "multi_label",
-}  # fmt: skip
 INDEX_FLAG = "--task_index"  # --task names the kind of task here
 
 
@@ -59,12 +56,12 @@ def checked(settings: Settings) -> Settings:
         raise UsageError("--labels and --labels_from both name the labels; give one of them.")
     if (settings.labels or settings.labels_from) and not task.names_labels:
         raise UsageError(f"--labels and --labels_from are for tasks with named labels, not for --task={settings.task}.")
-    for name, only in OF_ONE_TASK.items():
-        if getattr(settings, name) is not None and settings.task != only:
+    for name in vars(settings):
+        if getattr(settings, name) is not None and (only := owner_of(name)) not in (None, settings.task):
             raise UsageError(f"--{name} is for --task={only}, not for --task={settings.task}.")
     if settings.label_separator == "":
         raise UsageError("--label_separator=: is empty. Give what stands between two labels, such as |.")
-    if settings.on_long_text == "windows" and settings.task not in ("tag", "answer_span"):
+    if settings.on_long_text == "windows" and not task.has_windows:
         raise UsageError(f"--on_long_text=windows: --task={settings.task} reads each text once. Take cut or drop.")
     for name in WINDOW_NUMBERS:
         if (value := getattr(settings, name)) is not None and value < 1:

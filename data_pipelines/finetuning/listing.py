@@ -1,35 +1,28 @@
-"""The values of `create_finetuning_data --task`: the files of this folder that hold them, and what they mean. No heavy imports."""
+"""The values of `create_finetuning_data --task`: the files of `finetuning/tasks`. No heavy imports."""
 
+import ast
 import importlib
+import importlib.util
+import pathlib
 
-TASKS = {
-    "classify": "texts",
-    "multi_label": "texts",
-    "regress": "texts",
-    "tag": "tag",
-    "answer_span": "answer_span",
-    "choose": "choices",
-    "rank": "lists",
-    "answer_story": "story",
-    "siamese": "siamese",
-    "translate": "translate",
-}
+from data_pipelines.options.declaration import modules_of
 
-MEANINGS = {
-    "classify": "A label for a text or a pair.",
-    "multi_label": "Any number of labels for a text or a pair.",
-    "regress": "A number for a text or a pair.",
-    "tag": "A tag for every word.",
-    "answer_span": "Questions answered by a span of a text.",
-    "choose": "One of several choices.",
-    "rank": "Candidates of a query by their relevance.",
-    "answer_story": "Questions about stories.",
-    "siamese": "Pairs of texts that match, or triplets.",
-    "translate": "A text and its translation, summary or answer.",
-}
+PACKAGE = "data_pipelines.finetuning.tasks"
+TASKS = modules_of(PACKAGE)
+
+
+def meaning(name: str) -> str:
+    """Returns the first line of the file of a task, which is not imported for it."""
+    folder = pathlib.Path(__file__).parent / "tasks"
+    return ast.get_docstring(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))).partition("\n")[0]
 
 
 def task_class(name: str) -> type:
-    """The `finetuning.task.Task` of a name of TASKS."""
-    module = importlib.import_module(f"data_pipelines.finetuning.{TASKS[name]}")
+    """Returns the `finetuning.task.Task` of a name of TASKS."""
+    module = importlib.import_module(f"{PACKAGE}.{name}")
     return next(kind for kind in vars(module).values() if isinstance(kind, type) and getattr(kind, "name", "") == name)
+
+
+def owner_of(flag: str) -> str | None:
+    """Returns the task that alone has a flag of `create_finetuning_data`; None if several have it."""
+    return next((name for name in TASKS if flag in task_class(name).own_flags), None)

@@ -1,16 +1,15 @@
-"""Records of several sequences, (N, L); and texts to rank, each framed with what it answers."""
+"""Records of several sequences, (N, L)."""
 
 import itertools
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from data_pipelines.corpora.labelled import RawExample, broken
-from data_pipelines.corpora.rankings import RankedList, read_rankings
 from data_pipelines.features import Feature
-from data_pipelines.finetuning.task import Row, Task, count_tokens, cut
+from data_pipelines.finetuning.shown import pair
+from data_pipelines.finetuning.task import Row, Task, count_tokens
 from data_pipelines.text.framing import max_text_tokens
 
 Texts = Sequence[Sequence[int]]  # the ids of one text or of two
@@ -18,6 +17,8 @@ Texts = Sequence[Sequence[int]]  # the ids of one text or of two
 
 class Lists(Task):
     """Examples of several sequences, each of one text or of two."""
+
+    texts_are_counted = True
 
     def features(self, size):
         return {
@@ -49,75 +50,16 @@ class Lists(Task):
             return True
         return False
 
+    @classmethod
+    def mark(cls, record: Mapping[str, np.ndarray], row: int) -> str:
+        """Returns what is shown before a sequence; by default whether it is the right one."""
+        return "  *" if row == record["labels"] else "  -"
 
-class Rank(Lists):
-    """Candidates of a query with their relevance."""
-
-    name = "rank"
-
-    def examples(self, path):
-        bad_rows = self.bad_rows()
-        for ranked in read_rankings(path, self.settings.columns(), bad_rows, self.settings.relevant_label):
-            problem = self._problem(ranked)
-            value = {"query": ranked.query, "candidates": ranked.candidates, "labels": ranked.labels}
-            yield RawExample(ranked.place, value, ranked.id, problem)
-        yield from broken(bad_rows)
-
-    def _problem(self, ranked: RankedList) -> str | None:
-        if not ranked.query.strip() or any(not text.strip() for text in ranked.candidates):
-            return "empty text: the query or a candidate says nothing"
-        if not ranked.candidates:
-            return "no candidates: give at least one"
-        for label in ranked.labels:
-            if not label.replace(".", "", 1).isdigit():
-                return (
-                    f"no relevance: {label!r}, expected a number from 0 (not relevant). Name its column with --label_column, or "
-                    "where labels are names the one that means relevant, such as --relevant_label=entailment"
-                )
-        return None
-
-    def labels_of(self, value):
-        return value["labels"]
-
-    def size_of(self, value):
-        return len(value["candidates"])
-
-    def features(self, size):
-        return {
-            **super().features(size),
-            "labels": Feature((size,), "float32"),
-            "label_weights": Feature((size,), "float32"),
-            "candidate_ids": Feature((size,)),
-        }
-
-    def encode(self, indices, values, tokenizer, size, counts):
-        for index, value in zip(indices, values, strict=True):
-            counts["lists"] += 1
-            counts["lists_of_one_candidate"] += len(value["labels"]) == 1
-            counts["lists_without_relevant"] += not any(float(label) for label in value["labels"])
-            for places in self._records(index, value["labels"], size):
-                queries = tokenizer.encode_batch([value["query"]] * len(places))
-                candidates = tokenizer.encode_batch([value["candidates"][place] for place in places])
-                kept = [
-                    cut(*pair, self.capacity(2), counts) for pair in zip(queries, candidates, strict=True)
-                ]  # (first, second, whether one was cut)
-                row = self.rows([texts for *texts, _ in kept], size, tokenizer, counts)
-                if self.is_left_out(any(is_cut for *_, is_cut in kept), counts):
-                    continue
-                nothing = [0] * (size - len(places))
-                labels = [float(value["labels"][place]) for place in places]
-                yield {
-                    **row,
-                    "labels": labels + nothing,
-                    "label_weights": [1] * len(places) + nothing,
-                    "candidate_ids": places + nothing,
-                    "example_ids": [index],
-                }
-
-    def _records(self, index: int, labels: list[str], size: int) -> list[list[int]]:
-        """The places of the candidates of each record of a list."""
-        sample_by = None if self.settings.long_lists == "split" else f"{self.settings.random_seed} {index}"
-        return parts([float(label) for label in labels], size, sample_by)
+    @classmethod
+    def render(cls, record, tokens, labels):
+        rows = list(zip(record["token_ids"], record["segment_lengths"], strict=True))
+        shown = [(row, pair(ids, lengths, tokens)) for row, (ids, lengths) in enumerate(rows) if lengths.any()]
+        return "\n".join(f"{cls.mark(record, row)} {text}" for row, text in shown)
 
 
 def parts(labels: Sequence[float], size: int, sample_by: str | None) -> list[list[int]]:

@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from data_pipelines.text.vocabulary import UNKNOWN
 
 WINDOW_NUMBERS = {"max_query_length": 64, "doc_stride": 128}  # those of Google's run_squad.py
 FEW = 20  # with fewer examples, many labels are no sign of a wrong column
+Number, Share = Callable[[str], int], Callable[[str, str], str]
 Row = Mapping[str, Sequence[int] | Sequence[float] | np.ndarray]  # one record: name -> its values, flat
 
 
@@ -49,6 +50,9 @@ class Task:
     long_text = "cut"  # what happens to it unless the flag says otherwise
     needs_vocabulary = True  # whether --vocab_file must be given
     names_labels = False  # whether labels are names that get ids
+    own_flags: ClassVar[tuple[str, ...]] = ()  # of `create_finetuning_data`, that only this task has
+    has_windows = False  # whether a long text can become several records
+    texts_are_counted = False  # whether texts are counted rather than examples, of those that are too long
 
     def __init__(self, settings: Settings, labels: list[str] | None = None):
         self.settings = settings
@@ -125,6 +129,54 @@ class Task:
         Args:
             indices: the place of each example in the input.
             counts: what is seen is added here: examples, tokens, unknown_tokens, cut, left_out_long, and more by task.
+        """
+        raise NotImplementedError
+
+    def record_size(self, size: int) -> int:
+        """Returns the texts a record holds, given the most that an example has."""
+        return size
+
+    @classmethod
+    def describe_length(cls, settings, number: Number, share: Share) -> list[str]:
+        """Returns lines about texts that are too long, as `describe`."""
+        line = f"  longer than --max_seq_length={settings.max_sequence_length}"
+        whole = "texts" if cls.texts_are_counted else "accepted"
+        if number("left_out_long"):
+            return [f"{line}: {share('cut', whole)}, left out {number('left_out_long'):,}"]
+        if number("in_windows"):
+            return [f"{line}, in windows: {share('in_windows', whole)}"]
+        tokens = f", cut by {number('cut_tokens'):,} tokens" if number("cut") else ""
+        return [f"{line}: {share('cut', whole)}{tokens}"]
+
+    @classmethod
+    def describe(cls, settings, number: Number, share: Share) -> list[str]:
+        """Returns lines about what only such records have.
+
+        Args:
+            settings: of the manifest.
+            number: the count of a name.
+            share: a count and its share of another one, as text.
+        """
+        return []
+
+    @classmethod
+    def warnings(cls, counts: Mapping[str, int], names: Sequence[str]) -> Iterable[str]:
+        """Yields what is likely to go wrong, given the counts and the names of the labels."""
+        return ()
+
+    @classmethod
+    def label_bound(cls, num_labels: int) -> int:
+        """Returns the number that `labels` of a record are below."""
+        return num_labels
+
+    @classmethod
+    def render(cls, record: Mapping[str, np.ndarray], tokens: list[str], labels: list[str]) -> str:
+        """Returns a record as text.
+
+        Args:
+            record: its features; those of free length may be padded.
+            tokens: the vocabulary.
+            labels: the names of the labels, if they have any.
         """
         raise NotImplementedError
 

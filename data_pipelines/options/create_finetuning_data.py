@@ -3,7 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
-from data_pipelines.finetuning.listing import MEANINGS, TASKS
+from data_pipelines.finetuning.listing import TASKS, meaning
 from data_pipelines.options.declaration import REQUIRED, option
 from data_pipelines.options.input import encoding_option
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
@@ -15,7 +15,7 @@ class RecordOptions:
 
     INHERITED_FIRST: ClassVar = True
 
-    task: str = option(REQUIRED, "Kind of labelled data:", section="Input", choices=tuple(TASKS), values=MEANINGS)  # fmt: skip
+    task: str = option(REQUIRED, "Kind of labelled data:", section="Input", choices=TASKS, values={name: meaning(name) for name in TASKS})  # fmt: skip
     input_file: str = option(REQUIRED, "Input files: comma-separated names or globs, also .gz. Tables (.tsv, .csv, .jsonl) for classify, multi_label, regress, rank, siamese, translate; CoNLL or .conllu for tag; SQuAD or CMRC JSON for answer_span; JSON lines, C3, DREAM or CSV for choose; bAbI's files or its folder for answer_story.")  # fmt: skip
     target_file: str | None = option(None, "For translate: file with the translations, line by line. input_file is then plain text too.")  # fmt: skip
     encoding: str = encoding_option()

@@ -17,9 +17,9 @@ from data_pipelines.corpora.choices import read_choices
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.finetuning import job as finetuning_data
 from data_pipelines.finetuning.command import summary, warnings
-from data_pipelines.finetuning.tag import align
 from data_pipelines.finetuning.tag_schemes import to_bio
 from data_pipelines.finetuning.task import Settings
+from data_pipelines.finetuning.tasks.tag import align
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.records.verification import verify

@@ -10,7 +10,7 @@ from keras import ops
 
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.answer_span import check_windows, find_answer, fitting_windows
+from data_pipelines.finetuning.tasks.answer_span import check_windows, find_answer, fitting_windows
 from data_pipelines.text.frames import BERT, GPT, ROBERTA, XLNET
 from data_pipelines.text.framing import max_text_tokens
 from data_pipelines.text.vocabulary import SPECIAL_TOKENS, Vocabulary

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_pipelines.errors import DataError
-from data_pipelines.finetuning.choices import fitted
+from data_pipelines.finetuning.tasks.choose import fitted
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.frames import BERT
 from tests.helpers.invocation import invoke

@@ -10,8 +10,8 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.squad import Question, read_squad
 from data_pipelines.errors import DataError, UsageError
-from data_pipelines.finetuning.answer_span import answer_tokens, find_answer, fitting_windows, problem
 from data_pipelines.finetuning.row_checks import shared_warning
+from data_pipelines.finetuning.tasks.answer_span import answer_tokens, find_answer, fitting_windows, problem
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens
 from xmodels.tasks.answer_span.windows import (

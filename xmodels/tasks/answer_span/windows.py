@@ -8,8 +8,8 @@ import numpy as np
 
 from data_pipelines.corpora.squad import Question
 from data_pipelines.errors import UsageError
-from data_pipelines.finetuning.answer_span import check_windows
 from data_pipelines.finetuning.task import WINDOW_NUMBERS
+from data_pipelines.finetuning.tasks.answer_span import check_windows
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.schema import Finite, Positive
 from data_pipelines.text.frames import Frame

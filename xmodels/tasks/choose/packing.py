@@ -7,7 +7,7 @@ import numpy as np
 from data_pipelines.batches.array_source import ArraySource
 from data_pipelines.corpora.choices import ChoiceQuestion, read_choices
 from data_pipelines.errors import DataError
-from data_pipelines.finetuning.choices import Parts, fitted, parts_of
+from data_pipelines.finetuning.tasks.choose import Parts, fitted, parts_of
 from data_pipelines.records.manifest import Manifest
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.tokenizer import Tokenizer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_pipelines.errors import UsageError
-from data_pipelines.finetuning.tag import align
+from data_pipelines.finetuning.tasks.tag import align
 from data_pipelines.pretraining.stages.windows import most_context, windows
 from data_pipelines.text.framing import max_text_tokens, pack_ids
 from data_pipelines.text.joining import join_words

@@ -1,4 +1,6 @@
-"""Tags of words: named entities, chunks, parts of speech (Devlin et al., 2018, section 5.3).
+"""A tag for every word.
+
+Tags of words: named entities, chunks, parts of speech (Devlin et al., 2018, section 5.3).
 
 The first piece of a word carries its tag; the others have no weight.
 """
@@ -43,6 +45,7 @@ class Tag(Task):
     name = "tag"
     names_labels = True
     long_text = "windows"
+    has_windows = True
 
     def check(self):
         for name in ("text_column", "label_column"):
@@ -142,3 +145,18 @@ class Tag(Task):
                 "label_weights": counted,
                 "word_ids": words[part],
             }
+
+    @classmethod
+    def describe(cls, settings, number, share):
+        return [
+            f"  words {number('words'):,} · without a piece of their own {share('words_without_piece', 'words')} · "
+            f"tags turned into BIO {share('changed_tags', 'words')} · impossible tags that were repaired "
+            f"{share('repaired_tags', 'words')}"
+        ]
+
+    @classmethod
+    def render(cls, record, tokens, labels):
+        shown = [tokens[i] for i in record["token_ids"][: record["segment_lengths"].sum()]]
+        for place in np.flatnonzero(record["label_weights"][: len(shown)]):
+            shown[place] += f"/{labels[record['labels'][place]]}"
+        return " ".join(shown)

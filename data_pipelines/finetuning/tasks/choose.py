@@ -1,4 +1,6 @@
-"""Multiple choice: of each choice a sequence of context, question and choice; a record holds those of all choices, (N, L).
+"""One of several choices.
+
+Multiple choice: of each choice a sequence of context, question and choice; a record holds those of all choices, (N, L).
 
 What stands before the choice gives way to it: of what is too long the context loses its end, then the question.
 """
@@ -91,3 +93,6 @@ class Choose(Lists):
                 "choice_weights": np.arange(size) < len(value["parts"]),
                 "example_ids": [index],
             }
+
+    def record_size(self, size):
+        return self.settings.num_choices or size

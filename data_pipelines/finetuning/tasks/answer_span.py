@@ -1,4 +1,6 @@
-"""Questions whose answer is a span of a text (Devlin et al., 2018, sections 4.2 and 4.3).
+"""Questions answered by a span of a text.
+
+Questions whose answer is a span of a text (Devlin et al., 2018, sections 4.2 and 4.3).
 
 A text that is too long is read in windows, each a record of its own; the answer is given as tokens.
 """
@@ -90,6 +92,7 @@ class AnswerSpan(Task):
     """SQuAD and CMRC files; each question makes one record a window."""
 
     name = "answer_span"
+    has_windows = True
 
     def check(self):
         length = self.settings.max_seq_length
@@ -169,6 +172,32 @@ class AnswerSpan(Task):
                 "most_context": [*nothing, *most],
             }
         counts["answers_in_no_window"] += found is not None and not seen
+
+    @classmethod
+    def describe_length(cls, settings, number, share):
+        return [
+            f"  contexts in several windows {share('long_contexts', 'questions')} · questions cut at "
+            f"{settings.max_query_length} {share('cut_questions', 'questions')}"
+        ]
+
+    @classmethod
+    def describe(cls, settings, number, share):
+        return [
+            f"  questions {number('questions'):,} · without an answer {share('without_answer', 'questions')} · windows with "
+            f"the answer {share('windows_with_answer', 'examples')}",
+            f"  answers that begin or end inside a token {share('answers_inside_tokens', 'questions')} · found elsewhere than "
+            f"the file says {share('moved_answers', 'questions')} · in no window {share('answers_in_no_window', 'questions')}"
+            f" · without tokens {share('answers_without_tokens', 'questions')}",
+        ]
+
+    @classmethod
+    def render(cls, record, tokens, labels):
+        lengths = record["segment_lengths"]
+        shown = [tokens[i] for i in record["token_ids"][: lengths.sum()]]
+        if record["has_answer"]:
+            first, last = record["start_positions"], record["end_positions"]
+            shown[first], shown[last] = f"【{shown[first]}", f"{shown[last] if last > first else '【' + shown[last]}】"
+        return " ".join([*shown[: lengths[0]], "|", *shown[lengths[0] :]])
 
 
 def problem(question: Question, span) -> str | None:

@@ -1,4 +1,7 @@
-"""Texts that match, for networks that read each on its own: pairs, or triplets with a text that does not match the first."""
+"""Pairs of texts that match, or triplets.
+
+Texts that match, for networks that read each on its own: pairs, or triplets with a text that does not match the first.
+"""
 
 import dataclasses
 
@@ -12,6 +15,7 @@ class Siamese(Lists):
     """Rows of two texts that match, or of three. Each text may have the whole length."""
 
     name = "siamese"
+    own_flags = ("negative_column",)
 
     def check(self):
         if self.settings.label_column is not None:
@@ -57,3 +61,7 @@ class Siamese(Lists):
             counts.update(cut=sum(map(bool, lost)), cut_tokens=sum(lost))
             if not self.is_left_out(any(lost), counts):
                 yield {**row, "example_ids": [index]}
+
+    @classmethod
+    def mark(cls, record, row):
+        return ("   ", "  +", "  -")[row]

@@ -1,8 +1,12 @@
-"""Text and its translation, or any text and what is to be written from it (Vaswani et al., 2017, section 5.1)."""
+"""A text and its translation, summary or answer.
+
+Text and its translation, or any text and what is to be written from it (Vaswani et al., 2017, section 5.1).
+"""
 
 from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.translations import read_translations
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.shown import words
 from data_pipelines.finetuning.task import Task, count_tokens
 from data_pipelines.text.framing import max_text_tokens
 
@@ -11,6 +15,7 @@ class Translate(Task):
     """Two texts apart, each up to the length. Cutting would leave words without their translation, so long ones go."""
 
     name = "translate"
+    own_flags = ("target_file",)
     long_text = "drop"
 
     def examples(self, path):
@@ -48,3 +53,8 @@ class Translate(Task):
                 "segment_lengths": [len(ids), len(target_ids)],
                 "example_ids": [index],
             }
+
+    @classmethod
+    def render(cls, record, tokens, labels):
+        ids, lengths = record["token_ids"], record["segment_lengths"]
+        return f"{words(ids[: lengths[0]], tokens)}\n  → {words(record['target_ids'][: lengths[1]], tokens)}"

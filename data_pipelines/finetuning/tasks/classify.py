@@ -1,14 +1,18 @@
-"""Labels, several labels and scores of single texts and of pairs: classification, similarity (Devlin et al., 2018, section 4.1)."""
+"""A label for a text or a pair.
 
-import math
+Labels of texts and of pairs (Devlin et al., 2018, section 4.1).
+"""
 
 from data_pipelines.corpora.labelled import RawExample, broken
 from data_pipelines.corpora.tables import Row, read_table
-from data_pipelines.errors import DataError, UsageError
+from data_pipelines.errors import DataError
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.shown import pair
 from data_pipelines.finetuning.task import Task, count_tokens, cut
 from data_pipelines.text.framing import max_text_tokens
-from data_pipelines.text.labels import SEPARATOR, repeated_label, sort_labels, split_labels
+from data_pipelines.text.labels import sort_labels
+
+RARE = 0.1  # of the share that a label had if all were equally frequent
 
 
 class Classify(Task):
@@ -91,53 +95,18 @@ class Classify(Task):
         """The values of `labels` in a record."""
         return [self.labels.index(label)]
 
+    @classmethod
+    def warnings(cls, counts, names):
+        labels = {name.partition("=")[2]: count for name, count in counts.items() if name.startswith("label=")}
+        total = sum(labels.values())
+        rare = [name for name in names if labels.get(name, 0) < RARE * total / len(names)]
+        if rare:
+            shown = ", ".join(f"{name} ({labels.get(name, 0)})" for name in rare[:5])
+            yield (
+                f"few examples of {shown}. Accuracy will hide how the network does on them; look at each label's own score."
+            )
 
-class MultiLabel(Classify):
-    """Any number of labels for a text or a pair of texts."""
-
-    name = "multi_label"
-    label_lists = True
-
-    @property
-    def label_feature(self) -> Feature:
-        return Feature((len(self.labels or ()),))
-
-    def label_in(self, row):
-        separator = SEPARATOR if self.settings.label_separator is None else self.settings.label_separator
-        return list(split_labels(row.label, separator) if row.labels is None else row.labels)
-
-    def label_problem(self, labels):
-        if repeated := repeated_label(labels):
-            return f"repeated label: {repeated}"
-        return next(filter(None, map(self.refuses, labels)), None)
-
-    def labels_of(self, value):
-        return tuple(value["label"])
-
-    def check_labels(self, labels, num_examples, inputs):
-        if not labels:
-            raise UsageError(f"{inputs}: no row has a label. Name their column with --label_column.")
-
-    def record_of(self, labels):
-        return [int(name in labels) for name in self.labels]
-
-
-class Regress(Classify):
-    """A number for a text or a pair of texts, such as how similar they are."""
-
-    name = "regress"
-    names_labels = False
-    label_feature = Feature((), "float32")
-
-    def label_problem(self, label):
-        try:
-            fits = math.isfinite(float(label))
-        except ValueError:
-            fits = False
-        return None if fits else f"no number: {label!r}. Is the label column the right one? Name it with --label_column"
-
-    def labels_of(self, value):
-        return ()
-
-    def record_of(self, label):
-        return [float(label)]
+    @classmethod
+    def render(cls, record, tokens, labels):
+        label = labels[int(record["labels"])] if labels else f"{record['labels']:g}"
+        return f"[{label}] {pair(record['token_ids'], record['segment_lengths'], tokens)}"

@@ -1,4 +1,7 @@
-"""Questions about stories, as bAbI asks them: a record holds the words of each sentence, and of the question, (M, W)."""
+"""Questions about stories.
+
+Questions about stories, as bAbI asks them: a record holds the words of each sentence, and of the question, (M, W).
+"""
 
 import functools
 
@@ -7,6 +10,7 @@ import numpy as np
 from data_pipelines.corpora.babi import read_babi, task_files
 from data_pipelines.corpora.labelled import RawExample
 from data_pipelines.features import Feature
+from data_pipelines.finetuning.shown import words
 from data_pipelines.finetuning.stories import StoryEncoder, is_sign, vocabulary_of
 from data_pipelines.finetuning.task import Task, count_tokens
 from data_pipelines.text.kinds import open_tokenizer
@@ -77,6 +81,13 @@ class AnswerStory(Task):
                 "labels": [self.labels.index(value["answer"])],
                 "example_ids": [index],
             }
+
+    @classmethod
+    def render(cls, record, tokens, labels):
+        rows = zip(record["token_ids"], record["segment_lengths"][:, 0], strict=True)
+        *sentences, asked = [words(row[:length], tokens) for row, length in rows if length]
+        shown = [*(f"    {each}" for each in sentences), f"  ? {asked}", f"  [{labels[int(record['labels'])]}]"]
+        return "\n".join(shown)
 
 
 @functools.lru_cache(maxsize=1 << 16)  # bAbI says the same few sentences again and again
