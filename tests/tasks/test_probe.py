@@ -17,7 +17,7 @@ from xmodels.models.folder import read_model
 from xmodels.runs import probe
 from xmodels.runs.charts import grid
 from xmodels.runs.loaded import load
-from xmodels.tasks.probe.readouts import Asked, Readouts, reading_of
+from xmodels.tasks.base.readouts import Asked, Readouts, reading_of
 
 WORDS = "met new in york rome too".split()
 

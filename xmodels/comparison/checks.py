@@ -18,6 +18,7 @@ from data_pipelines.schema import Place, convert, fields
 from xmodels import systems
 from xmodels.comparison.labelled import check_tasks, flag_of
 from xmodels.comparison.plan import BEST, NAME, Plan, System
+from xmodels.tasks.base import find
 
 OPTIONS = {
     "train_vocabulary": "data_pipelines.options.train_vocabulary",
@@ -184,8 +185,8 @@ def _check_tasks(plan: Plan, place: Lined) -> None:
     for name, task in plan.tasks.items():
         here = place.at("tasks").at(name)
         _check_name(name, here)
-        if task.task == "similarity" and task.text_pair_column is None:
-            raise here.fault(f"`{here.key}`: similarity compares two texts; name the second with text_pair_column.")
+        if task.task in find.able("NEEDS_PAIRS") and task.text_pair_column is None:
+            raise here.fault(f"`{here.key}`: {task.task} compares two texts; name the second with text_pair_column.")
         paths = [task.train, task.dev, task.test]
         if len(set(paths)) < 3:
             raise here.fault(f"`{here.key}`: train, dev and test must be different files. Found: {', '.join(paths)}.")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from data_pipelines.options.input import LANGUAGES
 from data_pipelines.schema import Narrower, Positive, one_of
 from data_pipelines.text.tokenizer_settings import TOKENIZERS
+from xmodels.tasks.base import find
 
 Amount = Annotated[float, Narrower(lambda value: 0 < value < 1e30, "a number above 0")]
 Candidates = Annotated[
@@ -135,7 +136,7 @@ class Task:
     train: str
     dev: str
     test: str
-    task: one_of("classify", "similarity") = "classify"
+    task: one_of(*find.able("COMPARES")) = find.able("IS_DEFAULT")[0]
     text_column: str | int | None = None
     text_pair_column: str | int | None = None
     label_column: str | int | None = None

@@ -6,7 +6,6 @@ The jobs check all of it again, with more; the messages are theirs.
 import importlib.util
 import os
 
-from data_pipelines.corpora.tables import Columns, read_table
 from data_pipelines.errors import DataError, UsageError
 from data_pipelines.lock import check_free
 from data_pipelines.paths import check_output
@@ -18,8 +17,8 @@ from xmodels.conversion import names
 from xmodels.jobs.multitask.plan import read_plan as read_tasks
 from xmodels.runs import preflight
 from xmodels.serving.folder import find_model
+from xmodels.tasks.base import find
 
-LARGEST_TABLE = 1 << 23  # bytes; a larger one is read once only, by the job
 SERVING = ("starlette", "uvicorn", "prometheus_client")  # the extra `serve`
 
 
@@ -44,12 +43,8 @@ def finetuning(options) -> None:
     for name in ("train_file", "eval_file", "test_file"):
         if (path := getattr(options, name)) and not os.path.exists(path):
             raise DataError(f"--{name}={path}: no such file. Check the path.")
-    if options.task != "classify":
-        return
-    columns = Columns(options.text_column, options.text_pair_column, options.label_column)
-    for path in (options.train_file, options.eval_file, options.test_file):
-        if path and not os.path.isdir(path) and not _is_large(path):
-            read_table(path, columns, bad_rows=[] if options.on_bad_row == "skip" else None)
+    if check := find.own(options.task, "early"):
+        check.check(options)
 
 
 def multitask(options) -> None:
@@ -91,7 +86,3 @@ def _check_run_folder(options) -> None:
     preflight.check_writable(options.model_dir)
     if not options.dry_run and "TF_CONFIG" not in os.environ:  # of several machines the first one holds the lock
         check_free(options.model_dir)
-
-
-def _is_large(path: str) -> bool:
-    return os.path.isfile(path) and os.path.getsize(path) > LARGEST_TABLE

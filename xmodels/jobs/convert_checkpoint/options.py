@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from data_pipelines.options.declaration import REQUIRED, option
+from xmodels.tasks.base import find
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,7 @@ class Options:
         "Checkpoint to write: hf:FOLDER, tf1:FOLDER or tf1:FOLDER/bert_model.ckpt, paddle:FOLDER (ERNIE), keras_hub:FOLDER, word2vec:FILE (word vectors; binary if it ends in .bin), sentence_transformers:FOLDER (from a run of finetune --task=siamese), or a new model folder of xmodels (from sentence_transformers: a run folder).",
         flag="to",
     )
-    task: str | None = option(None, "What a head with one output was trained for, if the source does not say. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=("regress", "rank"))  # fmt: skip
+    task: str | None = option(None, "What a head with one output was trained for, if the source does not say. regress: a number for a text or a pair. rank: the order of candidates. Default: regress.", choices=find.able("HAS_ONE_OUTPUT"))  # fmt: skip
     verify: bool = option(False, "Run both networks on one batch and print the largest difference of each output.")
     allow_pickle: bool = option(
         False,

@@ -8,7 +8,6 @@ from data_pipelines.files import write_json
 from data_pipelines.options.declaration import given
 from data_pipelines.paths import check_output
 from data_pipelines.records.manifest import MANIFEST
-from xmodels.conversion import names
 from xmodels.jobs.evaluate.options import Options
 from xmodels.jobs.evaluate.records import evaluate_records
 from xmodels.jobs.predict.run import load_predictor
@@ -23,7 +22,7 @@ def evaluate(options: Options) -> dict:
     """
     task = task_of(options.model_dir) if options.task == "auto" else options.task
     predictor = None
-    if task == "classify" and names.is_foreign(options.model_dir):
+    if task is None:
         predictor = load_predictor(options.model_dir)  # only its head tells what somebody else's network has learnt
         task = predictor.task.label
     function = find.part(task, "score").evaluate

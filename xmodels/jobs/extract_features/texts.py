@@ -13,7 +13,7 @@ from data_pipelines.text.framing import max_text_tokens, pack_ids
 from xmodels.interfaces.reading import STATELESS
 from xmodels.runs.loaded import Loaded
 from xmodels.tasks.base.answer import compiled, without_padding
-from xmodels.tasks.probe.readouts import layer_numbers, reading_of, tokens_of
+from xmodels.tasks.base.readouts import layer_numbers, reading_of, tokens_of
 
 WINDOW = 32  # batches whose texts are in memory at once, sorted by length
 

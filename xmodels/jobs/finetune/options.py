@@ -16,7 +16,7 @@ TaskOptions = find.all_options(find.FINETUNE)
 class SourceOptions:
     """A task, the network to fine-tune, and the labelled rows."""
 
-    task: str = option("classify", "Task to train:", section="Model", choices=TASKS, values={name: find.summary(name) for name in TASKS}, structural=True)  # fmt: skip
+    task: str = option(find.able("IS_DEFAULT")[0], "Task to train:", section="Model", choices=TASKS, values={name: find.summary(name) for name in TASKS}, structural=True)  # fmt: skip
     init_checkpoint: str = option(REQUIRED, "Network to fine-tune: a run or model folder, hf:FOLDER, or tf1:PREFIX; or new:NETWORK or new:NETWORK/SIZE with random weights, such as new:text_cnn with --vocab_file (docs/rnn_cnn.md).", structural=True)  # fmt: skip
     random_init: bool = option(False, "Control experiment: start from random weights, and take only sizes and vocabulary from init_checkpoint.", structural=True)  # fmt: skip
     vocab_file: str | None = option(None, "Vocabulary, if the checkpoint has none or the network is new.")

@@ -25,7 +25,7 @@ from xmodels.jobs.finetune.rates import optimization_of
 from xmodels.jobs.finetune.start import begun, opened, reader_of
 from xmodels.jobs.multitask import options as multitask
 from xmodels.jobs.multitask.mixture import steps_of
-from xmodels.jobs.multitask.plan import Plan, joining, read_plan, task_options
+from xmodels.jobs.multitask.plan import Plan, read_plan, task_options
 from xmodels.jobs.multitask.steps import batches_of, epochs_of
 from xmodels.jobs.pretrain.task_schedule import TaskSchedule
 from xmodels.models.backbone import Backbone
@@ -194,7 +194,7 @@ def reader_of_task(given: multitask.Options, wanted: Plan, name: str) -> Reader:
     """Reads the files of a task. Raises a UsageError where it cannot be learnt beside others."""
     options = task_options(given, wanted, name)
     with naming(given, name):
-        if options.task not in (able := joining()):
+        if options.task not in (able := find.able("JOINS")):
             known = ", ".join(able)
             raise UsageError(
                 f"{options.task} cannot be learnt beside other tasks. Take one of {known}, or learn it alone by `xmodels finetune`."

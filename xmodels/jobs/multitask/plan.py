@@ -146,13 +146,8 @@ def _check_mixture(plan: Plan, place: Lined) -> None:
         raise here.fault(f"`{here.key}`: has no number for {', '.join(missing)}. Give each of `tasks` one.")
 
 
-def joining() -> list[str]:
-    """Returns the tasks that can be learnt together with others."""
-    return [name for name in find.names("task") if getattr(find.options_class(name, find.FINETUNE), "JOINS", False)]
-
-
 def _known() -> dict[str, Option]:
-    own = {flag for name in joining() for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
+    own = {flag for name in find.able("JOINS") for flag in find.own_flags(name, find.FINETUNE) if flag not in SHARED}
     return {each.name: each for each in options_of(finetune.Options) if each.name in own.union(OF_ANY_TASK)}
 
 

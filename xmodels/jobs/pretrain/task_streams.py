@@ -38,6 +38,13 @@ def check_flags(options, recipe: Recipe) -> None:
             )
 
 
+def _are_labelled(pairs: RecordSource) -> bool:
+    """Whether each record has one label, of two or more, for a text or a pair."""
+    shapes = {name: feature.shape for name, feature in pairs.features.items()}
+    is_text, has_one_label = shapes.get("token_ids") == (None,), shapes.get("labels") == ()
+    return is_text and has_one_label and len(pairs.manifest.settings.label_names or ()) >= 2
+
+
 def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = "task_data") -> dict[str, RecordSource]:
     """The labelled records of --task_data, or of another flag, by the name of their task.
 
@@ -54,7 +61,7 @@ def open_pairs(options, source: RecordSource, vocabulary_size: int, flag: str = 
             raise UsageError(f"--{flag}={given}: expected NAME:FOLDER, such as discourse:pairs; each name once.")
         pairs = RecordSource(folder)
         theirs, ours = pairs.manifest.settings, source.manifest.settings
-        if not are_dialogues(pairs) and (theirs.task != "classify" or len(theirs.label_names or ()) < 2):
+        if not are_dialogues(pairs) and not _are_labelled(pairs):
             kind = f"task {theirs.task}, labels {theirs.label_names}" if theirs.task else f"--packing={theirs.packing}"
             raise DataError(
                 f"--{flag}={part}: expected records of `create_finetuning_data --task=classify` with two labels or more, or of "

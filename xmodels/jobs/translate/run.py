@@ -7,7 +7,7 @@ from xmodels.jobs.translate.options import Options
 from xmodels.tasks.base.find import part
 from xmodels.tasks.base.generation import pays_to_compile
 
-TASK = "translate"
+TASK = __name__.split(".")[-2]  # the verb has the name of the task
 
 
 def translate(options: Options) -> list[str]:

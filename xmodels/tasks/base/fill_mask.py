@@ -14,8 +14,8 @@ from data_pipelines.text.spelling import spelling
 from data_pipelines.text.vocabulary import CONTINUATION, MASK, SPELLINGS
 from xmodels.objectives.masked_lm import MaskedLM
 from xmodels.runs.loaded import Loaded
-from xmodels.tasks.base import answer
-from xmodels.tasks.base.run import OF_MODELS, Run, TaskDescription
+from xmodels.tasks.base import answer, find
+from xmodels.tasks.base.run import Run, TaskDescription
 
 SHOWN = 5  # candidates of a mask
 EXCERPT = 40  # characters of a text in an error
@@ -51,7 +51,7 @@ def prefix_of(names: Iterable[str]) -> str | None:
         None if there is no such head, or if a task was learnt, which answers then.
     """
     own = {name for name in names if name.startswith("objective.")}
-    if {name.split(".")[1] for name in own} & set(OF_MODELS):
+    if {name.split(".")[1] for name in own} & set(find.names("head")):
         return None
     starts = (name.removesuffix(ENDS[0]) for name in sorted(own) if name.endswith(f"masked_lm{ENDS[0]}"))
     return next((start for start in starts if all(start + end in own for end in ENDS)), None)

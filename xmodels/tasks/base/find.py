@@ -10,6 +10,7 @@ import importlib.util
 import os
 import pkgutil
 import re
+from types import ModuleType
 
 from data_pipelines.options.declaration import Option, merged, options_of
 
@@ -32,8 +33,12 @@ def names(file: str | None = None) -> list[str]:
 
 def options_class(task: str, verb: str) -> type | None:
     """Returns the dataclass of the flags that a task has of its own for a verb, such as FINETUNE; None if it has none."""
-    module = importlib.import_module(f"{TASKS}.{task}.options") if os.path.isfile(_path(task, "options")) else None
-    return getattr(module, verb, None)
+    return getattr(own(task, "options"), verb, None)
+
+
+def able(ability: str) -> list[str]:
+    """Returns the tasks whose `FinetuneOptions` say yes to an attribute, such as JOINS."""
+    return [name for name in names("task") if getattr(options_class(name, FINETUNE), ability, False)]
 
 
 @functools.cache
@@ -64,6 +69,11 @@ def summary(name: str) -> str:
 def part(task: str, file: str) -> "Part":
     """Returns one of FILES of a task. Names it does not define come from the task that it extends, or else from `base`."""
     return Part(task, file)
+
+
+def own(task: str, file: str) -> ModuleType | None:
+    """Returns a file that not every task has, such as `early`, of the folder of a task; None if it has none. Nothing is inherited."""
+    return _module(f"{TASKS}.{task}.{file}") if os.path.isfile(_path(task, file)) else None
 
 
 def task_class(name: str) -> type | None:

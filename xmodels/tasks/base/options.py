@@ -17,10 +17,18 @@ class FinetuneOptions:
     """The flags of a task for `xmodels finetune`; this base has none.
 
     Attributes:
+        IS_DEFAULT: whether it is the task of a command that names none.
         JOINS: whether `multitask` can train the task together with others, so that a file of tasks may set these flags.
+        COMPARES: whether a plan of `compare` may have it.
+        NEEDS_PAIRS: whether an input is always two texts.
+        HAS_ONE_OUTPUT: whether a head with one output, whose source says nothing of its task, may be of this one.
     """
 
+    IS_DEFAULT: ClassVar[bool] = False
     JOINS: ClassVar[bool] = False
+    COMPARES: ClassVar[bool] = False
+    NEEDS_PAIRS: ClassVar[bool] = False
+    HAS_ONE_OUTPUT: ClassVar[bool] = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

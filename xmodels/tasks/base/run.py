@@ -9,31 +9,20 @@ from data_pipelines import checksums
 from data_pipelines.errors import CheckpointError, UsageError
 from data_pipelines.files import write_json
 from data_pipelines.schema import Narrower, Place, convert, whole
-from data_pipelines.text.labels import SEPARATOR
 from data_pipelines.text.tokenizer import Tokenizer
 from xmodels import systems
 from xmodels.interfaces import settings
-from xmodels.interfaces.reading import plain_reading
+from xmodels.interfaces.reading import Reading, plain_reading
 from xmodels.models import folder
-from xmodels.models.backbone import Backbone
+from xmodels.models.backbone import Backbone, ModelConfig
 from xmodels.runs.loaded import BACKBONE_FOLDER, check_no_other, identify, load
+from xmodels.tasks.base import find
 from xmodels.tasks.base.find import task_class
 from xmodels.tasks.base.task import Task
-from xmodels.tasks.classify.thresholds import THRESHOLD
 
 TASK_FILE = "task.json"
 JOINT_FILE = "tasks.json"  # of a run with several tasks, each with a folder of its own
 RUN_CONFIG = "config.json"  # of the run folder: its flags
-OF_MODELS = (
-    "answer_beam",
-    "answer_span",
-    "classify",
-    "multi_label",
-    "regress",
-    "rank",
-    "choose",
-    "tag",
-)  # tasks that a model folder describes without a task.json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +44,25 @@ class TaskDescription:
     max_sequence_length: whole(4)
     prefix: str = ""
     settings: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The head of a model folder without a task.json.
+
+    Attributes:
+        path: the folder.
+        weights: {name without `objective.TASK.`: array}.
+        config: of the network.
+        labels: names of the classes; [] for tasks without.
+        reading: how the network reads texts; None if it reads none.
+    """
+
+    path: str
+    weights: dict
+    config: ModelConfig
+    labels: list[str]
+    reading: Reading | None
 
 
 def write_task(run: str, task: Task, num_texts: int, max_sequence_length: int, kept: tuple[str, ...] = ()) -> None:
@@ -90,8 +98,9 @@ def write_description(run: str, description: TaskDescription) -> None:
     checksums.record(run, [TASK_FILE])
 
 
-def task_of(path: str) -> str:
-    """Returns the task of a run; for one that was not fine-tuned, the task with which its system generates text.
+def task_of(path: str) -> str | None:
+    """Returns the task of a run; for one that was not fine-tuned, the task with which its system generates text. None for a
+    published checkpoint that generates none.
 
     Raises:
         CheckpointError: as `read_task`.
@@ -104,12 +113,13 @@ def task_of(path: str) -> str:
         if found and found.writing:
             return found.writing.task
         if found and not os.path.isdir(found.path):
-            return "classify"  # a published checkpoint, whose head, if any, is of this kind
+            return None  # a published checkpoint, whose head tells when it is opened
     return read_task(path).task
 
 
 def task_of_model(path: str) -> TaskDescription | None:
-    """Describes the task of a model folder with a head of one of `OF_MODELS`, as `convert_checkpoint` writes it; None for others.
+    """Describes the task of a model folder with a head that the `head.py` of a task knows, as `convert_checkpoint` writes it; None
+    for others.
 
     Such a folder does not say how many texts an input has, so one and two are accepted; classes without names are called
     LABEL_0 and so on.
@@ -117,35 +127,26 @@ def task_of_model(path: str) -> TaskDescription | None:
     weights = os.path.join(path, folder.WEIGHTS)
     if not os.path.isfile(weights):
         return None
-    heads = folder.read_weights(weights)
-    has = {name.split(".")[1] for name in heads if name.startswith("objective.") and ".head." in name}
-    task = next((name for name in OF_MODELS if name in has), None)
+    values = folder.read_weights(weights)
+    has = {name.split(".")[1] for name in values if name.startswith("objective.") and ".head." in name}
+    task = next((name for name in find.names("head") if name in has), None)
     if task is None:
         return None
-    length = folder.read_config(path)[0].max_sequence_length
-    if task in ("answer_span", "answer_beam"):  # windows as in Google's code
-        reading = identify(path).reading
-        settings = {"context_first": reading is not None and reading.frame.context_first}
-        return TaskDescription(task, list(folder.read_labels(path) or []), 2, min(length, 384), settings=settings)
-    outputs = len(heads[f"objective.{task}.head.bias"])
-    names = task_class(task).names_labels
-    labels = list(folder.read_labels(path) or [f"LABEL_{index}" for index in range(outputs)]) if names else []
-    if task == "tag":
-        return _tagger_of_model(path, heads, labels, length)
-    if task == "rank":
-        return TaskDescription(task, [], 2, length)
-    settings = {"thresholds": [THRESHOLD] * outputs, "label_separator": SEPARATOR} if task == "multi_label" else {}
-    return TaskDescription(task, labels, 0, length, settings=settings)
+    start, labels = f"objective.{task}.", []
+    own = {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
+    if task_class(task).names_labels:
+        labels = folder.read_labels(path) or [f"LABEL_{index}" for index in range(len(own["head.bias"]))]
+    head = Head(path, own, folder.read_config(path)[0], list(labels), identify(path).reading)
+    return find.own(task, "head").describe(head)
 
 
-def _tagger_of_model(path: str, heads: dict, labels: list[str], length: int) -> TaskDescription | None:
-    """Describes a tagger, whose inputs are single texts. None if its head has parts that only the task.json of a run describes."""
+def description_of_run(path: str) -> TaskDescription | None:
+    """Describes the task of the run whose network a model folder is; None if it is no part of a run."""
     run = os.path.dirname(os.path.abspath(path))
-    if os.path.basename(os.path.abspath(path)) == BACKBONE_FOLDER and os.path.isfile(os.path.join(run, TASK_FILE)):
-        return read_task(run)
-    kernel, dim = heads["objective.tag.head.kernel"], folder.read_config(path)[0].hidden_dim
-    parts = {name.split(".")[2] for name in heads if name.startswith("objective.tag.")}
-    return TaskDescription("tag", labels, 1, length) if parts == {"head"} and len(kernel) == dim else None
+    is_part = os.path.basename(os.path.abspath(path)) == BACKBONE_FOLDER and os.path.isfile(
+        os.path.join(run, TASK_FILE)
+    )
+    return read_task(run) if is_part else None
 
 
 def read_task(run: str) -> TaskDescription:

@@ -24,3 +24,6 @@ class LabelOptions(base.WeightedOptions, base.DropoutOptions, base.FinetuneOptio
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuneOptions(LabelOptions, base.PoolingOptions, base.FreezingOptions):
     """Labels of single texts, or of pairs."""
+
+    IS_DEFAULT: ClassVar = True
+    COMPARES: ClassVar = True

@@ -13,7 +13,7 @@ from data_pipelines.finetuning import linear
 from data_pipelines.finetuning.row_checks import check_labels, check_texts, label_ids, label_names, shared_warning
 from xmodels.layers.poolings import KNOWN, PUBLISHED, is_known
 from xmodels.runs.loaded import Loaded, load
-from xmodels.tasks.probe.readouts import Asked, Readout, Readouts
+from xmodels.tasks.base.readouts import Asked, Readout, Readouts
 from xmodels.training.watching.progress import print_status
 
 LENGTH = 128  # tokens of a text, as `finetune` reads

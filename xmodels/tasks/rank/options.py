@@ -12,6 +12,7 @@ class FinetuneOptions(base.DropoutOptions, base.PoolingOptions, base.FreezingOpt
     """Candidates of a query by their relevance."""
 
     JOINS: ClassVar = True
+    HAS_ONE_OUTPUT: ClassVar = True
 
     list_size: int | None = option(None, "Candidates per list in training. From longer lists, the relevant ones and a random sample of the others are taken. Default: 8.", minimum=2, section="Rankings: queries with candidates, by train_file, eval_file and test_file", structural=True)  # fmt: skip
     redraw_lists: bool = option(False, "Draw the candidates of longer lists anew in every epoch instead of once. All candidates are then kept in memory.", structural=True)  # fmt: skip

@@ -11,3 +11,4 @@ class FinetuneOptions(base.DropoutOptions, base.PoolingOptions, base.FreezingOpt
     """A number for a text or a pair."""
 
     JOINS: ClassVar = True
+    HAS_ONE_OUTPUT: ClassVar = True

@@ -1,0 +1,8 @@
+"""Describes a classifier without a task.json: an input has one text or two."""
+
+from xmodels.tasks.base.run import Head, TaskDescription
+
+
+def describe(head: Head) -> TaskDescription:
+    """Returns what task.json would say."""
+    return TaskDescription("classify", head.labels, 0, head.config.max_sequence_length)

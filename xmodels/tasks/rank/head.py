@@ -1,0 +1,8 @@
+"""Describes a ranker without a task.json: an input is a query and a candidate."""
+
+from xmodels.tasks.base.run import Head, TaskDescription
+
+
+def describe(head: Head) -> TaskDescription:
+    """Returns what task.json would say."""
+    return TaskDescription("rank", [], 2, head.config.max_sequence_length)

@@ -1,0 +1,15 @@
+"""Describes a tagger without a task.json, whose inputs are single texts."""
+
+from xmodels.tasks.base.run import Head, TaskDescription, description_of_run
+
+
+def describe(head: Head) -> TaskDescription | None:
+    """Returns what task.json would say, or says where the folder is part of a run; None if the head has parts that only a task.json
+    describes.
+    """
+    if (found := description_of_run(head.path)) is not None:
+        return found
+    is_plain = {name.split(".")[0] for name in head.weights} == {"head"}
+    if not is_plain or len(head.weights["head.kernel"]) != head.config.hidden_dim:
+        return None
+    return TaskDescription("tag", head.labels, 1, head.config.max_sequence_length)
