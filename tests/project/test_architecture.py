@@ -11,6 +11,7 @@ import pytest
 
 import xmodels
 from xmodels import api
+from xmodels.tasks.base import find
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGES = ("xmodels", "data_pipelines", "launch")
@@ -50,7 +51,8 @@ DOORS = {
     "xmodels.jobs": {"xmodels", "data_pipelines"},
     "xmodels.processes": {"data_pipelines.quiet"},
     "xmodels.comparison": {"xmodels.jobs.*.options", "xmodels.processes", "xmodels.interfaces.settings", "xmodels.systems",
-                           "xmodels.runs", "xmodels.models.folder", "xmodels.training", "xmodels.conversion", "data_pipelines"},
+                           "xmodels.runs", "xmodels.models.folder", "xmodels.tasks.base.find",
+                           "xmodels.training", "xmodels.conversion", "data_pipelines"},
     "xmodels.doctor": {"xmodels.jobs", "xmodels.runs", "xmodels.systems", "xmodels.conversion", "xmodels.training", "xmodels.models",
                        "data_pipelines"},
     "xmodels.api": {"xmodels.jobs.verbs", "xmodels.training.devices.processor", "data_pipelines.errors", "data_pipelines.options"},
@@ -134,6 +136,11 @@ NO_TENSORFLOW = (
     "xmodels.decoding",
     "xmodels.conversion",
 )
+NAME_NO_TASK = ("xmodels.jobs", "xmodels.export", "xmodels.comparison", "xmodels.doctor")
+OF_ANOTHER_SENSE = {  # words that are also the names of tasks
+    "xmodels/jobs/search/run.py": {"similarity"},  # a key of JSON
+    "xmodels/comparison/stages.py": {"probe"},  # a stage
+}
 TASK_DOORS = {
     "data_pipelines.features",
     *(f"xmodels.{room}" for room in ("interfaces", "layers", "objectives", "tasks")),
@@ -236,6 +243,27 @@ def test_files_of_a_task_import_what_their_name_allows(path):
     if path.name == "task.py":
         wrong = {name for name in own if name.split(".")[0] in PACKAGES and not inside(name, TASK_DOORS)}
         assert not {name for name in wrong if not leads_to(name, TASK_DOORS)}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if room_of(p) in NAME_NO_TASK], ids=str)
+def test_what_serves_all_tasks_names_none(path):
+    """A new task is a folder; what would have to be edited for it says its name."""
+    imported = {name.removeprefix("xmodels.tasks.").partition(".")[0] for name in imports(path, everywhere=True)}
+    constants = {
+        node.value
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    named = {name for name in find.names() if name in imported | constants} - OF_ANOTHER_SENSE.get(
+        path.as_posix(), set()
+    )
+    assert not named, f"{path} names {sorted(named)}; let the folders of these tasks say what is special about them"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parts[:3] == ("xmodels", "tasks", "base")], ids=str)
+def test_the_base_of_tasks_imports_no_task(path):
+    inner = {name for name in imports(path, everywhere=True) if name.startswith("xmodels.tasks.")}
+    assert all(name.startswith("xmodels.tasks.base") for name in inner), inner
 
 
 def test_the_dialect_imports_nothing_heavy():
